@@ -1,0 +1,23 @@
+// Bundles src/cli/main.ts into one file, dist/nft-proxy.js, which is also the package's bin.
+import { chmodSync, readFileSync } from "node:fs";
+import { build } from "esbuild";
+
+const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+
+await build({
+  entryPoints: ["src/cli/main.ts"],
+  outfile: "dist/nft-proxy.js",
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20.19",
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: "none",
+  define: { __VERSION__: JSON.stringify(version) },
+  banner: {
+    // CommonJS dependencies inside an ES module bundle call require() for Node's own modules.
+    js: '#!/usr/bin/env node\nimport { createRequire as __createRequire } from "node:module";const require = __createRequire(import.meta.url);',
+  },
+});
+chmodSync("dist/nft-proxy.js", 0o755);

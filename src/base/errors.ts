@@ -1,0 +1,47 @@
+/** What went wrong, as a word that scripts and tests can rely on. */
+export type ErrorCode =
+  | "BAD_ARGUMENT"
+  | "BAD_CONFIG"
+  | "UNREADABLE_INPUT"
+  | "REFUSED_INPUT"
+  | "NFT_MISSING"
+  | "NFT_FEATURE"
+  | "NFT_REFUSED"
+  | "NFT_TIMEOUT"
+  | "NFT_OUTPUT"
+  | "INVALID_TRANSACTION"
+  | "API_UNAVAILABLE"
+  | "HOST";
+
+/** The optional parts of an {@link AppError}. */
+export interface ErrorDetails {
+  /** What the reader can do about it, one sentence. */
+  readonly hint?: string;
+  /** The error underneath, kept for logs at debug level. */
+  readonly cause?: unknown;
+  /** What proves it: file and path, stderr, the transaction. Short values; they are printed. */
+  readonly evidence?: Readonly<Record<string, string>>;
+}
+
+/**
+ * A failure that a user can meet: printed as message, evidence and hint, never with a stack.
+ * Impossible states throw plain errors instead.
+ */
+export class AppError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly evidence: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = "AppError";
+    this.code = code;
+    this.hint = details.hint;
+    this.evidence = details.evidence ?? {};
+  }
+}
+
+/** The message of anything that was thrown, without its stack. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,10 @@
+/** Fields of a log line besides its message; values must be JSON. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** What the layers below the command line may say. pino satisfies it. */
+export interface Logger {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+}

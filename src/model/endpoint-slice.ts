@@ -1,0 +1,43 @@
+import type { Family } from "./family.ts";
+import type { ServiceName } from "./ids.ts";
+import type { Protocol } from "./service.ts";
+
+/** One entry of an EndpointSlice's `ports` that a proxy can use. */
+export interface SlicePort {
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** 1..65535 */
+  readonly port: number;
+}
+
+/** One entry of an EndpointSlice's `endpoints`; conditions already have their defaults. */
+export interface SliceEndpoint {
+  /** The first address, canonical. Kubernetes gives the others no meaning. */
+  readonly address: string;
+  /** "" when not given. */
+  readonly nodeName: string;
+  readonly zone: string;
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+  /** `hints.forZones` (KEP-2433). */
+  readonly zoneHints: readonly string[];
+  /** `hints.forNodes` (KEP-3015). */
+  readonly nodeHints: readonly string[];
+  /** `namespace/name` of the Pod behind it, "" when not given; for people only. */
+  readonly pod: string;
+}
+
+/** What we keep of an EndpointSlice. Source: discovery.k8s.io/v1 EndpointSlice. */
+export interface EndpointSlice {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** From the label `kubernetes.io/service-name`. */
+  readonly service: ServiceName;
+  readonly family: Family;
+  readonly ports: readonly SlicePort[];
+  readonly endpoints: readonly SliceEndpoint[];
+  /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */
+  readonly triggeredAt: number;
+}

@@ -1,0 +1,29 @@
+import type { Family } from "./family.ts";
+import type { Protocol } from "./service.ts";
+
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+/** `namespace/name` of a Service. */
+export type ServiceName = Branded<"ServiceName">;
+
+/** `namespace/name:port/protocol`, unique among the ports of all Services. */
+export type ServicePortName = Branded<"ServicePortName">;
+
+/** A service port in one family: `ip namespace/name:port/protocol`. The unit of rendering. */
+export type ServicePortKey = Branded<"ServicePortKey">;
+
+/** Names a Service. Both parts must have been checked as DNS labels. */
+export function serviceName(namespace: string, name: string): ServiceName {
+  return `${namespace}/${name}` as ServiceName;
+}
+
+/** Names a port of a Service; `port` is its name, "" for a nameless one. */
+export function servicePortName(service: ServiceName, port: string, protocol: Protocol): ServicePortName {
+  return `${service}:${port}/${protocol}` as ServicePortName;
+}
+
+/** The key of a service port in one family. */
+export function servicePortKey(family: Family, name: ServicePortName): ServicePortKey {
+  return `${family} ${name}` as ServicePortKey;
+}

@@ -1,0 +1,42 @@
+import type { ByFamily } from "./family.ts";
+import type { ServiceName } from "./ids.ts";
+
+/** The transport protocols that a Service port can have. */
+export type Protocol = "tcp" | "udp" | "sctp";
+
+/** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
+export interface ServicePortSpec {
+  readonly name: string;
+  readonly protocol: Protocol;
+  /** 1..65535 */
+  readonly port: number;
+  /** 1..65535, or 0 for none. */
+  readonly nodePort: number;
+}
+
+/**
+ * What we keep of a Service: every address is valid and in canonical form (see ip.ts), and of the
+ * right family. Source: core/v1 Service.
+ */
+export interface Service {
+  readonly name: ServiceName;
+  readonly uid: string;
+  /** `metadata.creationTimestamp`, milliseconds since 1970; 0 when absent. Decides contested keys. */
+  readonly createdAt: number;
+  /** "" for a family that the Service does not have. */
+  readonly clusterIPs: ByFamily<string>;
+  readonly ports: readonly ServicePortSpec[];
+  readonly externalIPs: ByFamily<readonly string[]>;
+  /** `status.loadBalancer.ingress[].ip` whose ipMode is VIP (KEP-1860). */
+  readonly loadBalancerIPs: ByFamily<readonly string[]>;
+  /** Canonical CIDRs, as they were given, not merged. */
+  readonly loadBalancerSourceRanges: ByFamily<readonly string[]>;
+  /** Seconds of ClientIP affinity; 0 for none. */
+  readonly affinitySeconds: number;
+  readonly internalPolicyLocal: boolean;
+  readonly externalPolicyLocal: boolean;
+  /** 1..65535, or 0 for none. */
+  readonly healthCheckNodePort: number;
+  /** `metadata.deletionTimestamp` is set. */
+  readonly deleting: boolean;
+}

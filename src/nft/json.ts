@@ -1,0 +1,118 @@
+/**
+ * The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3.
+ */
+
+/** An address family keyword of nft. */
+export type NftFamily = "ip" | "ip6";
+
+/** Something that has a value: packet fields, constants, lookups. */
+export type Expression =
+  | string
+  | number
+  | { readonly payload: { readonly protocol: string; readonly field: string } }
+  | { readonly meta: { readonly key: string } }
+  | { readonly ct: { readonly key: string } }
+  | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
+  | { readonly numgen: { readonly mode: "random"; readonly mod: number; readonly offset: number } }
+  | { readonly concat: readonly Expression[] }
+  | { readonly set: readonly Expression[] }
+  | { readonly prefix: { readonly addr: string; readonly len: number } }
+  | { readonly range: readonly [Expression, Expression] }
+  | { readonly map: { readonly key: Expression; readonly data: Expression } }
+  | { readonly "|": readonly [Expression, Expression] }
+  | { readonly "&": readonly [Expression, Expression] }
+  | { readonly "^": readonly [Expression, Expression] };
+
+/** A verdict, as a statement and as the value of a verdict map. */
+export type Verdict =
+  | { readonly accept: null }
+  | { readonly drop: null }
+  | { readonly return: null }
+  | { readonly jump: { readonly target: string } }
+  | { readonly goto: { readonly target: string } };
+
+/** One step of a rule. */
+export type Statement =
+  | Verdict
+  | { readonly match: { readonly op: "==" | "!=" | "in"; readonly left: Expression; readonly right: Expression } }
+  | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
+  | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
+  | { readonly map: MapStatement }
+  | { readonly dnat: { readonly family: NftFamily; readonly addr: Expression } }
+  | { readonly masquerade: { readonly flags: string } }
+  | { readonly reject: null };
+
+/** `update @m { k timeout t : v }` and `delete @m { k : v }`. */
+export interface MapStatement {
+  readonly op: "update" | "delete";
+  readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
+  readonly data: Expression;
+  readonly map: string;
+}
+
+/** A rule is the list of its statements. */
+export type Rule = readonly Statement[];
+
+/** An element of a set (an expression), or of a map (key and value); `elem` carries its properties. */
+export type ElementJson = Expression | readonly [ElementKeyJson, Expression | Verdict];
+
+/** An element's key, plain or with its timeout. */
+export type ElementKeyJson =
+  | Expression
+  | { readonly elem: { readonly val: Expression; readonly timeout?: number; readonly expires?: number } };
+
+/** What a command acts on. */
+export type CommandObject =
+  | { readonly table: { readonly family: NftFamily; readonly name: string } }
+  | { readonly chain: ChainJson }
+  | {
+      readonly rule: {
+        readonly family: NftFamily;
+        readonly table: string;
+        readonly chain: string;
+        readonly expr: Rule;
+      };
+    }
+  | { readonly set: SetJson }
+  | { readonly map: SetJson & { readonly map: string | readonly string[] } }
+  | {
+      readonly element: {
+        readonly family: NftFamily;
+        readonly table: string;
+        readonly name: string;
+        readonly elem: readonly ElementJson[];
+      };
+    };
+
+/** A chain; the last four only for base chains. */
+export interface ChainJson {
+  readonly family: NftFamily;
+  readonly table: string;
+  readonly name: string;
+  readonly type?: string;
+  readonly hook?: string;
+  readonly prio?: number;
+  readonly policy?: string;
+}
+
+/** A set's declaration. */
+export interface SetJson {
+  readonly family: NftFamily;
+  readonly table: string;
+  readonly name: string;
+  readonly type?: string | readonly string[];
+  readonly flags?: readonly string[];
+  readonly size?: number;
+  readonly stmt?: readonly { readonly counter: null }[];
+}
+
+/** One command of a transaction. */
+export type Command =
+  | { readonly add: CommandObject }
+  | { readonly delete: CommandObject }
+  | { readonly flush: CommandObject };
+
+/** What `nft -j -f -` reads: all of it is applied, or nothing. */
+export interface Transaction {
+  readonly nftables: readonly Command[];
+}

@@ -1,0 +1,56 @@
+import type { NftFamily, Rule } from "./json.ts";
+
+/** The data types of our keys and values, by nft's names. */
+export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "classid";
+
+/** The hook of a base chain, its priority as a number (dstnat is -100, filter 0, srcnat 100). */
+export interface BaseChain {
+  readonly type: "filter" | "nat";
+  readonly hook: "prerouting" | "input" | "forward" | "output" | "postrouting";
+  readonly prio: number;
+  readonly policy: "accept" | "drop";
+}
+
+/** A chain with its rules in canonical form (see canonical.ts). */
+export interface Chain {
+  readonly name: string;
+  readonly base?: BaseChain;
+  readonly rules: readonly Rule[];
+}
+
+/** A set's or map's declaration. `value` is absent for a set. */
+export interface SetSpec {
+  readonly name: string;
+  readonly key: readonly DataType[];
+  readonly value?: "verdict" | readonly DataType[];
+  /** Filled by packets, not by us: declared and kept, its elements never compared. */
+  readonly dynamic: boolean;
+  /** Most elements that a dynamic map takes. */
+  readonly size?: number;
+  /** Every element counts the packets that it matched. */
+  readonly counter: boolean;
+}
+
+/**
+ * A set or map with its elements. Keys and values are canonical text, parts joined with " . " in nft's
+ * way: `10.96.0.10 . tcp . 53 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a
+ * set. Numbers are decimal (a classid too), addresses as ip.ts makes them.
+ */
+export interface ElementSet {
+  readonly spec: SetSpec;
+  readonly elements: Map<string, string>;
+}
+
+/** One of our two tables. */
+export interface Table {
+  readonly family: NftFamily;
+  readonly name: string;
+  readonly chains: Map<string, Chain>;
+  readonly sets: Map<string, ElementSet>;
+}
+
+/** Both tables; a family is absent when the kernel has no such table. */
+export type Ruleset = Readonly<Partial<Record<NftFamily, Table>>>;
+
+/** The name of our tables. */
+export const TABLE_NAME = "nft-proxy";

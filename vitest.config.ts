@@ -1,0 +1,24 @@
+import { defineConfig } from "vitest/config";
+
+/**
+ * Two projects: `unit` needs nothing but Node; `kernel` needs the network namespace that
+ * scripts/in-namespace.sh makes, a built bundle and an nft that can load our JSON.
+ */
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: "unit", include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"] } },
+      {
+        test: {
+          name: "kernel",
+          include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],
+          // Every file owns network namespaces; two at a time would fight for the two cores.
+          fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+    ],
+    coverage: { provider: "v8", include: ["src/**"] },
+  },
+});
