@@ -1,0 +1,144 @@
+import type { Family } from "./family.ts";
+import { formatIPv6, parseIPv6 } from "./ipv6.ts";
+
+/** No leading zeros: some parsers read `010.1.1.1` as 8.1.1.1, others as 10.1.1.1 (CVE-2021-29923). */
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
+const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
+
+/**
+ * What merging leaves of some CIDRs: a prefix where the addresses are exactly one, otherwise a range. This is
+ * how nft lists an anonymous interval set, in which it joins neighbours by itself.
+ */
+export type AddressRange =
+  | { readonly kind: "prefix"; readonly address: string; readonly length: number }
+  | { readonly kind: "range"; readonly from: string; readonly to: string };
+
+/** The family of an address or CIDR that is known to be one. */
+export function familyOf(address: string): Family {
+  return address.includes(":") ? "ip6" : "ip";
+}
+
+/**
+ * An address in the form nft prints, or undefined when `text` is not one (or not one of `family`). Strict: no
+ * leading zeros, zone, port, prefix length or blanks. IPv4-mapped IPv6 is refused, as it stands for an address
+ * of the other family.
+ */
+export function canonicalAddress(text: string, family?: Family): string | undefined {
+  if (IPV4.test(text)) return family === "ip6" ? undefined : text;
+  if (family === "ip" || !text.includes(":")) return undefined;
+  const groups = parseIPv6(text);
+  return groups === undefined || isMapped(groups) ? undefined : formatIPv6(groups);
+}
+
+function isMapped(groups: readonly number[]): boolean {
+  return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
+}
+
+/** Bits of an address. */
+function widthOf(family: Family): number {
+  return family === "ip" ? 32 : 128;
+}
+
+/** The four bytes or eight groups of a canonical address. */
+function partsOf(address: string): number[] {
+  return familyOf(address) === "ip" ? address.split(".").map(Number) : (parseIPv6(address) ?? []);
+}
+
+/** A canonical address as a number of 32 or 128 bits. */
+function numberOf(address: string): bigint {
+  const partBits = familyOf(address) === "ip" ? 8n : 16n;
+  return partsOf(address).reduce((value, part) => (value << partBits) | BigInt(part), 0n);
+}
+
+/** The canonical address of a number of 32 or 128 bits. */
+function addressOf(family: Family, value: bigint): string {
+  if (family === "ip") return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 255n).join(".");
+  const shifts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];
+  return formatIPv6(shifts.map((shift) => Number((value >> shift) & 0xffffn)));
+}
+
+/** First and last address of a canonical CIDR, as numbers. */
+function boundsOf(cidr: string): { readonly first: bigint; readonly last: bigint } {
+  const slash = cidr.indexOf("/");
+  const first = numberOf(cidr.slice(0, slash));
+  const hostBits = BigInt(widthOf(familyOf(cidr)) - Number(cidr.slice(slash + 1)));
+  return { first, last: first + (1n << hostBits) - 1n };
+}
+
+/**
+ * A CIDR as `network/length`, or undefined when `text` is not one (or not one of `family`). Bits beyond the
+ * length are cleared, as kube-proxy does.
+ */
+export function canonicalCidr(text: string, family?: Family): string | undefined {
+  const slash = text.indexOf("/");
+  const address = canonicalAddress(text.slice(0, Math.max(slash, 0)), family);
+  const length = text.slice(slash + 1);
+  if (address === undefined || !PREFIX_LENGTH.test(length)) return undefined;
+  const width = widthOf(familyOf(address));
+  if (Number(length) > width) return undefined;
+  const hostBits = BigInt(width - Number(length));
+  return `${addressOf(familyOf(address), (numberOf(address) >> hostBits) << hostBits)}/${length}`;
+}
+
+/** Whether a canonical address lies in a canonical CIDR; false across families. */
+export function cidrContains(cidr: string, address: string): boolean {
+  if (familyOf(cidr) !== familyOf(address)) return false;
+  const value = numberOf(address);
+  const { first, last } = boundsOf(cidr);
+  return first <= value && value <= last;
+}
+
+/**
+ * The same addresses as those of some canonical CIDRs of one family, in the fewest pieces: overlapping and
+ * adjacent ones are joined; sorted by address, in whatever order they came.
+ */
+export function mergeCidrs(family: Family, cidrs: readonly string[]): AddressRange[] {
+  const sorted = cidrs.map(boundsOf).sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+  const merged: { first: bigint; last: bigint }[] = [];
+  for (const { first, last } of sorted) {
+    const previous = merged.at(-1);
+    if (previous === undefined || first > previous.last + 1n) merged.push({ first, last });
+    else if (last > previous.last) previous.last = last;
+  }
+  return merged.map(({ first, last }) => rangeOf(family, first, last));
+}
+
+function rangeOf(family: Family, first: bigint, last: bigint): AddressRange {
+  const size = last - first + 1n;
+  const hostBits = size.toString(2).length - 1;
+  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
+  return isPrefix
+    ? { kind: "prefix", address: addressOf(family, first), length: widthOf(family) - hostBits }
+    : { kind: "range", from: addressOf(family, first), to: addressOf(family, last) };
+}
+
+/** Orders canonical addresses by number, IPv4 first; for `sort`. */
+export function compareAddresses(a: string, b: string): number {
+  if (a === b) return 0;
+  if (familyOf(a) !== familyOf(b)) return familyOf(a) === "ip" ? -1 : 1;
+  const [left, right] = [partsOf(a), partsOf(b)];
+  const at = left.findIndex((part, index) => part !== right[index]);
+  return (left[at] ?? 0) - (right[at] ?? 0);
+}
+
+/** 127.0.0.0/8 and ::1. */
+export function isLoopback(address: string): boolean {
+  return address.startsWith("127.") || address === "::1";
+}
+
+/** 224.0.0.0/4 and ff00::/8. */
+export function isMulticast(address: string): boolean {
+  const [first = 0] = partsOf(address);
+  return familyOf(address) === "ip" ? first >= 224 && first < 240 : first >> 8 === 0xff;
+}
+
+/** 0.0.0.0 and ::. */
+export function isUnspecified(address: string): boolean {
+  return address === "0.0.0.0" || address === "::";
+}
+
+/** 169.254.0.0/16 and fe80::/10. */
+export function isLinkLocal(address: string): boolean {
+  if (familyOf(address) === "ip") return address.startsWith("169.254.");
+  return ((partsOf(address)[0] ?? 0) & 0xffc0) === 0xfe80;
+}

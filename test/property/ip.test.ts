@@ -1,0 +1,97 @@
+import { isIP } from "node:net";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Family } from "../../src/model/family.ts";
+import type { AddressRange } from "../../src/model/ip.ts";
+import { canonicalAddress, canonicalCidr, cidrContains, compareAddresses, mergeCidrs } from "../../src/model/ip.ts";
+
+/** The number of an address, worked out with nothing of what is under test. */
+function numberOf(address: string): bigint {
+  if (isIP(address) === 4) return address.split(".").reduce((value, byte) => value * 256n + BigInt(byte), 0n);
+  const host = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = "", tail = ""] = host.split("::");
+  const groups = (text: string) => text.split(":").filter((group) => group !== "");
+  const zeros = 8 - groups(head).length - groups(tail).length;
+  const all = [...groups(head), ...new Array<string>(zeros).fill("0"), ...groups(tail)];
+  return all.reduce((value, group) => value * 65536n + BigInt(`0x${group}`), 0n);
+}
+
+const ipv4 = fc.ipV4();
+const ipv6 = fc.ipV6().filter((text) => canonicalAddress(text) !== undefined);
+/** Few distinct networks, so that they overlap and touch. */
+const crowdedCidr = fc
+  .tuple(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 255 }), fc.integer({ min: 20, max: 32 }))
+  .map(([third, fourth, length]) => canonicalCidr(`10.0.${third}.${fourth}/${length}`) ?? "");
+const crowdedCidr6 = fc
+  .tuple(fc.integer({ min: 0, max: 0x3ff }), fc.integer({ min: 116, max: 128 }))
+  .map(([low, length]) => canonicalCidr(`fd00::${low.toString(16)}/${length}`) ?? "");
+
+test("the canonical form is the same address and canonical again", () => {
+  fc.assert(
+    fc.property(fc.oneof(ipv4, ipv6), (text) => {
+      const canonical = canonicalAddress(text) ?? "";
+      expect(numberOf(canonical)).toBe(numberOf(text));
+      expect(canonicalAddress(canonical)).toBe(canonical);
+    }),
+  );
+});
+
+test("never takes what the runtime's own parser refuses", () => {
+  const nearly = fc.stringMatching(/^[0-9a-fA-F:.%/ ]{0,20}$/);
+  fc.assert(
+    fc.property(fc.oneof(nearly, fc.string(), ipv4, ipv6), (text) => {
+      if (canonicalAddress(text) !== undefined) expect(isIP(text)).not.toBe(0);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test("a CIDR contains exactly the addresses that agree in its first bits", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.tuple(ipv4, ipv4), fc.tuple(ipv6, ipv6)), fc.nat(128), ([a, b], bits) => {
+      const width = isIP(a) === 4 ? 32 : 128;
+      const length = Math.min(bits, width);
+      const cidr = canonicalCidr(`${a}/${length}`) ?? "";
+      const shift = BigInt(width - length);
+      expect(cidrContains(cidr, canonicalAddress(b) ?? "")).toBe(numberOf(a) >> shift === numberOf(b) >> shift);
+      expect(cidrContains(cidr, canonicalAddress(a) ?? "")).toBe(true);
+    }),
+  );
+});
+
+test("comparing is comparing numbers", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.tuple(ipv4, ipv4), fc.tuple(ipv6, ipv6)), ([a, b]) => {
+      const expected = numberOf(a) < numberOf(b) ? -1 : numberOf(a) > numberOf(b) ? 1 : 0;
+      const order = compareAddresses(canonicalAddress(a) ?? "", canonicalAddress(b) ?? "");
+      expect(Math.sign(order)).toBe(expected);
+    }),
+  );
+});
+
+function bounds(range: AddressRange, width: number): [bigint, bigint] {
+  if (range.kind === "range") return [numberOf(range.from), numberOf(range.to)];
+  const first = numberOf(range.address);
+  return [first, first + (1n << BigInt(width - range.length)) - 1n];
+}
+
+test.each<[Family, number, fc.Arbitrary<string>]>([
+  ["ip", 32, crowdedCidr],
+  ["ip6", 128, crowdedCidr6],
+])("%s: merging keeps the addresses, sorts them and leaves nothing to join", (family, width, cidr) => {
+  fc.assert(
+    fc.property(fc.array(cidr, { maxLength: 12 }), fc.array(cidr), (cidrs, probes) => {
+      const merged = mergeCidrs(family, cidrs).map((range) => bounds(range, width));
+      for (const [index, [first, last]] of merged.entries()) {
+        expect(first <= last).toBe(true);
+        expect(index === 0 || first > (merged[index - 1]?.[1] ?? 0n) + 1n).toBe(true);
+      }
+      for (const probe of [...cidrs, ...probes].map((text) => text.split("/")[0] ?? "")) {
+        const value = numberOf(probe);
+        const inMerged = merged.some(([first, last]) => first <= value && value <= last);
+        expect(inMerged).toBe(cidrs.some((text) => cidrContains(text, probe)));
+      }
+      expect(mergeCidrs(family, cidrs.toReversed())).toEqual(mergeCidrs(family, cidrs));
+    }),
+  );
+});
