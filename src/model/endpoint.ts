@@ -1,0 +1,56 @@
+import type { EndpointSlice, SliceEndpoint } from "./endpoint-slice.ts";
+import type { ServicePortSpec } from "./service.ts";
+
+/** An endpoint of one service port: where a connection can be sent, and what is known of it. */
+export interface Endpoint {
+  /** `address . port` in nft's words; unique within a service port and its sorting key. */
+  readonly target: string;
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+  /** Runs on the node that we run on. */
+  readonly local: boolean;
+  /** The slice's own entry: conditions, hints, zone, node and pod. */
+  readonly source: SliceEndpoint;
+}
+
+/**
+ * The endpoints of one service port, gathered from the Service's slices of one family: those slices' ports
+ * that carry the port's name and protocol. An endpoint in several slices counts once: the local and then the
+ * more available entry stays (kube-proxy keeps a local entry too; the rest is ours, so that the result does
+ * not depend on order). Sorted by target.
+ */
+export function endpointsOf(
+  slices: Iterable<EndpointSlice>,
+  port: Pick<ServicePortSpec, "name" | "protocol">,
+  nodeName: string,
+): Endpoint[] {
+  const byTarget = new Map<string, Endpoint>();
+  for (const slice of slices) {
+    for (const slicePort of slice.ports) {
+      if (slicePort.name !== port.name || slicePort.protocol !== port.protocol) continue;
+      for (const source of slice.endpoints) addEndpoint(byTarget, source, slicePort.port, nodeName);
+    }
+  }
+  return [...byTarget.values()].sort((a, b) => (a.target < b.target ? -1 : 1));
+}
+
+function addEndpoint(byTarget: Map<string, Endpoint>, source: SliceEndpoint, port: number, nodeName: string): void {
+  const target = `${source.address} . ${port}`;
+  const known = byTarget.get(target);
+  const local = nodeName !== "" && source.nodeName === nodeName;
+  if (known !== undefined && !preferred(local, source, known)) return;
+  byTarget.set(target, { target, address: source.address, port, local, source });
+}
+
+function preferred(local: boolean, source: SliceEndpoint, known: Endpoint): boolean {
+  if (local !== known.local) return local;
+  const difference = availability(source) - availability(known.source);
+  if (difference !== 0) return difference > 0;
+  return JSON.stringify(source) < JSON.stringify(known.source);
+}
+
+function availability(endpoint: SliceEndpoint): number {
+  if (endpoint.ready) return 2;
+  return endpoint.serving && endpoint.terminating ? 1 : 0;
+}

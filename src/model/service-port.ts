@@ -1,0 +1,46 @@
+import { FAMILIES, type Family } from "./family.ts";
+import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
+import type { Service, ServicePortSpec } from "./service.ts";
+
+/** One port of a Service in one family: what rules are rendered for. */
+export interface ServicePort {
+  readonly key: ServicePortKey;
+  readonly name: ServicePortName;
+  readonly family: Family;
+  readonly service: Service;
+  readonly spec: ServicePortSpec;
+}
+
+/** The ports of a Service, for each family in which it has a cluster IP (as kube-proxy does it). */
+export function servicePortsOf(service: Service): ServicePort[] {
+  return FAMILIES.filter((family) => service.clusterIPs[family] !== "").flatMap((family) =>
+    service.ports.map((spec) => {
+      const name = servicePortName(service.name, spec.name, spec.protocol);
+      return { key: servicePortKey(family, name), name, family, service, spec };
+    }),
+  );
+}
+
+/** Reachable by something other than its cluster IP. */
+export function isExternallyAccessible({ family, service, spec }: ServicePort): boolean {
+  return spec.nodePort !== 0 || service.externalIPs[family].length > 0 || service.loadBalancerIPs[family].length > 0;
+}
+
+/**
+ * Ever sends traffic by "Cluster" policy. External traffic of a Local Service counts: pods and the node itself
+ * are short-cut to the cluster-wide endpoints.
+ */
+export function usesClusterEndpoints(port: ServicePort): boolean {
+  return !port.service.internalPolicyLocal || isExternallyAccessible(port);
+}
+
+/** Ever sends traffic by "Local" policy. */
+export function usesLocalEndpoints(port: ServicePort): boolean {
+  return port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port));
+}
+
+/** Orders service ports by who wins a contested key: the older Service, then namespace/name, then the port. */
+export function comparePrecedence(a: ServicePort, b: ServicePort): number {
+  if (a.service.createdAt !== b.service.createdAt) return a.service.createdAt - b.service.createdAt;
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}

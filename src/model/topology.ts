@@ -1,0 +1,122 @@
+import { assertNever } from "../base/assert-never.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { Node } from "./node.ts";
+import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";
+
+/** Which hints decide: none, zone hints (KEP-2433) or node hints (KEP-3015). */
+export type TopologyMode = "none" | "same-zone" | "same-node";
+
+/** Which endpoints a list was filled with; terminating ones only when no ready one exists (KEP-1669). */
+export type FallbackMode = "ready" | "terminating";
+
+/** The endpoints that a service port uses on this node, and by which rules they were chosen. */
+export interface EndpointChoice {
+  /** For "Cluster" policy; empty when the service port never uses it. */
+  readonly cluster: readonly Endpoint[];
+  /** For "Local" policy; empty when the service port never uses it. */
+  readonly local: readonly Endpoint[];
+  /** Some endpoint is usable somewhere, though perhaps not from here. */
+  readonly hasAny: boolean;
+  readonly topology: TopologyMode;
+  readonly clusterFallback: FallbackMode;
+  readonly localFallback: FallbackMode;
+}
+
+/** Why an endpoint is not in a list. */
+export type LeftOutReason = "not-ready" | "terminating" | "not-serving" | "not-local" | "other-zone" | "other-node";
+
+/** Where a node stands, for hints. */
+export type Place = Pick<Node, "name" | "zone">;
+
+/**
+ * Chooses the endpoints of a service port, the way kube-proxy's CategorizeEndpoints does: ready ones that the
+ * hints allow, else those that still serve while terminating, for each policy by itself.
+ */
+export function chooseEndpoints(port: ServicePort, endpoints: readonly Endpoint[], place: Place): EndpointChoice {
+  const forCluster = usesClusterEndpoints(port);
+  const forLocal = usesLocalEndpoints(port);
+  const topology = forCluster ? topologyMode(endpoints, place) : "none";
+  const readyHere = (e: Endpoint) => e.source.ready && hintsAllow(e, topology, place);
+  const cluster = forCluster ? withFallback(endpoints, readyHere, isDraining) : NOBODY;
+  const local = forLocal
+    ? withFallback(
+        endpoints,
+        (e) => e.local && e.source.ready,
+        (e) => e.local && isDraining(e),
+      )
+    : NOBODY;
+  return {
+    cluster: cluster.list,
+    local: local.list,
+    hasAny: cluster.list.length > 0 || (forLocal && endpoints.some((e) => e.source.ready || isDraining(e))),
+    topology,
+    clusterFallback: cluster.mode,
+    localFallback: local.mode,
+  };
+}
+
+/** Why the endpoint is not in the choice's list for the given policy; undefined when it is. */
+export function whyLeftOut(
+  endpoint: Endpoint,
+  choice: EndpointChoice,
+  policy: "cluster" | "local",
+  place: Place,
+): LeftOutReason | undefined {
+  if (policy === "local" && !endpoint.local) return "not-local";
+  const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
+  if (mode === "terminating") return isDraining(endpoint) ? undefined : "not-serving";
+  if (!endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
+  if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
+  return choice.topology === "same-node" ? "other-node" : "other-zone";
+}
+
+const NOBODY = { list: [] as readonly Endpoint[], mode: "ready" as FallbackMode };
+
+function withFallback(
+  endpoints: readonly Endpoint[],
+  first: (endpoint: Endpoint) => boolean,
+  second: (endpoint: Endpoint) => boolean,
+): { list: readonly Endpoint[]; mode: FallbackMode } {
+  const ready = endpoints.filter(first);
+  if (ready.length > 0) return { list: ready, mode: "ready" };
+  const draining = endpoints.filter(second);
+  return draining.length > 0 ? { list: draining, mode: "terminating" } : NOBODY;
+}
+
+/** Still serves while it terminates, and is not ready. */
+function isDraining({ source }: Endpoint): boolean {
+  return !source.ready && source.serving && source.terminating;
+}
+
+/** Hints count only when every ready endpoint has them and one of them names our place. */
+function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
+  let ready = false;
+  let nodeHinted = true;
+  let zoneHinted = true;
+  let forNode = false;
+  let forZone = false;
+  for (const { source } of endpoints) {
+    if (!source.ready) continue;
+    ready = true;
+    if (source.nodeHints.length === 0) nodeHinted = false;
+    else if (source.nodeHints.includes(place.name)) forNode = true;
+    if (source.zoneHints.length === 0) zoneHinted = false;
+    else if (source.zoneHints.includes(place.zone)) forZone = true;
+  }
+  if (!ready) return "none";
+  if (nodeHinted && forNode) return "same-node";
+  return zoneHinted && forZone ? "same-zone" : "none";
+}
+
+function hintsAllow({ source }: Endpoint, mode: TopologyMode, place: Place): boolean {
+  switch (mode) {
+    case "none":
+      return true;
+    case "same-node":
+      return source.nodeHints.includes(place.name);
+    case "same-zone":
+      return source.zoneHints.includes(place.zone);
+    default:
+      return assertNever(mode);
+  }
+}

@@ -1,0 +1,119 @@
+import type { EndpointSlice } from "./endpoint-slice.ts";
+import type { ServiceName } from "./ids.ts";
+import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
+import type { Service } from "./service.ts";
+
+/** What changed since it was last asked for. */
+export interface Changes {
+  /** Services whose own object or whose slices changed. */
+  readonly services: ReadonlySet<ServiceName>;
+  /** The node or the ServiceCIDRs changed: what is not about one Service, or is about all. */
+  readonly surroundings: boolean;
+}
+
+/**
+ * The objects as last seen, and which Services are dirty. It holds no more than the current state: the same
+ * objects in any order, split or repeated, make the same world.
+ */
+export class World {
+  readonly #services = new Map<ServiceName, Service>();
+  readonly #slices = new Map<ServiceName, Map<string, EndpointSlice>>();
+  readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
+  #node: Node;
+  #dirty = new Set<ServiceName>();
+  #surroundings = true;
+
+  /** @param nodeName the node that we run on; its object may follow later, or never. */
+  constructor(nodeName: string) {
+    this.#node = unknownNode(nodeName);
+  }
+
+  /** The node that we run on. */
+  get node(): Node {
+    return this.#node;
+  }
+
+  /** How many Services there are. */
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
+  /** The names of all Services, sorted. */
+  serviceNames(): ServiceName[] {
+    return [...this.#services.keys()].sort();
+  }
+
+  /** The Service of that name. */
+  service(name: ServiceName): Service | undefined {
+    return this.#services.get(name);
+  }
+
+  /** The slices of a Service. */
+  slices(name: ServiceName): EndpointSlice[] {
+    return [...(this.#slices.get(name)?.values() ?? [])];
+  }
+
+  /** All ServiceCIDRs, sorted by name. */
+  serviceCIDRs(): ServiceCIDR[] {
+    return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Puts a Service, new or changed. */
+  putService(service: Service): void {
+    this.#services.set(service.name, service);
+    this.#dirty.add(service.name);
+  }
+
+  /** Forgets a Service. Its slices stay: they are objects of their own. */
+  deleteService(name: ServiceName): void {
+    if (this.#services.delete(name)) this.#dirty.add(name);
+  }
+
+  /** Puts a slice, new or changed, also when it moved to another Service. */
+  putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
+    if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
+    const slices = this.#slices.get(slice.service) ?? new Map<string, EndpointSlice>();
+    slices.set(slice.name, slice);
+    this.#slices.set(slice.service, slices);
+    this.#dirty.add(slice.service);
+  }
+
+  /** Forgets a slice. */
+  deleteSlice(slice: Pick<EndpointSlice, "service" | "name">): void {
+    const slices = this.#slices.get(slice.service);
+    if (!slices?.delete(slice.name)) return;
+    if (slices.size === 0) this.#slices.delete(slice.service);
+    this.#dirty.add(slice.service);
+  }
+
+  /** Puts our Node; another node's object is ignored. */
+  putNode(node: Node): void {
+    if (node.name !== this.#node.name) return;
+    this.#node = node;
+    this.#surroundings = true;
+  }
+
+  /** Forgets what was known of our Node. */
+  deleteNode(): void {
+    this.putNode(unknownNode(this.#node.name));
+  }
+
+  /** Puts a ServiceCIDR, new or changed. */
+  putServiceCIDR(serviceCIDR: ServiceCIDR): void {
+    this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);
+    this.#surroundings = true;
+  }
+
+  /** Forgets a ServiceCIDR. */
+  deleteServiceCIDR(name: string): void {
+    if (this.#serviceCIDRs.delete(name)) this.#surroundings = true;
+  }
+
+  /** Hands over what changed, and begins anew. */
+  takeChanges(): Changes {
+    const changes = { services: this.#dirty, surroundings: this.#surroundings };
+    this.#dirty = new Set();
+    this.#surroundings = false;
+    return changes;
+  }
+}

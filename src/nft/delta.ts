@@ -1,0 +1,154 @@
+import type { Element } from "./elements.ts";
+import type { NftFamily } from "./json.ts";
+import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ruleset.ts";
+
+/** The elements of one set or map that have to go and to come. A changed value is in both. */
+export interface ElementsDelta {
+  readonly spec: SetSpec;
+  readonly deleted: readonly string[];
+  readonly added: readonly Element[];
+}
+
+/** What turns one table as it is into the table as it should be. */
+export interface TableDelta {
+  readonly family: NftFamily;
+  readonly table: string;
+  /** `create`: there is none; `recreate`: what is there cannot be changed in place. */
+  readonly mode: "create" | "recreate" | "change";
+  readonly addedSets: readonly SetSpec[];
+  readonly deletedSets: readonly SetSpec[];
+  /** New chains and chains with other rules: declared, emptied and filled. */
+  readonly writtenChains: readonly Chain[];
+  /** Base chains whose hook, priority or policy differ: deleted before they are written. */
+  readonly replacedChains: readonly string[];
+  readonly deletedChains: readonly string[];
+  readonly elements: readonly ElementsDelta[];
+}
+
+/** How many things a delta touches, for logs and metrics. */
+export interface DeltaSize {
+  readonly chains: number;
+  readonly sets: number;
+  readonly elements: number;
+}
+
+/**
+ * Compares two tables of one family.
+ * @param actual the table in the kernel, undefined when there is none
+ * @param desired the table that should be there
+ * @returns undefined when nothing differs
+ */
+export function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
+  if (actual === undefined) return creation(desired, "create");
+  if (!canChangeInPlace(actual, desired)) return creation(desired, "recreate");
+  const delta: TableDelta = {
+    family: desired.family,
+    table: desired.name,
+    mode: "change",
+    addedSets: [...desired.sets.values()].filter((set) => !actual.sets.has(set.spec.name)).map((set) => set.spec),
+    deletedSets: [...actual.sets.values()].filter((set) => !desired.sets.has(set.spec.name)).map((set) => set.spec),
+    writtenChains: [...desired.chains.values()].filter((chain) => !sameChain(actual.chains.get(chain.name), chain)),
+    replacedChains: [...desired.chains.values()]
+      .filter((chain) => isReplaced(actual.chains.get(chain.name), chain))
+      .map((chain) => chain.name),
+    deletedChains: [...actual.chains.keys()].filter((name) => !desired.chains.has(name)),
+    elements: [...desired.sets.values()].flatMap((set) => diffElements(actual.sets.get(set.spec.name), set)),
+  };
+  return isEmpty(delta) ? undefined : delta;
+}
+
+/** Compares both tables; a family absent from `desired` is not looked at. */
+export function diffRuleset(actual: Ruleset, desired: Ruleset): TableDelta[] {
+  return Object.values(desired).flatMap((table) => diffTable(actual[table.family], table) ?? []);
+}
+
+/** The delta that makes a table from nothing. */
+export function creation(desired: Table, mode: "create" | "recreate"): TableDelta {
+  return {
+    family: desired.family,
+    table: desired.name,
+    mode,
+    addedSets: [...desired.sets.values()].map((set) => set.spec),
+    deletedSets: [],
+    writtenChains: [...desired.chains.values()],
+    replacedChains: [],
+    deletedChains: [],
+    elements: [...desired.sets.values()].flatMap((set) => diffElements(undefined, set)),
+  };
+}
+
+/** Two chains are the same when their hooks and canonical rules are. */
+export function sameChain(a: Chain | undefined, b: Chain): boolean {
+  return a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules);
+}
+
+/** What a list of deltas touches, in numbers. */
+export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
+  let chains = 0;
+  let sets = 0;
+  let elements = 0;
+  for (const delta of deltas) {
+    chains += delta.writtenChains.length + delta.deletedChains.length;
+    sets += delta.addedSets.length + delta.deletedSets.length;
+    for (const { added, deleted } of delta.elements) elements += added.length + deleted.length;
+  }
+  return { chains, sets, elements };
+}
+
+function isEmpty(delta: TableDelta): boolean {
+  const { chains, sets, elements } = deltaSize([delta]);
+  return chains + sets + elements === 0;
+}
+
+/** A set's type cannot be changed in place, and a chain that becomes or ceases to be a base chain may be in use. */
+function canChangeInPlace(actual: Table, desired: Table): boolean {
+  for (const { spec } of desired.sets.values()) {
+    const known = actual.sets.get(spec.name);
+    if (known !== undefined && !sameSpec(known.spec, spec)) return false;
+  }
+  for (const chain of desired.chains.values()) {
+    const known = actual.chains.get(chain.name);
+    if (known !== undefined && (known.base === undefined) !== (chain.base === undefined)) return false;
+  }
+  return true;
+}
+
+function sameSpec(a: SetSpec, b: SetSpec): boolean {
+  return (
+    String(a.key) === String(b.key) &&
+    String(a.value) === String(b.value) &&
+    a.dynamic === b.dynamic &&
+    a.counter === b.counter &&
+    a.size === b.size
+  );
+}
+
+function sameBase(a: Chain, b: Chain): boolean {
+  return (
+    a.base?.type === b.base?.type &&
+    a.base?.hook === b.base?.hook &&
+    a.base?.prio === b.base?.prio &&
+    a.base?.policy === b.base?.policy
+  );
+}
+
+function isReplaced(actual: Chain | undefined, desired: Chain): boolean {
+  return actual !== undefined && !sameBase(actual, desired);
+}
+
+/** Dynamic maps belong to the packets: never compared. */
+function diffElements(actual: ElementSet | undefined, { spec, elements }: ElementSet): ElementsDelta[] {
+  if (spec.dynamic) return [];
+  const deleted: string[] = [];
+  const added: Element[] = [];
+  for (const [key, value] of elements) {
+    const known = actual?.elements.get(key);
+    if (known === value) continue;
+    if (known !== undefined) deleted.push(key);
+    added.push({ key, value });
+  }
+  if (actual !== undefined) {
+    for (const key of actual.elements.keys()) if (!elements.has(key)) deleted.push(key);
+  }
+  return deleted.length + added.length === 0 ? [] : [{ spec, deleted, added }];
+}

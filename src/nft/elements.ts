@@ -1,0 +1,89 @@
+import type { CommandObject, ElementJson, Expression, NftFamily, Verdict } from "./json.ts";
+import type { DataType, SetSpec } from "./ruleset.ts";
+
+/** One element as canonical text; `value` is "" in a set (see ruleset.ts). */
+export interface Element {
+  readonly key: string;
+  readonly value: string;
+}
+
+const SEPARATOR = " . ";
+
+/** Joins the parts of a key or value in canonical form. */
+export function joinParts(...parts: readonly (string | number)[]): string {
+  return parts.join(SEPARATOR);
+}
+
+/** The parts of a canonical key or value. */
+export function splitParts(text: string): string[] {
+  return text.split(SEPARATOR);
+}
+
+/** A verdict as canonical text: `goto balance-2`, `jump external-local`, `drop`. */
+export function verdictText(verdict: Verdict): string {
+  if ("goto" in verdict) return `goto ${verdict.goto.target}`;
+  if ("jump" in verdict) return `jump ${verdict.jump.target}`;
+  if ("drop" in verdict) return "drop";
+  return "accept" in verdict ? "accept" : "return";
+}
+
+/** The chain that a canonical verdict leads to, if it leads to one. */
+export function verdictTarget(text: string): string | undefined {
+  return text.startsWith("goto ") || text.startsWith("jump ") ? text.slice(5) : undefined;
+}
+
+/** A verdict from its canonical text. */
+export function verdictJson(text: string): Verdict {
+  const target = verdictTarget(text);
+  if (target !== undefined) return text.startsWith("goto ") ? { goto: { target } } : { jump: { target } };
+  if (text === "drop") return { drop: null };
+  if (text === "accept") return { accept: null };
+  if (text === "return") return { return: null };
+  throw new Error(`not a verdict: ${text}`);
+}
+
+/** `add element` of a set or map of ours, as one command's object. */
+export function addedElements(
+  family: NftFamily,
+  table: string,
+  spec: SetSpec,
+  elements: Iterable<Element>,
+): CommandObject {
+  const elem: ElementJson[] = [];
+  for (const { key, value } of elements) elem.push(elementJson(spec, key, value));
+  return { element: { family, table, name: spec.name, elem } };
+}
+
+/** `delete element`, by key alone: the kernel needs no value to find it. */
+export function deletedElements(
+  family: NftFamily,
+  table: string,
+  spec: SetSpec,
+  keys: Iterable<string>,
+): CommandObject {
+  const elem: ElementJson[] = [];
+  for (const key of keys) elem.push(partsJson(spec.key, key));
+  return { element: { family, table, name: spec.name, elem } };
+}
+
+function elementJson(spec: SetSpec, key: string, value: string): ElementJson {
+  const keyJson = partsJson(spec.key, key);
+  if (spec.value === undefined) return keyJson;
+  return [keyJson, spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value, value)];
+}
+
+function partsJson(types: readonly DataType[], text: string): Expression {
+  if (types.length === 1) return partJson(types[0] as DataType, text);
+  const concat: Expression[] = [];
+  let from = 0;
+  for (let i = 0; i < types.length; i++) {
+    const until = i === types.length - 1 ? text.length : text.indexOf(SEPARATOR, from);
+    concat.push(partJson(types[i] as DataType, text.slice(from, until)));
+    from = until + SEPARATOR.length;
+  }
+  return { concat };
+}
+
+function partJson(type: DataType, text: string): string | number {
+  return type === "inet_service" || type === "classid" ? Number(text) : text;
+}

@@ -1,0 +1,139 @@
+import type { ElementsDelta, TableDelta } from "./delta.ts";
+import { addedElements, deletedElements } from "./elements.ts";
+import type { Command, CommandObject, NftFamily, Transaction } from "./json.ts";
+import type { Chain, Ruleset, SetSpec, Table } from "./ruleset.ts";
+
+/**
+ * Writes deltas as one transaction. The order inside a table is what the kernel asks for: a chain is declared
+ * before something leads to it, and loses all that leads to it before it is deleted.
+ */
+export function toTransaction(deltas: readonly TableDelta[]): Transaction {
+  return { nftables: deltas.flatMap(tableCommands) };
+}
+
+/**
+ * A transaction that makes both tables whole whatever is in them, and keeps the contents of dynamic maps: every
+ * chain and set of ours is declared, emptied and filled. It is what `dump` prints and what is used when the
+ * kernel's tables cannot be read.
+ */
+export function rebuildTransaction(desired: Ruleset): Transaction {
+  return { nftables: Object.values(desired).flatMap(rebuildCommands) };
+}
+
+/** A transaction that removes our tables. nft has no `destroy` before 1.0.8, so each is added before it is deleted. */
+export function removalTransaction(
+  tables: readonly { readonly family: NftFamily; readonly name: string }[],
+): Transaction {
+  return { nftables: tables.flatMap((table) => [{ add: { table } }, { delete: { table } }]) };
+}
+
+/**
+ * Takes the deletions of chains out of deltas. Kernels before 6.2 answer EBUSY when a chain is deleted in the
+ * transaction that takes away the last element that led to it.
+ */
+export function withoutChainDeletions(deltas: readonly TableDelta[]): {
+  readonly main: TableDelta[];
+  readonly deletions: TableDelta[];
+} {
+  return {
+    main: deltas.map((delta) => ({ ...delta, deletedChains: [] })),
+    deletions: deltas
+      .filter((delta) => delta.deletedChains.length > 0)
+      .map((delta) => ({
+        ...delta,
+        mode: "change",
+        addedSets: [],
+        deletedSets: [],
+        writtenChains: [],
+        replacedChains: [],
+        elements: [],
+      })),
+  };
+}
+
+function tableCommands(delta: TableDelta): Command[] {
+  const { family, table: name } = delta;
+  const table: CommandObject = { table: { family, name } };
+  const chain = (chainName: string): CommandObject => ({ chain: { family, table: name, name: chainName } });
+  return [
+    ...(delta.mode === "change" ? [] : [{ add: table }]),
+    ...(delta.mode === "recreate" ? [{ delete: table }, { add: table }] : []),
+    ...delta.addedSets.map((spec) => ({ add: declaredSet(family, name, spec) })),
+    ...delta.replacedChains.flatMap((chainName) => [{ flush: chain(chainName) }, { delete: chain(chainName) }]),
+    ...delta.writtenChains.map((written) => ({ add: declaredChain(family, name, written) })),
+    ...delta.elements.flatMap((elements) => deletions(family, name, elements)),
+    ...delta.deletedChains.map((chainName) => ({ flush: chain(chainName) })),
+    ...(delta.mode === "change" ? delta.writtenChains.map((written) => ({ flush: chain(written.name) })) : []),
+    ...delta.writtenChains.flatMap((written) => rules(family, name, written)),
+    ...delta.elements.flatMap((elements) => additions(family, name, elements)),
+    ...delta.deletedSets.map((spec) => ({ delete: setReference(family, name, spec) })),
+    ...delta.deletedChains.map((chainName) => ({ delete: chain(chainName) })),
+  ];
+}
+
+function rebuildCommands(table: Table): Command[] {
+  const { family, name } = table;
+  const chains = [...table.chains.values()];
+  const sets = [...table.sets.values()];
+  const filled = sets.filter(({ spec }) => !spec.dynamic);
+  return [
+    { add: { table: { family, name } } },
+    ...sets.map(({ spec }) => ({ add: declaredSet(family, name, spec) })),
+    ...chains.map((chain) => ({ add: declaredChain(family, name, chain) })),
+    ...chains.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
+    ...filled.map(({ spec }) => ({ flush: setReference(family, name, spec) })),
+    ...chains.flatMap((chain) => rules(family, name, chain)),
+    ...filled.flatMap(({ spec, elements }) =>
+      elements.size === 0
+        ? []
+        : [
+            {
+              add: addedElements(
+                family,
+                name,
+                spec,
+                [...elements].map(([key, value]) => ({ key, value })),
+              ),
+            },
+          ],
+    ),
+  ];
+}
+
+function rules(family: NftFamily, table: string, chain: Chain): Command[] {
+  return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
+}
+
+function deletions(family: NftFamily, table: string, { spec, deleted }: ElementsDelta): Command[] {
+  return deleted.length === 0 ? [] : [{ delete: deletedElements(family, table, spec, deleted) }];
+}
+
+function additions(family: NftFamily, table: string, { spec, added }: ElementsDelta): Command[] {
+  return added.length === 0 ? [] : [{ add: addedElements(family, table, spec, added) }];
+}
+
+function declaredChain(family: NftFamily, table: string, { name, base }: Chain): CommandObject {
+  return { chain: { family, table, name, ...base } };
+}
+
+function declaredSet(family: NftFamily, table: string, spec: SetSpec): CommandObject {
+  const declaration = {
+    family,
+    table,
+    name: spec.name,
+    type: oneOrList(spec.key),
+    ...(spec.dynamic ? { flags: ["dynamic", "timeout"] } : {}),
+    ...(spec.size === undefined ? {} : { size: spec.size }),
+    ...(spec.counter ? { stmt: [{ counter: null } as const] } : {}),
+  };
+  if (spec.value === undefined) return { set: declaration };
+  return { map: { ...declaration, map: spec.value === "verdict" ? "verdict" : oneOrList(spec.value) } };
+}
+
+function setReference(family: NftFamily, table: string, { name, value }: SetSpec): CommandObject {
+  return value === undefined ? { set: { family, table, name } } : { map: { family, table, name, map: "verdict" } };
+}
+
+function oneOrList(types: readonly string[]): string | readonly string[] {
+  return types.length === 1 ? (types[0] as string) : types;
+}
