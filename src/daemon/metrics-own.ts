@@ -1,0 +1,87 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+
+/** What kube-proxy has no metric for. Times are in seconds, timestamps in seconds since 1970. */
+export interface OwnMetrics {
+  /** Always 1; `version` is the product's. */
+  readonly buildInfo: Gauge<"version">;
+  /** `kind` is `table` (ours was gone or emptied) or `element` (something in it differed). */
+  readonly driftRepairs: Counter<"kind">;
+  readonly quarantined: Gauge;
+  /** Service ports that lost a contested address and port to an older Service. */
+  readonly contested: Gauge;
+  readonly transactionElements: Histogram;
+  readonly transactionBytes: Histogram;
+  /** `operation` is `apply`, `list` or `check`. */
+  readonly nftDuration: Histogram<"operation">;
+  readonly reflectorLastEvent: Gauge<"resource">;
+  readonly reflectorRelists: Counter<"resource">;
+  readonly reflectorErrors: Counter<"resource" | "kind">;
+  /** `family` is `ip` or `ip6`, as in nft. */
+  readonly mapElements: Gauge<"family" | "map">;
+  /** The most elements that a map filled by packets takes; with mapElements, how full it is. */
+  readonly mapCapacity: Gauge<"family" | "map">;
+  /** `result` is `same`, `repaired` or `failed`. */
+  readonly fullResyncs: Counter<"result">;
+  readonly fullResyncDifferences: Counter;
+  readonly eventsDropped: Counter;
+}
+
+const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
+const BYTE_BUCKETS = [1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
+const NFT_BUCKETS = Array.from({ length: 14 }, (_, index) => 2 ** index / 1000);
+
+/** Makes our own metrics in `registry`, prefix `nft_proxy_`. */
+export function createOwnMetrics(registry: Registry): OwnMetrics {
+  const base = (name: string, help: string) => ({ name: `nft_proxy_${name}`, help, registers: [registry] });
+  const metrics: OwnMetrics = {
+    buildInfo: new Gauge({ ...base("build_info", "The version that runs"), labelNames: ["version"] }),
+    driftRepairs: new Counter({
+      ...base("drift_repairs_total", "Repairs of what others changed"),
+      labelNames: ["kind"],
+    }),
+    quarantined: new Gauge(base("quarantined_service_ports", "Service ports left out because the kernel refuses them")),
+    contested: new Gauge(base("contested_service_ports", "Service ports that lost an address and port to another")),
+    transactionElements: new Histogram({
+      ...base("transaction_elements", "Elements added or removed by a transaction"),
+      buckets: ELEMENT_BUCKETS,
+    }),
+    transactionBytes: new Histogram({
+      ...base("transaction_bytes", "Transaction size as JSON"),
+      buckets: BYTE_BUCKETS,
+    }),
+    nftDuration: new Histogram({
+      ...base("nft_duration_seconds", "Time of a run of nft"),
+      labelNames: ["operation"],
+      buckets: NFT_BUCKETS,
+    }),
+    ...reflectorMetrics(base),
+    mapElements: new Gauge({ ...base("map_elements", "Elements in a set or map"), labelNames: ["family", "map"] }),
+    mapCapacity: new Gauge({
+      ...base("map_capacity", "Most elements that a map takes"),
+      labelNames: ["family", "map"],
+    }),
+    fullResyncs: new Counter({ ...base("full_resyncs_total", "Comparisons with the kernel"), labelNames: ["result"] }),
+    fullResyncDifferences: new Counter(base("full_resync_differences_total", "Differences found by comparisons")),
+    eventsDropped: new Counter(base("events_dropped_total", "Kubernetes Events that were not delivered")),
+  };
+  for (const kind of ["table", "element"]) metrics.driftRepairs.inc({ kind }, 0);
+  for (const result of ["same", "repaired", "failed"]) metrics.fullResyncs.inc({ result }, 0);
+  return metrics;
+}
+
+type Base = (name: string, help: string) => { name: string; help: string; registers: Registry[] };
+
+function reflectorMetrics(base: Base) {
+  const labelNames = ["resource"] as const;
+  return {
+    reflectorLastEvent: new Gauge({
+      ...base("reflector_last_event_timestamp_seconds", "When the API server last said something of a resource"),
+      labelNames,
+    }),
+    reflectorRelists: new Counter({ ...base("reflector_relists_total", "Lists of a resource"), labelNames }),
+    reflectorErrors: new Counter({
+      ...base("reflector_errors_total", "Failed requests by resource and kind"),
+      labelNames: ["resource", "kind"] as const,
+    }),
+  };
+}
