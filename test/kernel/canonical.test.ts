@@ -1,0 +1,82 @@
+import { readFileSync } from "node:fs";
+import { execaSync } from "execa";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { applyTransaction } from "../../src/nft/apply.ts";
+import type { NftFamily, Transaction } from "../../src/nft/json.ts";
+import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/parse.ts";
+
+const town = JSON.parse(
+  readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8"),
+) as Transaction;
+
+/** Runs nft in the namespace that the tests have to themselves. */
+function nft(args: readonly string[], input = ""): string {
+  return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
+}
+
+function list(family: NftFamily): Listing {
+  return readListing(nft(["-j", "list", "table", family, "nft-proxy"]));
+}
+
+const flush = (): string => nft(["flush", "ruleset"]);
+beforeEach(() => {
+  flush();
+});
+afterEach(() => {
+  flush();
+});
+
+describe("the canonical ruleset", () => {
+  test.each(["ip", "ip6"] as const)("of what nft lists is that of what was loaded (%s)", (family) => {
+    nft(["-j", "-f", "-"], JSON.stringify(town));
+    expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
+  });
+
+  test("tells a change made by hand", () => {
+    nft(["-j", "-f", "-"], JSON.stringify(town));
+    nft(["add element ip nft-proxy cluster-ips { 10.96.9.9 }"]);
+    const wanted = applyTransaction({}, town).ip;
+    expect(parseListing(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(wanted?.sets.get("cluster-ips"));
+  });
+
+  test("leaves out what packets put into dynamic maps, which is read apart", () => {
+    nft(["-j", "-f", "-"], JSON.stringify(town));
+    nft(["add element ip nft-proxy affinity { 192.0.2.1 . 10.96.1.2 . tcp . 80 timeout 600s : 8f58:b1bc }"]);
+    const listing = list("ip");
+    expect(parseListing(listing).ip).toEqual(applyTransaction({}, town).ip);
+    expect(dynamicElements(listing)).toEqual([
+      {
+        family: "ip",
+        map: "affinity",
+        key: "192.0.2.1 . 10.96.1.2 . tcp . 80",
+        value: "2404954556",
+        timeout: 600,
+        expires: expect.closeTo(600, -1),
+      },
+    ]);
+  });
+
+  test.each([
+    ["adjacent prefixes", ["10.0.0.0/8", "12.0.0.0/8", "11.0.0.0/8"]],
+    ["overlapping prefixes", ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.1/32"]],
+    ["neighbouring addresses", ["192.0.2.2/32", "192.0.2.1/32"]],
+    ["everything", ["0.0.0.0/1", "128.0.0.0/1"]],
+    ["one address", ["192.0.2.200/32"]],
+  ])("joins %s as the kernel does", (_, cidrs) => {
+    const set = cidrs.map((cidr) => {
+      const [addr = "", len] = cidr.split("/");
+      return { prefix: { addr, len: Number(len) } };
+    });
+    const at = { family: "ip", table: "nft-proxy" } as const;
+    const left = { payload: { protocol: "ip", field: "saddr" } };
+    const transaction: Transaction = {
+      nftables: [
+        { add: { table: { family: "ip", name: "nft-proxy" } } },
+        { add: { chain: { ...at, name: "c" } } },
+        { add: { rule: { ...at, chain: "c", expr: [{ match: { op: "!=", left, right: { set } } }, { drop: null }] } } },
+      ],
+    };
+    nft(["-j", "-f", "-"], JSON.stringify(transaction));
+    expect(parseListing(list("ip"))).toEqual(applyTransaction({}, transaction));
+  });
+});
