@@ -1,0 +1,56 @@
+/** The part that we read of what a JSON Schema validator says of one fault (ajv's ErrorObject, verbose). */
+export interface SchemaError {
+  /** JSON pointer to the value at fault (RFC 6901). */
+  readonly instancePath: string;
+  readonly keyword: string;
+  readonly message?: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly parentSchema?: Readonly<Record<string, unknown>>;
+  readonly data?: unknown;
+}
+
+const SHOWN = 80;
+const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
+
+/** A JSON pointer as people write paths: `/spec/ports/0/port` is `spec.ports[0].port`; "" is the whole. */
+export function pathOfPointer(pointer: string): string {
+  const keys = pointer.split("/").slice(1);
+  return keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~")).reduce(joinPath, "");
+}
+
+/** Appends a key (or an index, as a number or its digits) to a path. */
+export function joinPath(path: string, key: string | number): string {
+  if (typeof key === "number" || /^\d+$/.test(key)) return `${path}[${key}]`;
+  if (!PLAIN_KEY.test(key)) return `${path}[${quoted(key)}]`;
+  return path === "" ? key : `${path}.${key}`;
+}
+
+/** A value for a message: JSON on one line, cut short. */
+export function quoted(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
+}
+
+/** Where the fault is, and what was expected, in words: the schema's description where it has one. */
+export function describeSchemaError(error: SchemaError): { readonly path: string; readonly reason: string } {
+  return { path: pathOfPointer(error.instancePath), reason: reasonOf(error) };
+}
+
+function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError): string {
+  const found = data === undefined ? "" : `, not ${quoted(data)}`;
+  switch (keyword) {
+    case "additionalProperties":
+      return `must not have a property ${quoted(params.additionalProperty)}`;
+    case "enum":
+      return `must be one of ${(params.allowedValues as unknown[]).map(String).join(", ")}${found}`;
+    case "pattern":
+      return `must be ${parentSchema?.description ?? `text that matches ${params.pattern}`}${found}`;
+    case "type":
+      return `must be ${[params.type].flat().join(" or ")}${found}`;
+    case "minimum":
+    case "maximum":
+      return `${message ?? keyword}${found}`;
+    default:
+      return message ?? `violates ${keyword}`;
+  }
+}
