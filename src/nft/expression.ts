@@ -1,0 +1,57 @@
+import type { Expression, NftFamily, Statement } from "./json.ts";
+
+/** A field of the packet: `ip daddr`, `th dport`. */
+export function payload(protocol: string, field: string): Expression {
+  return { payload: { protocol, field } };
+}
+
+/** A value that travels with the packet: `meta mark`, `meta l4proto`. */
+export function meta(key: string): Expression {
+  return { meta: { key } };
+}
+
+/** A key or value of several parts: `ip daddr . meta l4proto . th dport`. */
+export function concat(...parts: readonly Expression[]): Expression {
+  return { concat: parts };
+}
+
+/** The value that a named map has for a key; a rule whose lookup finds nothing stops there. */
+export function lookup(key: Expression, map: string): Expression {
+  return { map: { key, data: `@${map}` } };
+}
+
+/** A packet goes on to the next statement only if the left side is the right one, or among it. */
+export function matches(left: Expression, right: Expression): Statement {
+  return { match: { op: "==", left, right } };
+}
+
+/** The opposite of {@link matches}. */
+export function differs(left: Expression, right: Expression): Statement {
+  return { match: { op: "!=", left, right } };
+}
+
+/** The first packet of a connection. */
+export const CONNECTION_IS_NEW: Statement = { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } };
+
+/** The connection's destination was translated, by us or by another. */
+export const CONNECTION_HAS_DNAT: Statement = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } };
+
+/** Sets a value that travels with the packet. */
+export function assign(key: Expression, value: Expression): Statement {
+  return { mangle: { key, value } };
+}
+
+/** Looks the key up in a named verdict map and does what it says; nothing found: the next rule. */
+export function verdictMap(key: Expression, map: string): Statement {
+  return { vmap: { key, data: `@${map}` } };
+}
+
+/** A random number from `offset` on, one of `mod`. */
+export function randomNumber(mod: number, offset: number): Expression {
+  return { numgen: { mode: "random", mod, offset } };
+}
+
+/** Changes the destination; ends the walk of the packet through this hook's nat chains. */
+export function dnatTo(family: NftFamily, addr: Expression): Statement {
+  return { dnat: { family, addr } };
+}

@@ -1,0 +1,78 @@
+import type { Family } from "../model/family.ts";
+import { assign, concat, dnatTo, lookup, meta, randomNumber } from "../nft/expression.ts";
+import type { Expression, Rule, Statement } from "../nft/json.ts";
+import type { Chain } from "../nft/ruleset.ts";
+import { frontendParts, sourceAddress } from "./keys.ts";
+import { FRONTEND_MAPS, type FrontendKind } from "./sets.ts";
+
+/** Where the numbers of the cluster-wide list of a Local frontend begin; the other list begins at 0. */
+export const SHORTCUT_OFFSET = 65536;
+
+/** A way of choosing among endpoints, shared by all frontends with as many of them. */
+export interface Balancer {
+  readonly kind: FrontendKind;
+  /** The list for short-cut traffic of a Local frontend, beside its local one. */
+  readonly shortcut: boolean;
+  /** How many endpoints, 1 or more. */
+  readonly count: number;
+  /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
+  readonly affinitySeconds: number;
+}
+
+/** The name of a balancer's chain: `balance-2`, `nodeport-affinity-cluster-3-600`. */
+export function balancerName({ kind, shortcut, count, affinitySeconds }: Balancer): string {
+  const prefix = kind === "nodeport" ? "nodeport-" : "";
+  const list = shortcut ? "cluster-" : "";
+  return affinitySeconds === 0
+    ? `${prefix}balance-${list}${count}`
+    : `${prefix}affinity-${list}${count}-${affinitySeconds}`;
+}
+
+/** The chain of a balancer. */
+export function balancerChain(family: Family, balancer: Balancer): Chain {
+  const rules = balancer.affinitySeconds === 0 ? [balanceRule(family, balancer)] : affinityRules(family, balancer);
+  return { name: balancerName(balancer), rules };
+}
+
+/** `meta priority` is free before routing and as wide as an endpoint id: our register for one packet. */
+const REGISTER: Expression = meta("priority");
+
+function balanceRule(family: Family, balancer: Balancer): Rule {
+  return [randomIndex(balancer), toEndpoint(family, balancer)];
+}
+
+/**
+ * 1. A client that has an endpoint keeps it, if that still is one.
+ * 2. Only others come here: what is remembered of them is of no use.
+ * 3. They get an endpoint, which is remembered.
+ * 4. The map is full, so that the update ended the rule above: balanced without being remembered.
+ */
+function affinityRules(family: Family, balancer: Balancer): Rule[] {
+  const { affinity, affinityIds } = FRONTEND_MAPS[balancer.kind];
+  const frontend = frontendParts(balancer.kind, family);
+  const client = concat(sourceAddress(family), ...frontend);
+  const remember: Statement = {
+    map: {
+      op: "update",
+      elem: { elem: { val: client, timeout: balancer.affinitySeconds } },
+      data: REGISTER,
+      map: `@${affinity}`,
+    },
+  };
+  const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${affinity}` } };
+  const endpointId = assign(REGISTER, lookup(concat(...frontend, REGISTER), affinityIds));
+  return [
+    [assign(REGISTER, lookup(client, affinity)), remember, toEndpoint(family, balancer)],
+    [forget],
+    [randomIndex(balancer), endpointId, remember, toEndpoint(family, balancer)],
+    [randomIndex(balancer), endpointId, toEndpoint(family, balancer)],
+  ];
+}
+
+function randomIndex({ count, shortcut }: Balancer): Statement {
+  return assign(REGISTER, randomNumber(count, shortcut ? SHORTCUT_OFFSET : 0));
+}
+
+function toEndpoint(family: Family, { kind }: Balancer): Statement {
+  return dnatTo(family, lookup(concat(...frontendParts(kind, family), REGISTER), FRONTEND_MAPS[kind].endpoints));
+}

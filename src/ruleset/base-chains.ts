@@ -1,0 +1,196 @@
+import type { Family } from "../model/family.ts";
+import {
+  assign,
+  CONNECTION_HAS_DNAT,
+  CONNECTION_IS_NEW,
+  concat,
+  differs,
+  matches,
+  meta,
+  payload,
+  verdictMap,
+} from "../nft/expression.ts";
+import type { Expression, Rule, Statement } from "../nft/json.ts";
+import type { BaseChain, Chain } from "../nft/ruleset.ts";
+import type { FamilyContext } from "./context.ts";
+import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
+import {
+  CLUSTER_IPS,
+  FIREWALL_IPS,
+  FRONTEND_MAPS,
+  type FrontendKind,
+  HAIRPIN_CONNECTIONS,
+  NODEPORT_IPS,
+} from "./sets.ts";
+
+/** Chains that verdicts of map elements lead to. */
+export const REJECT_CHAIN = "reject-chain";
+export const MARK_FOR_MASQUERADE = "mark-for-masquerade";
+export const EXTERNAL_LOCAL: Readonly<Record<FrontendKind, string>> = {
+  service: "external-local",
+  nodeport: "nodeport-external-local",
+};
+
+/** nft's names for the priorities: dstnat, filter, srcnat. Source: linux/netfilter_ipv4.h. */
+const DSTNAT = -100;
+const FILTER = 0;
+const SRCNAT = 100;
+
+const jump = (target: string): Statement => ({ jump: { target } });
+const newJump = (target: string): Rule => [CONNECTION_IS_NEW, jump(target)];
+
+/**
+ * The scratch number of a balanced packet must not leak into its traffic class: queueing disciplines read it.
+ * IPv4 forwarding sets it anew by itself, IPv6 forwarding and local output do not.
+ */
+const RESET_PRIORITY: Rule = [CONNECTION_IS_NEW, CONNECTION_HAS_DNAT, assign(meta("priority"), 0)];
+
+interface HookedChain {
+  readonly name: string;
+  readonly base: BaseChain;
+  readonly rules: (family: Family) => readonly Rule[];
+}
+
+const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain => ({
+  type,
+  hook: name,
+  prio,
+  policy: "accept",
+});
+
+/**
+ * Where packets enter: names, hooks and priorities as kube-proxy's, which other software relies on. The
+ * firewall looks before any dnat; the checks for endpoints look after it, when a balanced packet already
+ * bears its endpoint's address.
+ */
+const HOOKED_CHAINS: readonly HookedChain[] = [
+  {
+    name: "filter-prerouting-pre-dnat",
+    base: hook("filter", "prerouting", DSTNAT - 10),
+    rules: () => [newJump("firewall-check")],
+  },
+  {
+    name: "filter-output-pre-dnat",
+    base: hook("filter", "output", DSTNAT - 10),
+    rules: () => [newJump("firewall-check")],
+  },
+  {
+    name: "filter-input",
+    base: hook("filter", "input", FILTER),
+    rules: () => [newJump("nodeport-endpoints-check"), newJump("service-endpoints-check")],
+  },
+  {
+    name: "filter-forward",
+    base: hook("filter", "forward", FILTER),
+    rules: (family) => [
+      newJump("service-endpoints-check"),
+      newJump("cluster-ips-check"),
+      ...(family === "ip6" ? [RESET_PRIORITY] : []),
+    ],
+  },
+  {
+    name: "filter-output",
+    base: hook("filter", "output", FILTER),
+    rules: () => [newJump("service-endpoints-check"), newJump("cluster-ips-check"), RESET_PRIORITY],
+  },
+  { name: "nat-prerouting", base: hook("nat", "prerouting", DSTNAT), rules: () => [[jump("services")]] },
+  { name: "nat-output", base: hook("nat", "output", DSTNAT), rules: () => [[jump("services")]] },
+  { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [[jump("masquerading")]] },
+];
+
+/** All chains of a family that do not depend on Services: the same however many there are. */
+export function staticChains(context: FamilyContext): Chain[] {
+  const { family } = context;
+  return [
+    ...HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(family) })),
+    { name: "services", rules: servicesRules(context) },
+    { name: MARK_FOR_MASQUERADE, rules: [[setMark(context)]] },
+    { name: EXTERNAL_LOCAL.service, rules: externalLocalRules(context, "service") },
+    { name: EXTERNAL_LOCAL.nodeport, rules: externalLocalRules(context, "nodeport") },
+    { name: "nodeports", rules: nodePortsRules(family) },
+    { name: REJECT_CHAIN, rules: [[{ reject: null }]] },
+    { name: "service-endpoints-check", rules: [[frontendVmap("service", family, "noEndpoints")]] },
+    {
+      name: "nodeport-endpoints-check",
+      rules: [[...toNodePorts(context), frontendVmap("nodeport", family, "noEndpoints")]],
+    },
+    { name: "firewall-check", rules: [[verdictMap(frontendKey("service", family), FIREWALL_IPS)]] },
+    { name: "cluster-ips-check", rules: clusterIPsRules(context) },
+    { name: "masquerading", rules: masqueradingRules(context) },
+  ];
+}
+
+function frontendVmap(kind: FrontendKind, family: Family, map: "services" | "external" | "shortcut" | "noEndpoints") {
+  return verdictMap(frontendKey(kind, family), FRONTEND_MAPS[kind][map]);
+}
+
+function servicesRules(context: FamilyContext): Rule[] {
+  const { family } = context;
+  return [
+    ...masqueradeClusterTraffic(context),
+    [frontendVmap("service", family, "external")],
+    [frontendVmap("service", family, "services")],
+    [...toNodePorts(context), jump("nodeports")],
+  ];
+}
+
+function nodePortsRules(family: Family): Rule[] {
+  return [[frontendVmap("nodeport", family, "external")], [frontendVmap("nodeport", family, "services")]];
+}
+
+/** ClusterIP traffic that is not from pods would be answered past us, unless it comes from this node's address. */
+function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
+  const { family, masqueradeAll } = context;
+  const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
+  if (masqueradeAll) return [[toClusterIP, setMark(context)]];
+  const notFromPods = byPodOrigin(context, differs);
+  return notFromPods === undefined ? [] : [[toClusterIP, notFromPods, setMark(context)]];
+}
+
+/**
+ * Traffic from outside keeps its address and reaches local endpoints only (the next step); traffic of pods and
+ * of the node itself goes by the cluster-wide list, as if it had gone out and come back.
+ */
+function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
+  const shortcut = frontendVmap(kind, context.family, "shortcut");
+  const fromPods = byPodOrigin(context, matches);
+  const fromNode = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
+  return [
+    ...(fromPods === undefined ? [] : [[fromPods, shortcut]]),
+    [fromNode, setMark(context)],
+    [fromNode, shortcut],
+  ];
+}
+
+function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
+  if (nodePorts.kind === "addresses") return [matches(destinationAddress(family), `@${NODEPORT_IPS}`)];
+  return [
+    matches({ fib: { flags: ["daddr"], result: "type" } }, "local"),
+    differs(destinationAddress(family), addressSet(family, [family === "ip" ? "127.0.0.0/8" : "::1/128"])),
+  ];
+}
+
+/** What is left for a ClusterIP here had no frontend: its port is not served, or no Service has the address. */
+function clusterIPsRules({ family, serviceCIDRs }: FamilyContext): Rule[] {
+  const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
+  const unallocated = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
+  return [
+    [toClusterIP, { reject: null }],
+    ...(serviceCIDRs.length === 0 ? [] : [[unallocated, { drop: null } as const]]),
+  ];
+}
+
+function masqueradingRules({ family, masqueradeMark }: FamilyContext): Rule[] {
+  const mark = meta("mark");
+  const masquerade: Statement = { masquerade: { flags: "fully-random" } };
+  const hairpinKey = concat(sourceAddress(family), destinationAddress(family), meta("l4proto"), payload("th", "dport"));
+  return [
+    [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
+    [CONNECTION_HAS_DNAT, matches(hairpinKey, `@${HAIRPIN_CONNECTIONS}`), masquerade],
+  ];
+}
+
+function setMark({ masqueradeMark }: FamilyContext): Statement {
+  const mark: Expression = meta("mark");
+  return assign(mark, { "|": [mark, masqueradeMark] });
+}

@@ -1,0 +1,35 @@
+import type { Family } from "../model/family.ts";
+import type { Place } from "../model/topology.ts";
+
+/** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
+export type LocalTraffic =
+  | { readonly kind: "unknown" }
+  | { readonly kind: "sources"; readonly cidrs: readonly string[] }
+  /** An interface name; a trailing `*` stands for anything. */
+  | { readonly kind: "interface"; readonly pattern: string };
+
+/** On which of the node's addresses NodePorts answer. Loopback never does. */
+export type NodePortAddresses =
+  | { readonly kind: "all" }
+  | { readonly kind: "addresses"; readonly addresses: readonly string[] };
+
+/** What counts its connections, at the price of memory for every CPU and element. */
+export type ServiceCounters = "off" | "services" | "endpoints";
+
+/** All that the rules of one family depend on besides Services and EndpointSlices. */
+export interface FamilyContext {
+  readonly family: Family;
+  readonly place: Place;
+  /** The node's primary address, "" for none. */
+  readonly nodeAddress: string;
+  readonly localTraffic: LocalTraffic;
+  readonly masqueradeAll: boolean;
+  /** One bit, as a number: 0x4000. */
+  readonly masqueradeMark: number;
+  readonly nodePorts: NodePortAddresses;
+  /** Canonical CIDRs; addresses in them that no Service has are dropped. */
+  readonly serviceCIDRs: readonly string[];
+  /** Most clients that an affinity map remembers. */
+  readonly affinityMapSize: number;
+  readonly counters: ServiceCounters;
+}

@@ -1,0 +1,33 @@
+import type { Family } from "../model/family.ts";
+import { cidrContains, mergeCidrs } from "../model/ip.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import { differs } from "../nft/expression.ts";
+import type { Chain } from "../nft/ruleset.ts";
+import type { FamilyContext } from "./context.ts";
+import { addressSet, sourceAddress } from "./keys.ts";
+
+/**
+ * The chain that guards a service port's load-balancer addresses by `loadBalancerSourceRanges`, or undefined
+ * when there is nothing to guard. It is the only thing that a Service may add besides map elements.
+ *
+ * Where the node itself is allowed, so are the load-balancer addresses: a node that has such an address bound
+ * to itself uses it as the source of its own requests to it (kube-proxy does the same).
+ */
+export function firewallChain({ service, spec }: ServicePort, context: FamilyContext): Chain | undefined {
+  const { family, nodeAddress } = context;
+  const cidrs = service.loadBalancerSourceRanges[family];
+  const addresses = service.loadBalancerIPs[family];
+  if (cidrs.length === 0 || addresses.length === 0) return undefined;
+  const allowsNode = nodeAddress !== "" && cidrs.some((cidr) => cidrContains(cidr, nodeAddress));
+  const length = family === "ip" ? 32 : 128;
+  const allowed = [...cidrs, ...(allowsNode ? addresses.map((ip) => `${ip}/${length}`) : [])];
+  if (allowsEverything(family, allowed)) return undefined;
+  return {
+    name: `firewall-${service.name}/${spec.protocol}/${spec.name}`,
+    rules: [[differs(sourceAddress(family), addressSet(family, allowed)), { drop: null }]],
+  };
+}
+
+function allowsEverything(family: Family, cidrs: readonly string[]): boolean {
+  return mergeCidrs(family, cidrs).some((range) => range.kind === "prefix" && range.length === 0);
+}

@@ -1,0 +1,55 @@
+import { assertNever } from "../base/assert-never.ts";
+import type { Family } from "../model/family.ts";
+import { type AddressRange, mergeCidrs } from "../model/ip.ts";
+import { concat, type matches, meta, payload } from "../nft/expression.ts";
+import type { Expression, Statement } from "../nft/json.ts";
+import type { FamilyContext } from "./context.ts";
+import type { FrontendKind } from "./sets.ts";
+
+/** The packet's source and destination address. */
+export const sourceAddress = (family: Family): Expression => payload(family, "saddr");
+export const destinationAddress = (family: Family): Expression => payload(family, "daddr");
+
+const PROTOCOL_AND_PORT: readonly Expression[] = [meta("l4proto"), payload("th", "dport")];
+
+/** The parts of a frontend's key, as read from the packet: K3 and KN of the design. */
+export function frontendParts(kind: FrontendKind, family: Family): readonly Expression[] {
+  return kind === "service" ? [destinationAddress(family), ...PROTOCOL_AND_PORT] : PROTOCOL_AND_PORT;
+}
+
+/** The key of a frontend as read from the packet. */
+export function frontendKey(kind: FrontendKind, family: Family): Expression {
+  return concat(...frontendParts(kind, family));
+}
+
+/** An anonymous set of the addresses of some CIDRs, merged as nft merges them. */
+export function addressSet(family: Family, cidrs: readonly string[]): Expression {
+  return { set: mergeCidrs(family, cidrs).map(rangeJson) };
+}
+
+function rangeJson(range: AddressRange): Expression {
+  return range.kind === "prefix"
+    ? { prefix: { addr: range.address, len: range.length } }
+    : { range: [range.from, range.to] };
+}
+
+/**
+ * Matches packets by whether they come from this cluster's pods.
+ * @param compare `matches` for those that do, `differs` for those that do not
+ * @returns undefined where pods cannot be told from others
+ */
+export function byPodOrigin(
+  { localTraffic, family }: Pick<FamilyContext, "localTraffic" | "family">,
+  compare: typeof matches,
+): Statement | undefined {
+  switch (localTraffic.kind) {
+    case "unknown":
+      return undefined;
+    case "sources":
+      return compare(sourceAddress(family), addressSet(family, localTraffic.cidrs));
+    case "interface":
+      return compare(meta("iifname"), localTraffic.pattern);
+    default:
+      return assertNever(localTraffic);
+  }
+}

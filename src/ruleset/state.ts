@@ -1,0 +1,216 @@
+import { FAMILIES, type Family } from "../model/family.ts";
+import type { ServicePortKey } from "../model/ids.ts";
+import { comparePrecedence, type ServicePort } from "../model/service-port.ts";
+import type { TableDelta } from "../nft/delta.ts";
+import { type Chain, type ElementSet, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "../nft/ruleset.ts";
+import { balancerChain, balancerName } from "./balancers.ts";
+import { staticChains } from "./base-chains.ts";
+import type { FamilyContext } from "./context.ts";
+import type { Contribution, FrontendContribution, WantedElement } from "./contribution.ts";
+import { TableJournal } from "./journal.ts";
+import { NODEPORT_IPS, setSpecs } from "./sets.ts";
+
+/** A frontend that more than one service port wants. */
+export interface Conflict {
+  readonly family: Family;
+  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  readonly frontend: string;
+  readonly winner: ServicePort;
+  /** In the order in which they would take over. */
+  readonly losers: readonly ServicePort[];
+}
+
+/**
+ * The ruleset of one family, as the contributions put into it make it, and what of it the kernel does not have
+ * yet. What it holds depends on the contributions alone, not on their history.
+ */
+export class FamilyState {
+  readonly table: Table;
+  readonly #journal: TableJournal;
+  readonly #contributions = new Map<ServicePortKey, Contribution>();
+  /** Who wants a frontend, best first. A list only where several do, which is rare. */
+  readonly #claims = new Map<string, Contribution | readonly Contribution[]>();
+  readonly #references = new Map<string, number>();
+
+  constructor(context: FamilyContext) {
+    const sets = new Map<string, ElementSet>();
+    for (const spec of setSpecs(context)) sets.set(spec.name, { spec, elements: new Map() });
+    this.table = { family: context.family, name: TABLE_NAME, chains: new Map(), sets };
+    this.#journal = new TableJournal(this.table);
+    this.setContext(context);
+  }
+
+  /** The declarations of the sets, which cannot change while the state lives. */
+  get specs(): SetSpec[] {
+    return [...this.table.sets.values()].map((set) => set.spec);
+  }
+
+  /** Takes over what does not come from Services. Contributions must be rendered again by the caller. */
+  setContext(context: FamilyContext): void {
+    for (const chain of staticChains(context)) this.#journal.putChain(chain);
+    const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
+    const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
+    for (const address of [...known.keys()])
+      if (!wanted.has(address)) this.#journal.deleteElement(NODEPORT_IPS, address);
+    for (const address of [...wanted].sort()) this.#journal.putElement(NODEPORT_IPS, address, "");
+  }
+
+  /** Puts a service port's contribution in place of its earlier one. */
+  put(contribution: Contribution): void {
+    this.remove(contribution.port.key);
+    this.#contributions.set(contribution.port.key, contribution);
+    for (const frontend of contribution.frontends) this.#claim(frontend, contribution);
+    for (const element of contribution.shared) this.#addShared(element);
+  }
+
+  /** Takes a service port out. */
+  remove(key: ServicePortKey): void {
+    const contribution = this.#contributions.get(key);
+    if (contribution === undefined) return;
+    this.#contributions.delete(key);
+    for (const frontend of contribution.frontends) this.#release(frontend, contribution);
+    for (const element of contribution.shared) this.#removeShared(element);
+  }
+
+  /** What a service port contributes now. */
+  contribution(key: ServicePortKey): Contribution | undefined {
+    return this.#contributions.get(key);
+  }
+
+  /** The frontends that several service ports want, sorted. */
+  conflicts(): Conflict[] {
+    const family = this.table.family;
+    return [...this.#claims]
+      .flatMap(([claim, claimants]) => {
+        if (!isSeveral(claimants)) return [];
+        const [winner, ...losers] = claimants.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
+        return [{ family, frontend: claim, winner, losers }];
+      })
+      .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
+  }
+
+  /** What the kernel does not have yet; undefined when it has everything. */
+  pending(): TableDelta | undefined {
+    return this.#journal.pending();
+  }
+
+  /** The kernel has everything now. */
+  committed(): void {
+    this.#journal.committed();
+  }
+
+  #claim(frontend: FrontendContribution, contribution: Contribution): void {
+    const others = this.#claimants(frontend.key);
+    const claimants = [...others, contribution].sort((a, b) => comparePrecedence(a.port, b.port));
+    this.#setClaimants(frontend.key, claimants);
+    if (claimants[0] !== contribution) return;
+    const displaced = others[0];
+    if (displaced !== undefined) this.#uninstall(frontendOf(displaced, frontend.key));
+    this.#install(frontend);
+  }
+
+  #release(frontend: FrontendContribution, contribution: Contribution): void {
+    const before = this.#claimants(frontend.key);
+    const claimants = before.filter((other) => other !== contribution);
+    this.#setClaimants(frontend.key, claimants);
+    if (before[0] !== contribution) return;
+    this.#uninstall(frontend);
+    const heir = claimants[0];
+    if (heir !== undefined) this.#install(frontendOf(heir, frontend.key));
+  }
+
+  #claimants(key: string): readonly Contribution[] {
+    const claimants = this.#claims.get(key);
+    if (claimants === undefined) return [];
+    return isSeveral(claimants) ? claimants : [claimants];
+  }
+
+  #setClaimants(key: string, claimants: readonly Contribution[]): void {
+    const [only] = claimants;
+    if (only === undefined) this.#claims.delete(key);
+    else this.#claims.set(key, claimants.length === 1 ? only : claimants);
+  }
+
+  #install(frontend: FrontendContribution): void {
+    for (const balancer of frontend.balancers) {
+      const name = balancerName(balancer);
+      if (this.#reference(`chain ${name}`, 1) === 1) this.#journal.putChain(balancerChain(this.table.family, balancer));
+    }
+    if (frontend.firewall !== undefined) this.#addFirewall(frontend.firewall);
+    for (const { set, key, value } of frontend.elements) this.#journal.putElement(set, key, value);
+  }
+
+  #uninstall(frontend: FrontendContribution): void {
+    for (const { set, key } of frontend.elements) this.#journal.deleteElement(set, key);
+    for (const balancer of frontend.balancers) this.#dropChain(balancerName(balancer));
+    if (frontend.firewall !== undefined) this.#dropChain(frontend.firewall.name);
+  }
+
+  #addFirewall(chain: Chain): void {
+    this.#reference(`chain ${chain.name}`, 1);
+    this.#journal.putChain(chain);
+  }
+
+  #dropChain(name: string): void {
+    if (this.#reference(`chain ${name}`, -1) === 0) this.#journal.deleteChain(name);
+  }
+
+  #addShared({ set, key, value }: WantedElement): void {
+    if (this.#reference(`${set} ${key}`, 1) === 1) this.#journal.putElement(set, key, value);
+  }
+
+  #removeShared({ set, key }: WantedElement): void {
+    if (this.#reference(`${set} ${key}`, -1) === 0) this.#journal.deleteElement(set, key);
+  }
+
+  #reference(name: string, change: 1 | -1): number {
+    const count = (this.#references.get(name) ?? 0) + change;
+    if (count === 0) this.#references.delete(name);
+    else this.#references.set(name, count);
+    return count;
+  }
+}
+
+/** The ruleset of both families. */
+export class RulesetState {
+  readonly families: Readonly<Partial<Record<Family, FamilyState>>>;
+
+  /** @param contexts one for each family that is to be programmed */
+  constructor(contexts: readonly FamilyContext[]) {
+    this.families = Object.fromEntries(contexts.map((context) => [context.family, new FamilyState(context)]));
+  }
+
+  /** The desired ruleset; live: it changes with the state. */
+  get ruleset(): Ruleset {
+    return Object.fromEntries(this.#states().map(({ table }) => [table.family, table]));
+  }
+
+  /** What the kernel does not have yet. */
+  pending(): TableDelta[] {
+    return this.#states().flatMap((state) => state.pending() ?? []);
+  }
+
+  /** The kernel has everything now. */
+  committed(): void {
+    for (const state of this.#states()) state.committed();
+  }
+
+  /** The frontends that several service ports want. */
+  conflicts(): Conflict[] {
+    return this.#states().flatMap((state) => state.conflicts());
+  }
+
+  #states(): FamilyState[] {
+    return FAMILIES.flatMap((family) => this.families[family] ?? []);
+  }
+}
+
+function isSeveral(claimants: Contribution | readonly Contribution[]): claimants is readonly Contribution[] {
+  return Array.isArray(claimants);
+}
+
+function frontendOf(contribution: Contribution, key: string): FrontendContribution {
+  const frontend = contribution.frontends.find((candidate) => candidate.key === key);
+  if (frontend === undefined) throw new Error(`${contribution.port.key} does not have the frontend ${key}`);
+  return frontend;
+}
