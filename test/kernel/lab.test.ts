@@ -1,0 +1,45 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+import { differences, loadScenario, type Scenario } from "../support/lab/scenario.ts";
+
+/** The lab itself, judged by a transaction worked out by hand and the answers a real kube-proxy gave. */
+describe("a node in a box with the recorded town's rules", () => {
+  let lab: Lab;
+  let town: Scenario;
+
+  beforeAll(async () => {
+    [lab, town] = await Promise.all([createLab(), loadScenario("town")]);
+    await lab.loadTransaction(await readFile(join(town.folder, "transaction.json"), "utf8"));
+  });
+  afterAll(() => lab?.close());
+
+  it("answers every probe as kube-proxy did", async () => {
+    const outcomes = await lab.probe(town.probes);
+    expect(outcomes.size).toBe(394);
+    expect(differences(town, outcomes)).toEqual([]);
+  });
+
+  it("shows the difference when one element is gone", async () => {
+    const id = "dns/kube-dns:53/udp cluster 10.96.0.10 from pod1";
+    const gone = await lab.exec(["nft", "delete element ip nft-proxy service-ips { 10.96.0.10 . udp . 53 }"]);
+    expect(gone).toMatchObject({ exitCode: 0, stderr: "" });
+    const probes = town.probes.filter((probe) => probe.id === id || probe.id.startsWith("dns/kube-dns:53/tcp"));
+    const outcomes = await lab.probe(probes);
+    const seen = probes.filter(
+      (probe) => JSON.stringify(outcomes.get(probe.id)) !== JSON.stringify(town.expect[probe.id]),
+    );
+    expect(seen.map((probe) => probe.id)).toEqual([id]);
+  });
+
+  it("keeps two labs apart", async () => {
+    const other = await createLab();
+    try {
+      expect(await other.exec(["nft", "list", "tables"])).toMatchObject({ exitCode: 0, stdout: "" });
+      expect((await lab.exec(["nft", "list", "tables"])).stdout).toContain("table ip nft-proxy");
+    } finally {
+      await other.close();
+    }
+  });
+});

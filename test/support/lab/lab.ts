@@ -1,0 +1,186 @@
+import { createInterface } from "node:readline";
+import { execa } from "execa";
+import { type Agent, type ConnectionRequest, startAgent } from "./agent.ts";
+import { kernelSettings } from "./kernel-settings.ts";
+import type { NamespaceNamer } from "./links.ts";
+import { addNamespaces, enterCommand, layLinks, removeNamespaces } from "./namespaces.ts";
+import { type Outcome, outcomeOf, type Probe, type Tally } from "./outcome.ts";
+import {
+  addressesOf,
+  type MachineName,
+  machineNames,
+  type NamespaceName,
+  type ProbeSource,
+  servedAddresses,
+  servedPorts,
+} from "./topology.ts";
+
+/** How a command inside the lab is run. */
+export interface RunOptions {
+  /** Standard input; empty if absent. */
+  readonly input?: string;
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Milliseconds until the command is killed; 60,000 if absent. */
+  readonly timeoutMs?: number;
+}
+
+/** What a command inside the lab left; `exitCode` is undefined when a signal ended it. */
+export interface RunResult {
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command that keeps running inside the lab. */
+export interface RunningCommand {
+  /** Sends the signal; a no-op once the command ended. */
+  kill(signal: NodeJS.Signals): void;
+  /** Calls back with each line of standard output or standard error. */
+  onLine(callback: (line: string) => void): void;
+  /** Resolves when the command ended, however that was. */
+  readonly ended: Promise<RunResult>;
+}
+
+/**
+ * A node in a box: network namespaces that stand for one Kubernetes node, its six pods, a second node with everybody
+ * else's pods and an outside client (see topology.ts). Every endpoint address answers TCP and UDP on `servedPorts`.
+ */
+export interface Lab {
+  /** Runs a command inside a namespace and waits for it; a failing command is a result, not an exception. */
+  run(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
+  /** Runs a command inside the node: {@link run} for `node`. */
+  exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
+  /** Starts a command inside a namespace and leaves it running; `close` kills what is left of it. */
+  start(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): RunningCommand;
+  /** Gives `nft -j -f -` inside the node a transaction (JSON text); throws with nft's words if it is refused. */
+  loadTransaction(json: string): Promise<void>;
+  /** Makes each probe's connections, all sources at the same time; how often each answer came, by probe id. */
+  observe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Tally>>;
+  /** {@link observe}, summed up as a scenario file does, by probe id. */
+  probe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Outcome>>;
+  /** Ends every process of the lab and removes its namespaces. */
+  close(): Promise<void>;
+}
+
+let labsMade = 0;
+
+/**
+ * Makes a lab of its own name; several can live side by side. Takes about a second.
+ * Throws outside the private namespaces of scripts/in-namespace.sh, so that it never touches the host's.
+ */
+export async function createLab(): Promise<Lab> {
+  if (process.env.NFT_PROXY_PRIVATE_NAMESPACE === undefined) {
+    throw new Error("the lab is made inside private namespaces only: run this through scripts/in-namespace.sh");
+  }
+  const prefix = `lab${process.pid}-${++labsMade}-`;
+  const nameOf: NamespaceNamer = (namespace) => `${prefix}${namespace}`;
+  await addNamespaces(nameOf);
+  const agents = new Map(machineNames.map((machine) => [machine, startAgent(enterCommand(nameOf(machine)))]));
+  const lab = new NamespaceLab(nameOf, agents);
+  try {
+    await everyAgent(agents, (agent, machine) => agent.ask("configure", { settings: kernelSettings(machine) }));
+    await layLinks(nameOf);
+    await everyAgent(agents, (agent, machine) =>
+      agent.ask("listen", { addresses: servedAddresses(machine), ports: servedPorts }),
+    );
+    return lab;
+  } catch (error) {
+    await lab.close();
+    throw error;
+  }
+}
+
+type Agents = ReadonlyMap<MachineName, Agent>;
+
+async function everyAgent(
+  agents: Agents,
+  act: (agent: Agent, machine: MachineName) => Promise<unknown>,
+): Promise<void> {
+  await Promise.all([...agents].map(([machine, agent]) => act(agent, machine)));
+}
+
+class NamespaceLab implements Lab {
+  readonly #nameOf: NamespaceNamer;
+  readonly #agents: Agents;
+  readonly #running = new Set<RunningCommand>();
+
+  constructor(nameOf: NamespaceNamer, agents: Agents) {
+    this.#nameOf = nameOf;
+    this.#agents = agents;
+  }
+
+  run(namespace: NamespaceName, argv: readonly [string, ...string[]], options: RunOptions = {}): Promise<RunResult> {
+    return this.start(namespace, argv, { timeoutMs: 60_000, ...options }).ended;
+  }
+
+  exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult> {
+    return this.run("node", argv, options);
+  }
+
+  start(namespace: NamespaceName, argv: readonly [string, ...string[]], options: RunOptions = {}): RunningCommand {
+    const [program, ...enter] = enterCommand(this.#nameOf(namespace));
+    const command = execa(program, [...enter, ...argv], {
+      reject: false,
+      all: true,
+      input: options.input ?? "",
+      env: options.env ?? {},
+      timeout: options.timeoutMs ?? 0,
+    });
+    const lines = createInterface({ input: command.all });
+    const running: RunningCommand = {
+      kill: (signal) => void command.kill(signal),
+      onLine: (callback) => void lines.on("line", callback),
+      ended: command.then(({ exitCode, stdout, stderr }) => {
+        this.#running.delete(running);
+        return { exitCode, stdout, stderr };
+      }),
+    };
+    this.#running.add(running);
+    return running;
+  }
+
+  async loadTransaction(json: string): Promise<void> {
+    const { exitCode, stderr } = await this.exec(["nft", "-j", "-f", "-"], { input: json });
+    if (exitCode !== 0) throw new Error(`nft refused the transaction: ${stderr}`);
+  }
+
+  async observe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Tally>> {
+    const tallies = new Map<string, Tally>();
+    await everyAgent(this.#agents, async (agent, machine) => {
+      const own = probes.filter((probe) => machineOf(probe.from) === machine);
+      const seen = await agent.ask("observe", { connections: own.map(connectionOf) });
+      for (const [index, probe] of own.entries()) tallies.set(probe.id, seen[index] ?? {});
+    });
+    return tallies;
+  }
+
+  async probe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Outcome>> {
+    const tallies = await this.observe(probes);
+    return new Map(probes.map((probe) => [probe.id, outcomeOf(probe, tallies.get(probe.id) ?? {})]));
+  }
+
+  async close(): Promise<void> {
+    for (const command of this.#running) command.kill("SIGKILL");
+    await Promise.all([...this.#running].map(({ ended }) => ended));
+    await everyAgent(this.#agents, (agent) => agent.stop());
+    await removeNamespaces(this.#nameOf);
+  }
+}
+
+function machineOf(source: ProbeSource): MachineName {
+  return source === "ext2" ? "ext" : source;
+}
+
+function connectionOf({ from, to, port, proto, n, wait }: Probe): ConnectionRequest {
+  const own = addressesOf(from);
+  return {
+    to,
+    port,
+    proto,
+    waitMs: (wait ?? 1.5) * 1000,
+    // The node has several addresses; which one it uses is what the probe is about.
+    ...(from === "node" ? {} : { from: to.includes(":") ? own.v6 : own.v4 }),
+    ...(n === undefined ? {} : { count: n }),
+  };
+}

@@ -1,0 +1,39 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
+import type { Outcome, Probe } from "./outcome.ts";
+
+/** The recorded worlds under test/fixtures. */
+export type ScenarioName = "town" | "town-after";
+
+/** A recorded world: objects, packets to send, and what kube-proxy did with each. */
+export interface Scenario {
+  /** Absolute path of the folder with `objects/` and whatever else was recorded. */
+  readonly folder: string;
+  /** Absolute path of the folder of object lists. */
+  readonly objects: string;
+  /** The name of the Node object that the lab's node stands for. */
+  readonly node: string;
+  readonly probes: readonly Probe[];
+  /** By probe id. */
+  readonly expect: Readonly<Record<string, Outcome>>;
+}
+
+const fixtures = fileURLToPath(new URL("../../fixtures/", import.meta.url));
+
+/** Reads a scenario from test/fixtures. */
+export async function loadScenario(name: ScenarioName): Promise<Scenario> {
+  const folder = join(fixtures, name);
+  const recorded = JSON.parse(await readFile(join(folder, "scenario.json"), "utf8")) as Omit<Scenario, "folder">;
+  return { ...recorded, folder, objects: join(folder, recorded.objects) };
+}
+
+/** What differs between the expected outcomes and those seen: one readable block a probe, none when all match. */
+export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Outcome>): readonly string[] {
+  return Object.entries(scenario.expect).flatMap(([id, expected]) => {
+    const seen = outcomes.get(id);
+    if (isDeepStrictEqual(seen, expected)) return [];
+    return [`${id}\n  expected ${JSON.stringify(expected)}\n  seen     ${JSON.stringify(seen) ?? "nothing"}`];
+  });
+}
