@@ -1,0 +1,129 @@
+import { AppError } from "../base/errors.ts";
+import type { NftFamily, Transaction } from "../nft/json.ts";
+import { TABLE_NAME } from "../nft/ruleset.ts";
+import { validateTransaction } from "../nft/validate.ts";
+import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
+import { runProcess } from "./process.ts";
+
+/** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
+export class NftRefusedError extends AppError {
+  /** What was refused. */
+  readonly transaction: Transaction;
+  /** What nft said, whole. */
+  readonly stderr: string;
+
+  constructor(transaction: Transaction, stderr: string) {
+    super("NFT_REFUSED", `nft refused the transaction: ${firstLine(stderr)}`, {
+      evidence: { stderr: stderr.trim(), commands: String(transaction.nftables.length) },
+    });
+    this.transaction = transaction;
+    this.stderr = stderr;
+  }
+
+  /** Something is still in use: what kernels before 6.2 say of chains that lost their last element just now. */
+  get isBusy(): boolean {
+    return this.stderr.includes("Device or resource busy");
+  }
+}
+
+/** How to reach nft. */
+export interface NftOptions {
+  /** Path or name of the program. */
+  readonly path: string;
+  readonly run?: RunProcess;
+  readonly limits?: ProcessLimits;
+}
+
+/** What applying a transaction took. */
+export interface AppliedTransaction {
+  /** Length of the JSON, in bytes. */
+  readonly bytes: number;
+  readonly durationMs: number;
+}
+
+/** A listing of 1,000,000 elements takes a minute and 200 MB; whatever takes more hangs or is not ours. */
+const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
+
+/** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
+export class Nft {
+  readonly path: string;
+  readonly #run: RunProcess;
+  readonly #limits: ProcessLimits;
+
+  constructor({ path, run = runProcess, limits = LIMITS }: NftOptions) {
+    this.path = path;
+    this.#run = run;
+    this.#limits = limits;
+  }
+
+  /**
+   * Applies a transaction: all of it or nothing.
+   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; NFT_MISSING; NFT_TIMEOUT
+   */
+  async apply(transaction: Transaction): Promise<AppliedTransaction> {
+    return await this.#send(transaction, ["-j", "-f", "-"]);
+  }
+
+  /** Asks the kernel whether it would take a transaction, and changes nothing. Throws as {@link Nft.apply}. */
+  async check(transaction: Transaction): Promise<AppliedTransaction> {
+    return await this.#send(transaction, ["-j", "-c", "-f", "-"]);
+  }
+
+  /**
+   * Lists our table of one family, whole or without elements. Never the whole ruleset: other software's tables
+   * may hold what this nft cannot print.
+   * @returns nft's JSON text, undefined when there is no such table
+   */
+  async list(family: NftFamily, detail: "whole" | "terse" = "whole"): Promise<string | undefined> {
+    const terse = detail === "terse" ? ["-t"] : [];
+    const result = await this.#execute(["-j", ...terse, "list", "table", family, TABLE_NAME], "");
+    if (result.exitCode === 0) return result.stdout;
+    if (result.stderr.includes("No such file or directory")) return undefined;
+    throw new AppError("NFT_OUTPUT", `nft cannot list table ${family} ${TABLE_NAME}: ${firstLine(result.stderr)}`, {
+      evidence: { stderr: result.stderr.trim() },
+    });
+  }
+
+  /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
+  async version(): Promise<string> {
+    return (await this.#execute(["--version"], "")).stdout.trim();
+  }
+
+  async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {
+    validateTransaction(transaction);
+    const input = JSON.stringify(transaction);
+    const result = await this.#execute(args, input);
+    if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
+    return { bytes: input.length, durationMs: result.durationMs };
+  }
+
+  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
+    const result = await this.#run(this.path, args, input, this.#limits);
+    if (result.startError !== undefined) throw missing(this.path, result.startError);
+    if (result.tooMuchOutput) {
+      throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);
+    }
+    if (result.timedOut) {
+      throw new AppError("NFT_TIMEOUT", `nft did not end within ${this.#limits.timeoutMs / 1000} s`, {
+        hint: "look for another program that holds the nftables lock, or for a lack of memory",
+      });
+    }
+    if (result.signal !== undefined) {
+      throw new AppError("NFT_FEATURE", `nft was ended by ${result.signal}`, {
+        hint: "nft 1.0.6 crashes on JSON that it does not know; use nft 1.1.3 or newer, or --nft-path",
+        evidence: { command: [this.path, ...args].join(" ") },
+      });
+    }
+    return result;
+  }
+}
+
+function missing(path: string, code: string): AppError {
+  return new AppError("NFT_MISSING", `cannot start nft at "${path}" (${code})`, {
+    hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
+  });
+}
+
+function firstLine(text: string): string {
+  return text.trim().split("\n", 1)[0] ?? "";
+}
