@@ -6,12 +6,14 @@ import { defineConfig } from "vitest/config";
  */
 export default defineConfig({
   test: {
+    reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
       { test: { name: "unit", include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"] } },
       {
         test: {
           name: "kernel",
           include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],
+          globalSetup: "test/support/private-namespace.ts",
           // Every file owns network namespaces; two at a time would fight for the two cores.
           fileParallelism: false,
           testTimeout: 120_000,

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { execa } from "execa";
+import { setup as requirePrivateNamespace } from "../private-namespace.ts";
 import { type Agent, type ConnectionRequest, startAgent } from "./agent.ts";
 import { kernelSettings } from "./kernel-settings.ts";
 import type { NamespaceNamer } from "./links.ts";
@@ -70,9 +71,7 @@ let labsMade = 0;
  * Throws outside the private namespaces of scripts/in-namespace.sh, so that it never touches the host's.
  */
 export async function createLab(): Promise<Lab> {
-  if (process.env.NFT_PROXY_PRIVATE_NAMESPACE === undefined) {
-    throw new Error("the lab is made inside private namespaces only: run this through scripts/in-namespace.sh");
-  }
+  requirePrivateNamespace();
   const prefix = `lab${process.pid}-${++labsMade}-`;
   const nameOf: NamespaceNamer = (namespace) => `${prefix}${namespace}`;
   await addNamespaces(nameOf);
