@@ -1,0 +1,73 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import type { Logger } from "../base/logger.ts";
+import type { FindRoute } from "./http-answers.ts";
+import { formatListenAddress, type ListenAddress, type OpenServer, openHttpServer } from "./http-servers.ts";
+
+/** How often a failed bind is tried again, milliseconds: kube-proxy's interval. */
+const RETRY_INTERVAL = 5000;
+
+/** What a {@link KeptServer} is. */
+export interface KeptServerOptions {
+  /** For the log: "health", "metrics". */
+  readonly name: string;
+  readonly address: ListenAddress;
+  readonly find: FindRoute;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
+  readonly hardFail: boolean;
+  /** Told once of a bind that failed, until one has succeeded again. Later attempts go on in the background. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** An HTTP server that keeps trying to listen until it can or is closed. */
+export class KeptServer {
+  readonly #options: KeptServerOptions;
+  #attempt: Promise<void> | undefined;
+  #server: OpenServer | undefined;
+  #timer: Timer | undefined;
+  #failing = false;
+  #closed = false;
+
+  constructor(options: KeptServerOptions) {
+    this.#options = options;
+  }
+
+  /** The port that is listened on, or undefined while there is none. */
+  get port(): number | undefined {
+    return this.#server?.port;
+  }
+
+  /**
+   * Tries to listen, and resolves after the first attempt whatever came of it.
+   *
+   * @throws AppError HOST when it failed and `hardFail` is set
+   */
+  start(): Promise<void> {
+    this.#attempt = this.#try();
+    return this.#attempt;
+  }
+
+  /** Stops listening or trying to. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    await this.#attempt?.catch(() => undefined);
+    await this.#server?.close();
+    this.#server = undefined;
+  }
+
+  async #try(): Promise<void> {
+    const { name, address, find, clock, logger, hardFail, onFailure } = this.#options;
+    try {
+      this.#server = await openHttpServer(address, find, logger);
+      this.#failing = false;
+      logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listens");
+    } catch (error) {
+      if (hardFail) throw error;
+      if (!this.#failing) onFailure(error);
+      this.#failing = true;
+      if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
+    }
+  }
+}
