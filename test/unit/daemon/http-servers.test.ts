@@ -85,11 +85,14 @@ describe("openHttpServer", () => {
     expect(logger.lines).toMatchObject([{ level: "error", fields: { path: "/throws", error: "secret detail" } }]);
   });
 
-  test("close() ends connections that are kept alive", async () => {
+  test.each([
+    ["kept alive", "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"],
+    ["in the middle of a request", "GET /ok HTTP/1.1\r\nHost: x\r\n\r\nGET /o"],
+  ])("close() ends a connection that is %s", async (_, sent) => {
     const server = await serve();
     const socket = connect(server.port, "127.0.0.1");
     const ended = new Promise((resolve) => socket.once("close", resolve));
-    socket.write("GET /ok HTTP/1.1\r\nHost: x\r\n\r\n");
+    socket.write(sent);
     await new Promise((resolve) => socket.once("data", resolve));
     await server.close();
     await ended;
