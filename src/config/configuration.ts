@@ -1,0 +1,53 @@
+/**
+ * The fields of KubeProxyConfiguration v1alpha1 that mean something here, complete; and `nftProxy`, which is ours.
+ * Durations are texts such as `1m30s`. The schema in schemas/kubeproxyconfiguration.schema.json says what each may be.
+ */
+export interface KubeProxyConfiguration {
+  readonly apiVersion: "kubeproxy.config.k8s.io/v1alpha1";
+  readonly kind: "KubeProxyConfiguration";
+  readonly mode: string;
+  readonly hostnameOverride: string;
+  readonly bindAddress: string;
+  readonly healthzBindAddress: string;
+  readonly metricsBindAddress: string;
+  readonly bindAddressHardFail: boolean;
+  readonly clusterCIDR: string;
+  readonly detectLocalMode: string;
+  readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
+  readonly nodePortAddresses: readonly string[];
+  readonly clientConnection: { readonly kubeconfig: string; readonly qps: number; readonly burst: number };
+  readonly nftables: {
+    readonly masqueradeAll: boolean;
+    readonly masqueradeBit: number;
+    readonly minSyncPeriod: string;
+    readonly syncPeriod: string;
+  };
+  readonly conntrack: {
+    readonly maxPerCore: number;
+    readonly min: number;
+    readonly tcpEstablishedTimeout: string;
+    readonly tcpCloseWaitTimeout: string;
+    readonly tcpBeLiberal: boolean;
+    readonly udpTimeout: string;
+    readonly udpStreamTimeout: string;
+  };
+  readonly oomScoreAdj: number;
+  readonly logging: { readonly format: string; readonly verbosity: number };
+  readonly nftProxy: {
+    readonly affinityMapSize: number;
+    readonly configChange: string;
+    readonly fullResyncPeriod: string;
+    readonly master: string;
+    readonly nftPath: string;
+    readonly serviceCounters: string;
+  };
+}
+
+/** A configuration as it is given: any field may be missing, or null for its default. */
+export type GivenConfiguration = Given<KubeProxyConfiguration>;
+
+type Given<T> = {
+  readonly [Key in keyof T]?:
+    | (T[Key] extends readonly unknown[] ? T[Key] : T[Key] extends object ? Given<T[Key]> : T[Key])
+    | null;
+};

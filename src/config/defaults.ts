@@ -1,0 +1,91 @@
+import { familyOf } from "../model/ip.ts";
+import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
+import { parseDuration } from "./duration.ts";
+import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
+
+/** The port of `/healthz` for load balancers. */
+export const HEALTHZ_PORT = 10_256;
+
+/** The port of `/metrics`. */
+export const METRICS_PORT = 10_249;
+
+/**
+ * Completes a configuration that has passed the schema with kube-proxy's defaults for nftables mode. Where kube-proxy
+ * takes a zero value for "not given", so do we; where it tells null from 0 (`conntrack.min`, `masqueradeBit`), too.
+ * Source: pkg/proxy/apis/config/v1alpha1 of Kubernetes 1.36.
+ */
+export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration {
+  const bindAddress = orDefault(given.bindAddress, "0.0.0.0");
+  const [everywhere, loopback] = familyOf(bindAddress) === "ip" ? ["0.0.0.0", "127.0.0.1"] : ["::", "::1"];
+  return {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    mode: "nftables",
+    hostnameOverride: given.hostnameOverride ?? "",
+    bindAddress,
+    healthzBindAddress: listenAddress(given.healthzBindAddress, everywhere, HEALTHZ_PORT),
+    metricsBindAddress: listenAddress(given.metricsBindAddress, loopback, METRICS_PORT),
+    bindAddressHardFail: given.bindAddressHardFail ?? false,
+    clusterCIDR: given.clusterCIDR ?? "",
+    detectLocalMode: orDefault(given.detectLocalMode, "ClusterCIDR"),
+    detectLocal: {
+      bridgeInterface: given.detectLocal?.bridgeInterface ?? "",
+      interfaceNamePrefix: given.detectLocal?.interfaceNamePrefix ?? "",
+    },
+    nodePortAddresses: given.nodePortAddresses?.length ? given.nodePortAddresses : ["primary"],
+    clientConnection: {
+      kubeconfig: given.clientConnection?.kubeconfig ?? "",
+      qps: orDefault(given.clientConnection?.qps, 5),
+      burst: orDefault(given.clientConnection?.burst, 10),
+    },
+    nftables: nftables(given.nftables),
+    conntrack: conntrack(given.conntrack),
+    oomScoreAdj: given.oomScoreAdj ?? -999,
+    logging: { format: orDefault(given.logging?.format, "text"), verbosity: given.logging?.verbosity ?? 0 },
+    nftProxy: nftProxy(given.nftProxy),
+  };
+}
+
+function nftables(given: GivenConfiguration["nftables"]): KubeProxyConfiguration["nftables"] {
+  return {
+    masqueradeAll: given?.masqueradeAll ?? false,
+    masqueradeBit: given?.masqueradeBit ?? 14,
+    minSyncPeriod: periodOrDefault(given?.minSyncPeriod, "1s"),
+    syncPeriod: periodOrDefault(given?.syncPeriod, "30s"),
+  };
+}
+
+function conntrack(given: GivenConfiguration["conntrack"]): KubeProxyConfiguration["conntrack"] {
+  return {
+    maxPerCore: given?.maxPerCore ?? 32_768,
+    min: given?.min ?? 131_072,
+    tcpEstablishedTimeout: given?.tcpEstablishedTimeout ?? "24h0m0s",
+    tcpCloseWaitTimeout: given?.tcpCloseWaitTimeout ?? "1h0m0s",
+    tcpBeLiberal: given?.tcpBeLiberal ?? false,
+    udpTimeout: given?.udpTimeout ?? "0s",
+    udpStreamTimeout: given?.udpStreamTimeout ?? "0s",
+  };
+}
+
+function nftProxy(given: GivenConfiguration["nftProxy"]): KubeProxyConfiguration["nftProxy"] {
+  return {
+    affinityMapSize: given?.affinityMapSize ?? 1_048_576,
+    configChange: orDefault(given?.configChange, "reload"),
+    fullResyncPeriod: given?.fullResyncPeriod ?? "1h0m0s",
+    master: given?.master ?? "",
+    nftPath: orDefault(given?.nftPath, "nft"),
+    serviceCounters: orDefault(given?.serviceCounters, "off"),
+  };
+}
+
+function orDefault<T extends string | number>(value: T | null | undefined, otherwise: T): T {
+  return value === undefined || value === null || value === "" || value === 0 ? otherwise : value;
+}
+
+function periodOrDefault(value: string | null | undefined, otherwise: string): string {
+  return value === undefined || value === null || parseDuration(value) === 0 ? otherwise : value;
+}
+
+function listenAddress(value: string | null | undefined, address: string, port: number): string {
+  return formatListenAddress(parseListenAddress(value ?? "", port) ?? { address, port });
+}

@@ -1,0 +1,75 @@
+import { canonicalAddress } from "../model/ip.ts";
+import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
+import { parseDuration } from "./duration.ts";
+import { parseListenAddress } from "./listen-address.ts";
+
+/** What the schema calls a `format`. "" passes wherever kube-proxy takes it for "not given". */
+export interface Format {
+  readonly check: (text: string) => boolean;
+  /** What a text must be, to follow its path in an error. */
+  readonly rule: string;
+}
+
+/** A Node's name is a DNS subdomain (RFC 1123); blanks around it are dropped, as kube-proxy does. */
+const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
+
+/** IFNAMSIZ is 16 with its end; nft takes `*` for a wildcard. */
+const INTERFACE_NAME = /^[^\s/:*"]{0,15}$/;
+
+/** Node's timers hold 31 bits of milliseconds; beyond that they fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The kernel's timeouts are seconds in 31 bits. */
+const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
+
+const DURATION = 'must be a duration such as "30s" or "1h30m"';
+
+/** The formats of schemas/kubeproxyconfiguration.schema.json by name. */
+export const FORMATS: Readonly<Record<string, Format>> = {
+  "ip-or-empty": {
+    check: (text) => text === "" || canonicalAddress(text) !== undefined,
+    rule: "must be an IP address, without leading zeros or a zone",
+  },
+  "listen-address": {
+    check: (text) => text === "" || parseListenAddress(text, 1) !== undefined,
+    rule: 'must be an IP address with a port 1..65535, such as "0.0.0.0:10256" or "[::]:10256"',
+  },
+  "cluster-cidrs": {
+    check: (text) => parseClusterCIDRs(text) !== undefined,
+    rule: 'must be one CIDR, or one of each family, such as "10.244.0.0/16,fd00:244::/64"',
+  },
+  "cidr-or-primary": {
+    check: (text) => parseNodePortAddresses([text]) !== undefined,
+    rule: 'must be a CIDR such as "192.0.2.0/24", or the single word "primary"',
+  },
+  "interface-name": {
+    check: (text) => INTERFACE_NAME.test(text),
+    rule: "must be at most 15 characters without blanks, slashes, colons, quotes or asterisks",
+  },
+  "node-name": {
+    check: (text) => text === "" || NODE_NAME.test(text),
+    rule: "must be the name of a Node: at most 253 letters, digits, dots and dashes",
+  },
+  "url-or-empty": {
+    check: (text) => text === "" || (/^https?:\/\/[^\s/]/.test(text) && URL.canParse(text)),
+    rule: 'must be a URL such as "https://192.0.2.1:6443"',
+  },
+  path: { check: (text) => !text.includes("\0"), rule: "must be a path" },
+  "timer-duration": {
+    check: (text) => isBetween(text, 0, LONGEST_TIMER_MS),
+    rule: `${DURATION}, from 0s to 596h`,
+  },
+  "timer-duration-not-zero": {
+    check: (text) => isBetween(text, 1, LONGEST_TIMER_MS),
+    rule: `${DURATION}, from 1ms to 596h`,
+  },
+  "kernel-timeout": {
+    check: (text) => isBetween(text, 0, LONGEST_TIMEOUT_MS),
+    rule: `${DURATION}, not negative`,
+  },
+};
+
+function isBetween(text: string, least: number, most: number): boolean {
+  const duration = parseDuration(text);
+  return duration !== undefined && duration >= least && duration <= most;
+}

@@ -1,0 +1,79 @@
+import { formatDuration, parseDuration } from "./duration.ts";
+import { valueAt } from "./field-path.ts";
+import { type ConfigWarning, ignoredWarning } from "./problem.ts";
+
+/** A field of KubeProxyConfiguration that has no effect here. */
+export interface IgnoredField {
+  readonly path: string;
+  /** Why, as a clause. */
+  readonly reason: string;
+  /** Values besides the zero value that ask for nothing: kube-proxy's defaults, and what we do anyway. */
+  readonly harmless?: readonly unknown[];
+}
+
+const IPTABLES = "it belongs to kube-proxy's iptables mode; see the section nftables";
+const IPVS = "it belongs to kube-proxy's ipvs mode";
+const WINDOWS = "it belongs to kube-proxy on Windows";
+const LOG_LINES = "log lines are written to standard error one by one, as they come";
+
+/** All of them. Whatever is neither here nor used is unknown. */
+export const IGNORED_FIELDS: readonly IgnoredField[] = [
+  { path: "clientConnection.acceptContentTypes", reason: "the API server is always asked for JSON" },
+  {
+    path: "clientConnection.contentType",
+    reason: "the API server is always asked for JSON",
+    harmless: ["application/json", "application/vnd.kubernetes.protobuf"],
+  },
+  {
+    path: "configSyncPeriod",
+    reason: "watches keep the objects current, there is nothing to refresh",
+    harmless: ["15m0s"],
+  },
+  { path: "enableProfiling", reason: "there is no pprof in a Node.js process" },
+  { path: "featureGates", reason: "there are no features to switch" },
+  { path: "iptables.localhostNodePorts", reason: "NodePorts are never served on loopback", harmless: [true] },
+  { path: "iptables.masqueradeAll", reason: IPTABLES },
+  { path: "iptables.masqueradeBit", reason: IPTABLES, harmless: [14] },
+  { path: "iptables.minSyncPeriod", reason: IPTABLES, harmless: ["1s"] },
+  { path: "iptables.syncPeriod", reason: IPTABLES, harmless: ["30s"] },
+  { path: "ipvs.excludeCIDRs", reason: IPVS },
+  { path: "ipvs.minSyncPeriod", reason: IPVS },
+  { path: "ipvs.scheduler", reason: IPVS },
+  { path: "ipvs.strictARP", reason: IPVS },
+  { path: "ipvs.syncPeriod", reason: IPVS, harmless: ["30s"] },
+  { path: "ipvs.tcpFinTimeout", reason: IPVS },
+  { path: "ipvs.tcpTimeout", reason: IPVS },
+  { path: "ipvs.udpTimeout", reason: IPVS },
+  { path: "logging.flushFrequency", reason: LOG_LINES, harmless: ["5s", 5_000_000_000] },
+  { path: "logging.options", reason: LOG_LINES },
+  { path: "logging.vmodule", reason: "there is one log level for everything" },
+  { path: "portRange", reason: "it belonged to kube-proxy's userspace mode" },
+  { path: "showHiddenMetricsForVersion", reason: "no metric is hidden" },
+  { path: "windowsRunAsService", reason: WINDOWS },
+  { path: "winkernel.enableDSR", reason: WINDOWS },
+  { path: "winkernel.forwardHealthCheckVip", reason: WINDOWS },
+  { path: "winkernel.networkName", reason: WINDOWS },
+  { path: "winkernel.rootHnsEndpointName", reason: WINDOWS },
+  { path: "winkernel.sourceVip", reason: WINDOWS },
+];
+
+/** One warning for each ignored field that asks for something. */
+export function ignoredFieldWarnings(document: object): ConfigWarning[] {
+  return IGNORED_FIELDS.filter(({ path, harmless = [] }) => {
+    const value = valueAt(document, path);
+    return !isZero(value) && !harmless.includes(normal(value));
+  }).map(({ path, reason }) => ignoredWarning(path, reason));
+}
+
+/** Go's zero value, also of a duration and a quantity, and whatever consists of nothing else. */
+function isZero(value: unknown): boolean {
+  if (typeof value === "object" && value !== null) return Object.values(value).every(isZero);
+  if (typeof value === "string") return value === "" || parseDuration(value) === 0;
+  return !value;
+}
+
+/** So that `15m` is the same as `15m0s`: the table has durations as Go prints them. */
+function normal(value: unknown): unknown {
+  const duration = typeof value === "string" ? parseDuration(value) : undefined;
+  return duration === undefined ? value : formatDuration(duration);
+}

@@ -1,0 +1,93 @@
+import { type Document, parseAllDocuments } from "yaml";
+import { AppError, messageOf } from "../base/errors.ts";
+import type { GivenConfiguration } from "./configuration.ts";
+import { ignoredFieldWarnings } from "./ignored-fields.ts";
+import { type ConfigWarning, throwFaults } from "./problem.ts";
+import { unknownFieldWarnings } from "./unknown-fields.ts";
+import { schemaFaults } from "./validate-configuration.ts";
+
+/** A configuration file that was read: valid field by field, not yet complete. */
+export interface ReadConfiguration {
+  readonly given: GivenConfiguration;
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/** The keys under which kubeadm and others keep the configuration in a ConfigMap, first one first. */
+const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
+
+/** More than the API server lets a ConfigMap hold. */
+const MOST_CHARACTERS = 2 ** 21;
+
+/**
+ * Reads a KubeProxyConfiguration v1alpha1, or a ConfigMap that holds one, from YAML or JSON.
+ *
+ * @param name what to call the text in messages, such as its path.
+ * @throws AppError BAD_CONFIG with every wrong value and its path, or with the place where the text stops being YAML.
+ */
+export function readConfiguration(text: string, name: string): ReadConfiguration {
+  const document = documentIn(text, name);
+  throwFaults("BAD_CONFIG", name, schemaFaults(document));
+  const given = document as GivenConfiguration;
+  return {
+    given,
+    warnings: [...modeWarnings(given.mode), ...ignoredFieldWarnings(given), ...unknownFieldWarnings(given)],
+  };
+}
+
+function documentIn(text: string, name: string): unknown {
+  const document = parseOne(text, name);
+  if (!isRecord(document) || document.kind !== "ConfigMap") return document;
+  const data = isRecord(document.data) ? document.data : {};
+  const key = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
+  if (key === undefined) {
+    throw new AppError("BAD_CONFIG", `${name}: the ConfigMap holds no configuration`, {
+      hint: `The configuration belongs under one of data's keys ${CONFIG_MAP_KEYS.join(" and ")}, as a text.`,
+    });
+  }
+  return parseOne(String(data[key]), `${name}, data[${JSON.stringify(key)}]`);
+}
+
+function parseOne(text: string, name: string): unknown {
+  if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
+  const documents = parseDocuments(text, name);
+  const [document] = documents;
+  if (document === undefined) throw unreadable(name, "it is empty");
+  if (documents.length > 1) throw unreadable(name, `it holds ${documents.length} documents in place of one`);
+  const [error] = document.errors;
+  if (error !== undefined) throw unreadable(name, firstLine(error.message));
+  try {
+    return document.toJS();
+  } catch (cause) {
+    throw unreadable(name, firstLine(messageOf(cause)));
+  }
+}
+
+/** The documents that hold something: `---` at the end, or before comments only, begins none. */
+function parseDocuments(text: string, name: string): readonly Document[] {
+  try {
+    return parseAllDocuments(text).filter(({ contents, errors }) => contents !== null || errors.length > 0);
+  } catch (cause) {
+    // The parser recurses: thousands of nested brackets exhaust the stack.
+    throw unreadable(name, firstLine(messageOf(cause)));
+  }
+}
+
+function unreadable(name: string, reason: string): AppError {
+  return new AppError("BAD_CONFIG", `${name} cannot be read: ${reason}`, {
+    hint: "It must be one KubeProxyConfiguration v1alpha1, or a ConfigMap with one, in YAML or JSON.",
+  });
+}
+
+function firstLine(message: string): string {
+  return message.split("\n", 1)[0]?.replace(/:$/, "") ?? message;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function modeWarnings(mode: string | null | undefined): ConfigWarning[] {
+  if (mode !== "iptables" && mode !== "ipvs") return [];
+  const message = `mode is ${mode}: this proxy always programs nftables, and serves NodePorts where nodePortAddresses says, by default on the node's primary addresses only`;
+  return [{ subject: "mode", message }];
+}

@@ -1,0 +1,122 @@
+import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
+
+const IPTABLES = "it belongs to kube-proxy's iptables mode";
+const IPVS = "it belongs to kube-proxy's ipvs mode";
+const LOG_LINES = "log lines are written to standard error one by one, as they come";
+const MACHINE = "kube-proxy only reports it in its own machine data";
+
+function refuseOtherModes(text: string): string | undefined {
+  return text === "" || text === "nftables"
+    ? undefined
+    : `is ${JSON.stringify(text)}: this is nft-proxy, which only programs nftables; leave the flag out`;
+}
+
+/**
+ * Every flag of kube-proxy 1.36, by the same name. Which of them a configuration file overrides is kube-proxy's rule
+ * (cmd/kube-proxy/app/options.go): all but the node's name, the API server's address and the logging flags. That two
+ * of the `--iptables-` flags set the sync periods of nftables mode too is also its rule.
+ */
+export const KUBE_PROXY_FLAGS: readonly Flag[] = [
+  setting("bind-address", "string", "bindAddress", "The node's primary IP, in place of the Node object's"),
+  setting("bind-address-hard-fail", "boolean", "bindAddressHardFail", "Exit when a port cannot be listened on"),
+  ignored("boot-id-file", "string", MACHINE),
+  commanding("cleanup", "boolean", "Remove this proxy's tables and exit"),
+  setting("cluster-cidr", "string", "clusterCIDR", "CIDR of the cluster's pods, or one of each family with a comma"),
+  commanding("config", "string", "File with a KubeProxyConfiguration, which overrides most flags"),
+  ignored("config-sync-period", "duration", "watches keep the objects current, there is nothing to refresh"),
+  setting(
+    "conntrack-max-per-core",
+    "integer",
+    "conntrack.maxPerCore",
+    "Tracked connections per core, 0 to leave as is",
+  ),
+  setting("conntrack-min", "integer", "conntrack.min", "Tracked connections at least, whatever comes of the cores"),
+  setting("conntrack-tcp-be-liberal", "boolean", "conntrack.tcpBeLiberal", "Accept TCP packets outside the window"),
+  setting(
+    "conntrack-tcp-timeout-close-wait",
+    "duration",
+    "conntrack.tcpCloseWaitTimeout",
+    "Timeout of TCP connections in CLOSE_WAIT, 0 to leave as is",
+  ),
+  setting(
+    "conntrack-tcp-timeout-established",
+    "duration",
+    "conntrack.tcpEstablishedTimeout",
+    "Timeout of idle TCP connections, 0 to leave as is",
+  ),
+  setting(
+    "conntrack-udp-timeout",
+    "duration",
+    "conntrack.udpTimeout",
+    "Timeout of UDP flows without an answer, 0 to leave as is",
+  ),
+  setting(
+    "conntrack-udp-timeout-stream",
+    "duration",
+    "conntrack.udpStreamTimeout",
+    "Timeout of answered UDP flows, 0 to leave as is",
+  ),
+  setting(
+    "detect-local-mode",
+    "string",
+    "detectLocalMode",
+    "How to tell the pods' traffic: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+  ),
+  ignored("feature-gates", "string", "there are no features to switch"),
+  setting("healthz-bind-address", "string", "healthzBindAddress", "IP and port of the health checks"),
+  { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
+  overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, in place of the host's name"),
+  commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
+  ignored("iptables-localhost-nodeports", "boolean", "NodePorts are never served on loopback"),
+  ignored("iptables-masquerade-bit", "integer", `${IPTABLES}; nftables.masqueradeBit in the file sets ours`),
+  setting("iptables-min-sync-period", "duration", "nftables.minSyncPeriod", "Time between two syncs, at least"),
+  setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
+  ignored("ipvs-exclude-cidrs", "list", IPVS),
+  ignored("ipvs-min-sync-period", "duration", IPVS),
+  ignored("ipvs-scheduler", "string", IPVS),
+  ignored("ipvs-strict-arp", "boolean", IPVS),
+  ignored("ipvs-sync-period", "duration", IPVS),
+  ignored("ipvs-tcp-timeout", "duration", IPVS),
+  ignored("ipvs-tcpfin-timeout", "duration", IPVS),
+  ignored("ipvs-udp-timeout", "duration", IPVS),
+  setting("kube-api-burst", "integer", "clientConnection.burst", "Requests to the API server at once"),
+  ignored("kube-api-content-type", "string", "the API server is always asked for JSON"),
+  setting("kube-api-qps", "float", "clientConnection.qps", "Requests to the API server per second"),
+  setting("kubeconfig", "string", "clientConnection.kubeconfig", "Kubeconfig file, in place of the service account"),
+  ignored("log-flush-frequency", "duration", LOG_LINES),
+  ignored("log-json-info-buffer-size", "string", LOG_LINES),
+  ignored("log-json-split-stream", "boolean", LOG_LINES),
+  ignored("log-text-info-buffer-size", "string", LOG_LINES),
+  ignored("log-text-split-stream", "boolean", LOG_LINES),
+  overriding("logging-format", "string", "logging.format", "Log lines as text or json"),
+  ignored("machine-id-file", "string", MACHINE),
+  setting("masquerade-all", "boolean", "nftables.masqueradeAll", "Masquerade all traffic to cluster IPs"),
+  overriding("master", "string", "nftProxy.master", "URL of the API server, in place of the kubeconfig's"),
+  setting("metrics-bind-address", "string", "metricsBindAddress", "IP and port of the metrics"),
+  setting(
+    "nodeport-addresses",
+    "list",
+    "nodePortAddresses",
+    "Addresses that serve NodePorts: CIDRs, or the word primary for the node's own",
+  ),
+  setting("oom-score-adj", "integer", "oomScoreAdj", "This process's oom_score_adj, -1000..1000"),
+  setting(
+    "pod-bridge-interface",
+    "string",
+    "detectLocal.bridgeInterface",
+    "The bridge that pods' traffic comes from, for BridgeInterface",
+  ),
+  setting(
+    "pod-interface-name-prefix",
+    "string",
+    "detectLocal.interfaceNamePrefix",
+    "What the names of pods' interfaces begin with, for InterfaceNamePrefix",
+  ),
+  ignored("profiling", "boolean", "there is no pprof in a Node.js process"),
+  { ...setting("proxy-mode", "string", "mode", "Accepted as nftables"), refuse: refuseOtherModes },
+  ignored("show-hidden-metrics-for-version", "string", "no metric is hidden"),
+  overriding("v", "integer", "logging.verbosity", "Log verbosity; 4 and above is debug"),
+  { name: "version", type: "boolean", description: "Show the version", target: { kind: "parser" } },
+  ignored("vmodule", "string", "there is one log level for everything"),
+  commanding("write-config-to", "string", "Write the effective configuration to this file and exit"),
+];

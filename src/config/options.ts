@@ -1,0 +1,101 @@
+import type { ByFamily } from "../model/family.ts";
+
+/** An address to listen on. IPv6 addresses are without brackets. */
+export interface ListenAddress {
+  /** Canonical; `0.0.0.0` or `::` for all interfaces. */
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+}
+
+/** How to tell traffic of this node's pods from other traffic: kube-proxy's `--detect-local-mode`. */
+export type DetectLocal =
+  | { readonly kind: "cluster-cidr" }
+  | { readonly kind: "node-cidr" }
+  | { readonly kind: "bridge"; readonly interface: string }
+  | { readonly kind: "interface-prefix"; readonly prefix: string };
+
+/**
+ * The node addresses that serve NodePorts: the node's primary ones, or those in these CIDRs. A family for which no
+ * CIDR was given has the one that holds every address, as in kube-proxy.
+ */
+export type NodePortAddresses = "primary" | ByFamily<readonly string[]>;
+
+/** How to reach the API server. */
+export interface ClientOptions {
+  /** Path of a kubeconfig file; "" for the Pod's service account. */
+  readonly kubeconfig: string;
+  /** URL of the API server that overrides the kubeconfig's; "" for none. */
+  readonly master: string;
+  /** Requests per second, at most; negative for no limit. */
+  readonly qps: number;
+  /** Requests at once before `qps` counts. */
+  readonly burst: number;
+}
+
+/** What to make of the kernel's connection tracking; 0 always means: leave it as it is. */
+export interface ConntrackOptions {
+  /** Entries per CPU core. 0 also switches `min` off. */
+  readonly maxPerCore: number;
+  /** Entries at least, whatever `maxPerCore` comes to. */
+  readonly min: number;
+  readonly tcpEstablishedTimeoutMs: number;
+  readonly tcpCloseWaitTimeoutMs: number;
+  readonly udpTimeoutMs: number;
+  readonly udpStreamTimeoutMs: number;
+  /** Set `nf_conntrack_tcp_be_liberal`. */
+  readonly tcpBeLiberal: boolean;
+}
+
+/** What to count new connections by. */
+export type ServiceCounters = "off" | "services" | "endpoints";
+
+/** What a change of the configuration file does: take over what is safe, or exit to be started again. */
+export type ConfigChange = "reload" | "exit";
+
+/**
+ * The one validated configuration that the whole product uses. Durations are in milliseconds (fractions possible),
+ * addresses and CIDRs canonical. Names and meaning as KubeProxyConfiguration v1alpha1 where it has them.
+ */
+export interface ProxyOptions {
+  /** The name of our Node, lower case; "" for the host's own name. */
+  readonly hostnameOverride: string;
+  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Never bound. */
+  readonly bindAddress: string;
+  readonly healthzBindAddress: ListenAddress;
+  readonly metricsBindAddress: ListenAddress;
+  /** A port that cannot be listened on ends the process. */
+  readonly bindAddressHardFail: boolean;
+  readonly client: ClientOptions;
+  /** At most one of each family. */
+  readonly clusterCIDRs: ByFamily<readonly string[]>;
+  readonly detectLocal: DetectLocal;
+  readonly nodePortAddresses: NodePortAddresses;
+  /** Masquerade all traffic to cluster IPs. */
+  readonly masqueradeAll: boolean;
+  /** The bit of the packet mark that asks for masquerading, 0..31. */
+  readonly masqueradeBit: number;
+  /** Time between background checks and clean-ups. */
+  readonly syncPeriodMs: number;
+  /** Time between two syncs, at least; 0 for none. */
+  readonly minSyncPeriodMs: number;
+  /** Time between two comparisons of everything with the kernel. */
+  readonly fullResyncPeriodMs: number;
+  readonly conntrack: ConntrackOptions;
+  /** -1000..1000 */
+  readonly oomScoreAdj: number;
+  readonly logFormat: "text" | "json";
+  /** klog's `-v`; see {@link logLevel}. */
+  readonly logVerbosity: number;
+  readonly serviceCounters: ServiceCounters;
+  /** The most clients that session affinity remembers, for each family. */
+  readonly affinityMapSize: number;
+  readonly configChange: ConfigChange;
+  /** The nft program: a path, or a name to look for in PATH. */
+  readonly nftPath: string;
+}
+
+/** The log level of klog's `-v`: 4 and above is what Kubernetes calls debug verbosity. */
+export function logLevel(verbosity: number): "info" | "debug" {
+  return verbosity >= 4 ? "debug" : "info";
+}

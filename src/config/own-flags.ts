@@ -1,0 +1,32 @@
+import { commanding, type Flag, overriding } from "./flag.ts";
+
+/** The flags that kube-proxy does not have. They win over the configuration file's section `nftProxy`. */
+export const OWN_FLAGS: readonly Flag[] = [
+  overriding(
+    "affinity-map-size",
+    "integer",
+    "nftProxy.affinityMapSize",
+    "The most clients that session affinity remembers, for each family",
+  ),
+  overriding(
+    "config-change",
+    "string",
+    "nftProxy.configChange",
+    "When the configuration file changes: reload what is safe, or exit",
+  ),
+  commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
+  commanding("from", "path-list", "Take the objects from these files and directories in place of a cluster"),
+  overriding(
+    "full-resync-period",
+    "duration",
+    "nftProxy.fullResyncPeriod",
+    "Time between two comparisons of everything with the kernel",
+  ),
+  overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name to look for"),
+  overriding(
+    "service-counters",
+    "string",
+    "nftProxy.serviceCounters",
+    "Count new connections: off, by services, or by endpoints too",
+  ),
+];

@@ -1,0 +1,80 @@
+import { stringify } from "yaml";
+import { assertNever } from "../base/assert-never.ts";
+import type { KubeProxyConfiguration } from "./configuration.ts";
+import { formatDuration } from "./duration.ts";
+import { formatListenAddress } from "./listen-address.ts";
+import type { ConntrackOptions, DetectLocal, ProxyOptions } from "./options.ts";
+
+/**
+ * The configuration that gives exactly these options when it is read again. kube-proxy reads it as well, and reports
+ * and ignores the section `nftProxy`.
+ */
+export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
+  const { master, ...clientConnection } = options.client;
+  const { nodePortAddresses } = options;
+  return {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    mode: "nftables",
+    hostnameOverride: options.hostnameOverride,
+    bindAddress: options.bindAddress,
+    healthzBindAddress: formatListenAddress(options.healthzBindAddress),
+    metricsBindAddress: formatListenAddress(options.metricsBindAddress),
+    bindAddressHardFail: options.bindAddressHardFail,
+    clusterCIDR: [...options.clusterCIDRs.ip, ...options.clusterCIDRs.ip6].join(","),
+    ...detectLocal(options.detectLocal),
+    nodePortAddresses:
+      nodePortAddresses === "primary" ? ["primary"] : [...nodePortAddresses.ip, ...nodePortAddresses.ip6],
+    clientConnection,
+    nftables: {
+      masqueradeAll: options.masqueradeAll,
+      masqueradeBit: options.masqueradeBit,
+      minSyncPeriod: formatDuration(options.minSyncPeriodMs),
+      syncPeriod: formatDuration(options.syncPeriodMs),
+    },
+    conntrack: conntrack(options.conntrack),
+    oomScoreAdj: options.oomScoreAdj,
+    logging: { format: options.logFormat, verbosity: options.logVerbosity },
+    nftProxy: {
+      affinityMapSize: options.affinityMapSize,
+      configChange: options.configChange,
+      fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),
+      master,
+      nftPath: options.nftPath,
+      serviceCounters: options.serviceCounters,
+    },
+  };
+}
+
+/** {@link configurationOf} as YAML, its fields sorted as kube-proxy's `--write-config-to` sorts them. */
+export function printConfiguration(options: ProxyOptions): string {
+  return stringify(configurationOf(options), { sortMapEntries: true, lineWidth: 0 });
+}
+
+function detectLocal(given: DetectLocal): Pick<KubeProxyConfiguration, "detectLocalMode" | "detectLocal"> {
+  const none = { bridgeInterface: "", interfaceNamePrefix: "" };
+  switch (given.kind) {
+    case "cluster-cidr":
+      return { detectLocalMode: "ClusterCIDR", detectLocal: none };
+    case "node-cidr":
+      return { detectLocalMode: "NodeCIDR", detectLocal: none };
+    case "bridge":
+      return { detectLocalMode: "BridgeInterface", detectLocal: { ...none, bridgeInterface: given.interface } };
+    case "interface-prefix":
+      return { detectLocalMode: "InterfaceNamePrefix", detectLocal: { ...none, interfaceNamePrefix: given.prefix } };
+    default:
+      return assertNever(given);
+  }
+}
+
+function conntrack(given: ConntrackOptions): KubeProxyConfiguration["conntrack"] {
+  return {
+    maxPerCore: given.maxPerCore,
+    min: given.min,
+    tcpEstablishedTimeout: formatDuration(given.tcpEstablishedTimeoutMs),
+    tcpCloseWaitTimeout: formatDuration(given.tcpCloseWaitTimeoutMs),
+    tcpBeLiberal: given.tcpBeLiberal,
+    udpTimeout: formatDuration(given.udpTimeoutMs),
+    udpStreamTimeout: formatDuration(given.udpStreamTimeoutMs),
+  };
+}

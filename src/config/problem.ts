@@ -1,0 +1,30 @@
+import { AppError, type ErrorCode } from "../base/errors.ts";
+
+/** A value that cannot be used. */
+export interface Fault {
+  /** The flag (`--cluster-cidr`), or the field's path in the file (`conntrack.min`, `nodePortAddresses[1]`). */
+  readonly subject: string;
+  /** What is wrong with it, without the subject. */
+  readonly reason: string;
+}
+
+/** Something that was given and has no effect. */
+export interface ConfigWarning {
+  /** As in {@link Fault}. */
+  readonly subject: string;
+  /** A whole sentence, with the subject. */
+  readonly message: string;
+}
+
+/** Warns that what was given is ignored. */
+export function ignoredWarning(subject: string, reason: string): ConfigWarning {
+  return { subject, message: `${subject} is ignored: ${reason}` };
+}
+
+/** Does nothing when there are no faults, otherwise throws one error that lists them all. */
+export function throwFaults(code: ErrorCode, where: string, faults: readonly Fault[]): void {
+  if (faults.length === 0) return;
+  throw new AppError(code, `${where}: ${faults.length === 1 ? "a value is" : `${faults.length} values are`} wrong`, {
+    evidence: Object.fromEntries(faults.map(({ subject, reason }) => [subject, reason])),
+  });
+}

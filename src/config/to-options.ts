@@ -1,0 +1,70 @@
+import { canonicalAddress } from "../model/ip.ts";
+import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
+import type { KubeProxyConfiguration } from "./configuration.ts";
+import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
+import { parseDuration } from "./duration.ts";
+import { parseListenAddress } from "./listen-address.ts";
+import type { ConfigChange, ConntrackOptions, DetectLocal, ProxyOptions, ServiceCounters } from "./options.ts";
+
+/** Turns a complete configuration into options. It must have passed `schemaFaults` and `joinedFaults`. */
+export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
+  const { clientConnection, nftables, nftProxy, logging } = configuration;
+  return {
+    hostnameOverride: configuration.hostnameOverride.trim().toLowerCase(),
+    bindAddress: valid(canonicalAddress(configuration.bindAddress)),
+    healthzBindAddress: valid(parseListenAddress(configuration.healthzBindAddress, HEALTHZ_PORT)),
+    metricsBindAddress: valid(parseListenAddress(configuration.metricsBindAddress, METRICS_PORT)),
+    bindAddressHardFail: configuration.bindAddressHardFail,
+    client: { ...clientConnection, master: nftProxy.master },
+    clusterCIDRs: valid(parseClusterCIDRs(configuration.clusterCIDR)),
+    detectLocal: detectLocal(configuration),
+    nodePortAddresses: valid(parseNodePortAddresses(configuration.nodePortAddresses)),
+    masqueradeAll: nftables.masqueradeAll,
+    masqueradeBit: nftables.masqueradeBit,
+    syncPeriodMs: milliseconds(nftables.syncPeriod),
+    minSyncPeriodMs: milliseconds(nftables.minSyncPeriod),
+    fullResyncPeriodMs: milliseconds(nftProxy.fullResyncPeriod),
+    conntrack: conntrack(configuration.conntrack),
+    oomScoreAdj: configuration.oomScoreAdj,
+    logFormat: logging.format as ProxyOptions["logFormat"],
+    logVerbosity: logging.verbosity,
+    serviceCounters: nftProxy.serviceCounters as ServiceCounters,
+    affinityMapSize: nftProxy.affinityMapSize,
+    configChange: nftProxy.configChange as ConfigChange,
+    nftPath: nftProxy.nftPath,
+  };
+}
+
+function detectLocal({ detectLocalMode, detectLocal }: KubeProxyConfiguration): DetectLocal {
+  switch (detectLocalMode) {
+    case "NodeCIDR":
+      return { kind: "node-cidr" };
+    case "BridgeInterface":
+      return { kind: "bridge", interface: detectLocal.bridgeInterface };
+    case "InterfaceNamePrefix":
+      return { kind: "interface-prefix", prefix: detectLocal.interfaceNamePrefix };
+    default:
+      return { kind: "cluster-cidr" };
+  }
+}
+
+function conntrack(given: KubeProxyConfiguration["conntrack"]): ConntrackOptions {
+  return {
+    maxPerCore: given.maxPerCore,
+    min: given.min,
+    tcpEstablishedTimeoutMs: milliseconds(given.tcpEstablishedTimeout),
+    tcpCloseWaitTimeoutMs: milliseconds(given.tcpCloseWaitTimeout),
+    udpTimeoutMs: milliseconds(given.udpTimeout),
+    udpStreamTimeoutMs: milliseconds(given.udpStreamTimeout),
+    tcpBeLiberal: given.tcpBeLiberal,
+  };
+}
+
+function milliseconds(duration: string): number {
+  return valid(parseDuration(duration));
+}
+
+function valid<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("the configuration was not validated");
+  return value;
+}

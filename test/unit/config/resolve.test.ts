@@ -1,0 +1,147 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { type GivenFlag, readFlags } from "../../../src/config/flags.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { errorOf, fileWith } from "./support.ts";
+
+const fixture = (name: string): string => readFileSync(`test/fixtures/kube-proxy/${name}`, "utf8");
+
+describe("without a file", () => {
+  it("gives kube-proxy's defaults for nftables mode", () => {
+    expect(resolveOptions()).toEqual({
+      options: {
+        hostnameOverride: "",
+        bindAddress: "0.0.0.0",
+        healthzBindAddress: { address: "0.0.0.0", port: 10_256 },
+        metricsBindAddress: { address: "127.0.0.1", port: 10_249 },
+        bindAddressHardFail: false,
+        client: { kubeconfig: "", master: "", qps: 5, burst: 10 },
+        clusterCIDRs: { ip: [], ip6: [] },
+        detectLocal: { kind: "cluster-cidr" },
+        nodePortAddresses: "primary",
+        masqueradeAll: false,
+        masqueradeBit: 14,
+        syncPeriodMs: 30_000,
+        minSyncPeriodMs: 1_000,
+        fullResyncPeriodMs: 3_600_000,
+        conntrack: {
+          maxPerCore: 32_768,
+          min: 131_072,
+          tcpEstablishedTimeoutMs: 86_400_000,
+          tcpCloseWaitTimeoutMs: 3_600_000,
+          udpTimeoutMs: 0,
+          udpStreamTimeoutMs: 0,
+          tcpBeLiberal: false,
+        },
+        oomScoreAdj: -999,
+        logFormat: "text",
+        logVerbosity: 0,
+        serviceCounters: "off",
+        affinityMapSize: 1_048_576,
+        configChange: "reload",
+        nftPath: "nft",
+      },
+      warnings: [],
+    });
+  });
+
+  it("refuses wrong flags by their names, all at once", () => {
+    const flags = readFlags({
+      "conntrack-min": "x",
+      "nodeport-addresses": "10.0.0.0/8,nowhere",
+      "oom-score-adj": "",
+      "pod-bridge-interface": "",
+      "proxy-mode": "ipvs",
+      "hostname-override": "  ",
+    });
+    const error = errorOf(() => resolveOptions({ flags }));
+    expect(error.code).toBe("BAD_ARGUMENT");
+    expect(Object.keys(error.evidence).sort()).toEqual([
+      "--conntrack-min",
+      "--hostname-override",
+      "--nodeport-addresses",
+      "--oom-score-adj",
+      "--proxy-mode",
+    ]);
+    expect(error.evidence["--proxy-mode"]).toContain("this is nft-proxy");
+  });
+
+  it("refuses flags that do not fit each other", () => {
+    const flags = readFlags({
+      "detect-local-mode": "BridgeInterface",
+      "iptables-sync-period": "1s",
+      "iptables-min-sync-period": "2s",
+      "nodeport-addresses": "primary,10.0.0.0/8",
+    });
+    expect(errorOf(() => resolveOptions({ flags })).evidence).toEqual({
+      "--pod-bridge-interface": "must be given with the mode BridgeInterface",
+      "--nodeport-addresses": 'must be either "primary" or CIDRs, not both',
+      "--iptables-sync-period": "is 1s: must not be less than minSyncPeriod, 2s",
+    });
+  });
+});
+
+describe("with a file", () => {
+  it("accepts what kube-proxy writes, with one warning about its mode", () => {
+    const { options, warnings } = resolveOptions({ configText: fixture("defaults.yaml") });
+    expect(options).toEqual(resolveOptions().options);
+    expect(warnings.map(({ subject }) => subject)).toEqual(["mode"]);
+  });
+
+  it("accepts kubeadm's ConfigMap", () => {
+    const { options, warnings } = resolveOptions({ configText: fixture("kubeadm-config.yaml") });
+    const defaults = resolveOptions().options;
+    expect(options).toEqual({
+      ...defaults,
+      client: { ...defaults.client, kubeconfig: "/var/lib/kube-proxy/kubeconfig.conf" },
+      clusterCIDRs: { ip: ["10.244.0.0/16"], ip6: ["fd00:244::/32"] },
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it("lets only the flags win that win in kube-proxy, and ours, and warns about the others", () => {
+    const configText = fileWith(
+      "hostnameOverride: file\nbindAddressHardFail: false\nlogging: {verbosity: 1}\nnftProxy: {nftPath: /file}\n",
+    );
+    const flags = readFlags({
+      "hostname-override": " Flag ",
+      "bind-address-hard-fail": true,
+      "conntrack-min": "5",
+      "ipvs-scheduler": "rr",
+      "nft-path": "/flag",
+      "proxy-mode": "iptables",
+      master: "https://192.0.2.1",
+      v: "4",
+    });
+    const { options, warnings } = resolveOptions({ flags, configText });
+    expect(options).toMatchObject({
+      hostnameOverride: "flag",
+      bindAddressHardFail: false,
+      conntrack: { min: 131_072 },
+      client: { master: "https://192.0.2.1" },
+      logVerbosity: 4,
+      nftPath: "/flag",
+    });
+    expect(warnings).toEqual([
+      {
+        subject: "--bind-address-hard-fail",
+        message: "--bind-address-hard-fail is ignored: the configuration file decides it",
+      },
+      { subject: "--conntrack-min", message: "--conntrack-min is ignored: the configuration file decides it" },
+      {
+        subject: "--ipvs-scheduler",
+        message: "--ipvs-scheduler is ignored: it belongs to kube-proxy's ipvs mode",
+      },
+      { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file decides it" },
+    ]);
+  });
+
+  it("lists what is wrong in the file before it looks at the flags", () => {
+    const flags: GivenFlag[] = readFlags({ v: "high" });
+    const wrong = { flags, configText: fileWith("oomScoreAdj: 1001\n"), configName: "/etc/proxy.yaml" };
+    const error = errorOf(() => resolveOptions(wrong));
+    expect(error).toMatchObject({ code: "BAD_CONFIG", message: "/etc/proxy.yaml: a value is wrong" });
+    expect(error.evidence).toEqual({ oomScoreAdj: "is 1001: must be within -1000..1000" });
+    expect(errorOf(() => resolveOptions({ ...wrong, configText: fileWith("") })).code).toBe("BAD_ARGUMENT");
+  });
+});
