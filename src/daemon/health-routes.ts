@@ -29,13 +29,13 @@ export function healthRoutes({ snapshot, now, threshold, onAnswer }: HealthRoute
 }
 
 /** kube-proxy's answer of /healthz, with `reasons` added when it is 503. */
-export function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
+function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
   const healthy = report.proxyHealthy && report.nodeEligible;
   return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
 }
 
 /** kube-proxy's answer of /livez: as /healthz, but the node's fate is no reason to restart the proxy. */
-export function livezAnswer(report: HealthReport, now: number): HttpAnswer {
+function livezAnswer(report: HealthReport, now: number): HttpAnswer {
   return answer(report, now, report.live, {});
 }
 

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { localAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
+
+const FIB_TRIE = `Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 127.0.0.0/8 2 0 2
+           |-- 127.0.0.0
+              /8 host LOCAL
+           |-- 127.0.0.1
+              /32 host LOCAL
+        |-- 127.255.255.255
+           /32 link BROADCAST
+     |-- 192.0.2.9
+        /32 universe UNICAST
+        /32 host LOCAL
+     |-- 192.0.2.10
+        /32 universe UNICAST
+Local:
+     |-- 192.0.2.9
+        /32 host LOCAL
+     |-- 10.0.0.2
+        /32 host LOCAL
+`;
+const IF_INET6 = `fe8000000000000000fc00fffe000001 04 40 20 80     eth0
+00000000000000000000000000000001 01 80 10 80       lo
+fd00000000000000000000000000000a 04 40 00 82     eth0
+`;
+
+describe("localAddresses", () => {
+  const files = new FakeHostFiles({ "/proc/net/fib_trie": FIB_TRIE, "/proc/net/if_inet6": IF_INET6 });
+
+  test("of IPv4 are the host routes that are local", async () => {
+    expect(await localAddresses("ip", files)).toEqual(["10.0.0.2", "127.0.0.1", "192.0.2.9"]);
+  });
+
+  test("of IPv6 are those of the interfaces", async () => {
+    expect(await localAddresses("ip6", files)).toEqual(["::1", "fd00::a", "fe80::fc:ff:fe00:1"]);
+  });
+
+  test("a host without IPv6 has none, one without /proc is an error", async () => {
+    expect(await localAddresses("ip6", new FakeHostFiles({}))).toEqual([]);
+    await expect(localAddresses("ip", new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
+  });
+});
+
+describe("matchNodePortAddresses", () => {
+  const addresses = ["10.0.0.2", "127.0.0.1", "192.0.2.9"];
+
+  test.each([[[]], [["0.0.0.0/0"]], [["10.0.0.0/8", "0.0.0.0/0"]]])("of %o is all", (cidrs) => {
+    expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "all" });
+  });
+
+  test.each([
+    [["10.0.0.0/8"], ["10.0.0.2"]],
+    [
+      ["10.0.0.2/32", "192.0.2.0/24"],
+      ["10.0.0.2", "192.0.2.9"],
+    ],
+    [["127.0.0.0/8"], []],
+    [["172.16.0.0/12"], []],
+  ])("of %o is %o", (cidrs, matched) => {
+    expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "addresses", addresses: matched });
+  });
+});

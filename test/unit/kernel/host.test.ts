@@ -1,0 +1,34 @@
+import { describe, expect, test } from "vitest";
+import { hostFamilies, onlineCores, setOomScore } from "../../../src/kernel/host.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+describe("host", () => {
+  test("has IPv6 when the kernel lists its addresses, though there be none", async () => {
+    expect(await hostFamilies(new FakeHostFiles({ "/proc/net/if_inet6": "" }))).toEqual(["ip", "ip6"]);
+    expect(await hostFamilies(new FakeHostFiles({}))).toEqual(["ip"]);
+  });
+
+  test.each([
+    ["0\n", 1],
+    ["0-7\n", 8],
+    ["0-3,8,10-11\n", 7],
+    ["nonsense", 3],
+    ["", 3],
+  ])("with CPUs %o online has %i cores", async (text, cores) => {
+    expect(await onlineCores(new FakeHostFiles({ "/sys/devices/system/cpu/online": text }), 3)).toBe(cores);
+  });
+
+  test("an out-of-memory score is written when it differs", async () => {
+    const path = "/proc/self/oom_score_adj";
+    const files = new FakeHostFiles({ [path]: "0\n" });
+    await setOomScore(files, -999, memoryLogger());
+    expect(files.texts.get(path)).toBe("-999");
+    const same = new FakeHostFiles({ [path]: "-999\n" }, { [path]: "EACCES" });
+    const logger = memoryLogger();
+    await setOomScore(same, -999, logger);
+    expect(logger.lines).toEqual([]);
+    await setOomScore(same, -998, logger);
+    expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "EACCES", value: -998 } }]);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "vitest";
+import { applySettings, type ConntrackSettings, conntrackSettings } from "../../../src/kernel/sysctl.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const NOTHING: ConntrackSettings = {
+  maxPerCore: 0,
+  min: 131_072,
+  tcpEstablishedTimeoutMs: 0,
+  tcpCloseWaitTimeoutMs: 0,
+  udpTimeoutMs: 0,
+  udpStreamTimeoutMs: 0,
+  tcpBeLiberal: false,
+};
+const PROC = "/proc/sys/net/netfilter/nf_conntrack_";
+const HASHSIZE = "/sys/module/nf_conntrack/parameters/hashsize";
+
+describe("conntrackSettings", () => {
+  test("changes nothing when every option is 0", () => {
+    expect(conntrackSettings(NOTHING, 64)).toEqual([]);
+  });
+
+  test.each([
+    [32_768, 131_072, 2, 131_072],
+    [32_768, 131_072, 8, 262_144],
+    [32_768, 131_072, 256, 1_048_576],
+    [32_768, 0, 1, 32_768],
+  ])("%i per core, at least %i, on %i cores makes %i", (maxPerCore, min, cores, max) => {
+    expect(conntrackSettings({ ...NOTHING, maxPerCore, min }, cores)).toEqual([
+      { path: `${PROC}max`, value: max, onlyRaise: true },
+      { path: HASHSIZE, value: max / 4, onlyRaise: true },
+    ]);
+  });
+
+  test("time-outs are in seconds, and each is left alone when it is 0", () => {
+    const options = {
+      ...NOTHING,
+      tcpEstablishedTimeoutMs: 86_400_000,
+      tcpCloseWaitTimeoutMs: 3_600_000,
+      udpTimeoutMs: 30_500,
+      udpStreamTimeoutMs: 120_000,
+      tcpBeLiberal: true,
+    };
+    expect(conntrackSettings(options, 1).map(({ path, value }) => [path, value])).toEqual([
+      [`${PROC}tcp_timeout_established`, 86_400],
+      [`${PROC}tcp_timeout_close_wait`, 3600],
+      [`${PROC}tcp_be_liberal`, 1],
+      [`${PROC}udp_timeout`, 30],
+      [`${PROC}udp_timeout_stream`, 120],
+    ]);
+  });
+});
+
+describe("applySettings", () => {
+  const raise = { path: "/max", value: 100, onlyRaise: true };
+  const set = { path: "/timeout", value: 100, onlyRaise: false };
+
+  test.each([
+    ["50\n", "100", "200\n", "100"],
+    ["100\n", "100\n", "100\n", "100\n"],
+    ["200\n", "200\n", "50\n", "100"],
+  ])("from %o, raised only: %o; from %o, set: %o", async (max, maxAfter, timeout, timeoutAfter) => {
+    const files = new FakeHostFiles({ "/max": max, "/timeout": timeout });
+    const logger = memoryLogger();
+    expect(await applySettings(files, [raise, set], logger)).toEqual([]);
+    expect([files.texts.get("/max"), files.texts.get("/timeout")]).toEqual([maxAfter, timeoutAfter]);
+    expect(logger.lines.some(({ level }) => level === "warn")).toBe(false);
+  });
+
+  test("a host that forbids it is warned of once for each reason, and the rest is set", async () => {
+    const files = new FakeHostFiles(
+      { "/max": "1", "/timeout": "1", "/last": "1" },
+      { "/max": "EROFS", "/timeout": "EROFS" },
+    );
+    const logger = memoryLogger();
+    const settings = [raise, set, { ...set, path: "/absent" }, { ...set, path: "/last" }];
+    expect(await applySettings(files, settings, logger)).toEqual(["/max", "/timeout", "/absent"]);
+    expect(files.texts.get("/last")).toBe("100");
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toMatchObject([
+      { settings: ["/max=100", "/timeout=100"], error: "EROFS" },
+      { settings: ["/absent=100"], error: "ENOENT", hint: expect.stringContaining("nf_conntrack") },
+    ]);
+  });
+});
