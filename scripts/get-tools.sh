@@ -51,7 +51,7 @@ unpack_packages() {
   local -a private=(
     -qq -o "Dir::Etc::sourcelist=$new/apt/trixie.sources" -o Dir::Etc::sourceparts=/dev/null
     -o "Dir::State::Lists=$new/apt/lists" -o "Dir::State::status=$new/apt/status" -o "Dir::Cache=$new/apt/cache"
-    -o Acquire::Languages=none -o Acquire::Retries=3 -o Debug::NoLocking=1 -o APT::Sandbox::User=root
+    -o Acquire::Languages=none -o Acquire::Retries=3 -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o APT::Sandbox::User=root
   )
   echo "get-tools: fetching $* for this project from $mirror" >&2
   apt-get "${private[@]}" update >&2 || fail "apt-get update against $mirror failed"
@@ -86,7 +86,7 @@ declare -A package=([nft]=nftables [ip]=iproute2 [conntrack]=conntrack)
 missing=()
 packages=()
 for name in nft ip conntrack; do
-  if found=$(command -v "$name") && { [[ $name != nft ]] || nft_loads_our_json "$found"; }; then
+  if found=$(command -v "$name") && [[ -x $found ]] && { [[ $name != nft ]] || nft_loads_our_json "$found"; }; then
     ln -s "$found" "$new/bin/$name"
   else
     missing+=("$name")
