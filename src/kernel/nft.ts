@@ -70,23 +70,31 @@ export class Nft {
   }
 
   /**
-   * Lists our table of one family, whole or without elements. Never the whole ruleset: other software's tables
-   * may hold what this nft cannot print.
+   * Lists our table of one family without elements. Never the whole ruleset: other software's tables may hold
+   * what this nft cannot print.
    * @returns nft's JSON text, undefined when there is no such table
    */
-  async list(family: NftFamily, detail: "whole" | "terse" = "whole"): Promise<string | undefined> {
-    const terse = detail === "terse" ? ["-t"] : [];
-    const result = await this.#execute(["-j", ...terse, "list", "table", family, TABLE_NAME], "");
-    if (result.exitCode === 0) return result.stdout;
-    if (result.stderr.includes("No such file or directory")) return undefined;
-    throw new AppError("NFT_OUTPUT", `nft cannot list table ${family} ${TABLE_NAME}: ${firstLine(result.stderr)}`, {
-      evidence: { stderr: result.stderr.trim() },
-    });
+  async listTable(family: NftFamily): Promise<string | undefined> {
+    return await this.#list(["-t", "list", "table", family, TABLE_NAME]);
+  }
+
+  /** Lists one of our sets or maps with its elements; undefined when it is not there. */
+  async listSet(family: NftFamily, kind: "set" | "map", name: string): Promise<string | undefined> {
+    return await this.#list(["list", kind, family, TABLE_NAME, name]);
   }
 
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
     return (await this.#execute(["--version"], "")).stdout.trim();
+  }
+
+  async #list(args: readonly string[]): Promise<string | undefined> {
+    const result = await this.#execute(["-j", ...args], "");
+    if (result.exitCode === 0) return result.stdout;
+    if (result.stderr.includes("No such file or directory")) return undefined;
+    throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
+      evidence: { stderr: result.stderr.trim() },
+    });
   }
 
   async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {

@@ -1,0 +1,70 @@
+import type { ProxyOptions } from "../config/options.ts";
+import { FAMILIES, type Family } from "../model/family.ts";
+import { familyOf } from "../model/ip.ts";
+import type { World } from "../model/world.ts";
+import type { FamilyContext, LocalTraffic, NodePortAddresses } from "../ruleset/context.ts";
+
+/** What the host contributes to the rules. */
+export interface HostView {
+  /** The families that this kernel has. */
+  readonly families: readonly Family[];
+  /** The addresses of a family that `--nodeport-addresses` chooses by CIDR among those the host bears. */
+  nodePortAddresses(family: Family, cidrs: readonly string[]): NodePortAddresses;
+}
+
+/** Everything that rules depend on besides Services and EndpointSlices, for each family of the host. */
+export function familyContexts(options: ProxyOptions, world: World, host: HostView): FamilyContext[] {
+  const { node } = world;
+  return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
+    const nodeAddress = primaryAddress(options, node.addresses[family], family);
+    return {
+      family,
+      place: { name: node.name, zone: node.zone },
+      nodeAddress,
+      localTraffic: localTraffic(options, node.podCIDRs[family], family),
+      masqueradeAll: options.masqueradeAll,
+      masqueradeMark: 2 ** options.masqueradeBit,
+      nodePorts: nodePorts(options, nodeAddress, family, host),
+      serviceCIDRs: world.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
+      affinityMapSize: options.affinityMapSize,
+      counters: options.serviceCounters,
+    };
+  });
+}
+
+/** `--bind-address` overrides the Node's own address, as in kube-proxy. */
+function primaryAddress({ bindAddress }: ProxyOptions, ofNode: string, family: Family): string {
+  const isWildcard = bindAddress === "0.0.0.0" || bindAddress === "::" || bindAddress === "";
+  return !isWildcard && familyOf(bindAddress) === family ? bindAddress : ofNode;
+}
+
+function localTraffic(
+  { detectLocal, clusterCIDRs }: ProxyOptions,
+  podCIDRs: readonly string[],
+  family: Family,
+): LocalTraffic {
+  switch (detectLocal.kind) {
+    case "cluster-cidr":
+      return sources(clusterCIDRs[family]);
+    case "node-cidr":
+      return sources(podCIDRs);
+    case "bridge":
+      return { kind: "interface", pattern: detectLocal.interface };
+    case "interface-prefix":
+      return { kind: "interface", pattern: `${detectLocal.prefix}*` };
+  }
+}
+
+function sources(cidrs: readonly string[]): LocalTraffic {
+  return cidrs.length === 0 ? { kind: "unknown" } : { kind: "sources", cidrs };
+}
+
+function nodePorts(
+  { nodePortAddresses }: ProxyOptions,
+  nodeAddress: string,
+  family: Family,
+  host: HostView,
+): NodePortAddresses {
+  if (nodePortAddresses !== "primary") return host.nodePortAddresses(family, nodePortAddresses[family]);
+  return { kind: "addresses", addresses: nodeAddress === "" ? [] : [nodeAddress] };
+}

@@ -1,0 +1,56 @@
+import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import { readKernel } from "../kernel/read-kernel.ts";
+import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
+import type { NftFamily, Transaction } from "../nft/json.ts";
+import type { Ruleset } from "../nft/ruleset.ts";
+import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+
+/** How a full sync brought the kernel to the desired state. */
+export interface FullSyncReport {
+  /** What was different; empty when the kernel was right. Unknown, and empty, after a rebuild. */
+  readonly deltas: readonly TableDelta[];
+  /** Why our tables could not be read and were rebuilt; undefined when they could. */
+  readonly unreadable: string | undefined;
+  /** What was sent, in order. */
+  readonly applied: readonly AppliedTransaction[];
+}
+
+/**
+ * Compares our tables in the kernel with the desired ruleset and repairs what differs, in one transaction. What
+ * is right stays untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
+ * @throws as {@link Nft.apply}; the kernel is then as it was
+ */
+export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
+  const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+  if (kernel.kind === "unreadable") {
+    return { deltas: [], unreadable: kernel.reason, applied: [await rebuild(nft, desired)] };
+  }
+  const deltas = diffRuleset(kernel.ruleset, desired);
+  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
+}
+
+/** Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. */
+export async function applyDeltas(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
+  if (deltas.length === 0) return [];
+  try {
+    return [await nft.apply(toTransaction(deltas))];
+  } catch (error) {
+    const { main, deletions } = withoutChainDeletions(deltas);
+    if (!(error instanceof NftRefusedError) || !error.isBusy || deletions.length === 0) throw error;
+    return [await nft.apply(toTransaction(main)), await nft.apply(toTransaction(deletions))];
+  }
+}
+
+/** What keeps the affinity maps is tried first; a table that is not of our making has to go. */
+async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction> {
+  try {
+    return await nft.apply(rebuildTransaction(desired));
+  } catch (error) {
+    if (!(error instanceof NftRefusedError)) throw error;
+    return await nft.apply(recreation(desired));
+  }
+}
+
+function recreation(desired: Ruleset): Transaction {
+  return toTransaction(Object.values(desired).map((table) => creation(table, "recreate")));
+}

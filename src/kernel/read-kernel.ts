@@ -1,0 +1,47 @@
+import { messageOf } from "../base/errors.ts";
+import type { NftFamily } from "../nft/json.ts";
+import { type Listing, parseListing, readListing } from "../nft/parse.ts";
+import type { Ruleset, SetSpec, Table } from "../nft/ruleset.ts";
+import type { Nft } from "./nft.ts";
+
+/** Our tables as the kernel has them. */
+export type KernelState =
+  | { readonly kind: "read"; readonly ruleset: Ruleset }
+  | { readonly kind: "unreadable"; readonly reason: string };
+
+/**
+ * Reads our tables of the given families, set by set: what packets put into the dynamic maps is never listed, for
+ * a listing of 200,000 clients takes 6 s, and of all the rest a tenth of one (nft 1.1.3).
+ */
+export async function readKernel(nft: Nft, families: readonly NftFamily[]): Promise<KernelState> {
+  let ruleset: Ruleset = {};
+  for (const family of families) {
+    try {
+      const listing = await listFamily(nft, family);
+      if (listing !== undefined) ruleset = { ...ruleset, ...parseListing(listing) };
+    } catch (error) {
+      return { kind: "unreadable", reason: messageOf(error) };
+    }
+  }
+  return { kind: "read", ruleset };
+}
+
+async function listFamily(nft: Nft, family: NftFamily): Promise<Listing | undefined> {
+  const text = await nft.listTable(family);
+  if (text === undefined) return undefined;
+  const frame = readListing(text);
+  const table = parseListing(frame)[family];
+  if (table === undefined) return undefined;
+  const sets: unknown[] = [];
+  for (const spec of listedSets(table)) sets.push(...(await listSet(nft, family, spec)));
+  return { objects: [...frame.objects, ...sets] };
+}
+
+function listedSets(table: Table): SetSpec[] {
+  return [...table.sets.values()].flatMap(({ spec }) => (spec.dynamic ? [] : [spec]));
+}
+
+async function listSet(nft: Nft, family: NftFamily, { name, value }: SetSpec): Promise<readonly unknown[]> {
+  const text = await nft.listSet(family, value === undefined ? "set" : "map", name);
+  return text === undefined ? [] : readListing(text).objects;
+}
