@@ -1,0 +1,47 @@
+import type { NftFamily } from "../nft/json.ts";
+
+/** The first packet of a connection (or a later one), as it comes to the node. */
+export interface Packet {
+  readonly from: {
+    readonly address: string;
+    /** A pod of this node, somewhere else, or a process of the node itself. */
+    readonly at: "pod" | "outside" | "node";
+    /** The interface it arrives on; "" when it does not matter. The node's own packets have none. */
+    readonly iifname?: string;
+  };
+  readonly to: string;
+  readonly port: number;
+  readonly protocol: "tcp" | "udp" | "sctp";
+  /**
+   * `established` packets pass no nat chains; the translation that their connection may have got is
+   * not known here, so `to` is the address after it. `new` when absent.
+   */
+  readonly conntrack?: "new" | "established";
+}
+
+/** What has to be known of the node to route a packet. */
+export interface Host {
+  /** Addresses of the node's interfaces, loopback apart; canonical. */
+  readonly localAddresses: ReadonlySet<string>;
+}
+
+/** An address and port that a packet may end at. */
+export interface Destination {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** The family whose table a packet meets. */
+export function familyOfPacket(packet: Packet): NftFamily {
+  return packet.to.includes(":") ? "ip6" : "ip";
+}
+
+/** Whether an address is a loopback address (RFC 1122, RFC 4291). */
+export function isLoopback(address: string): boolean {
+  return address.startsWith("127.") || address === "::1";
+}
+
+/** Whether the node itself owns an address: `fib ... type local`, and what goes to the input hook. */
+export function isLocal(host: Host, address: string): boolean {
+  return host.localAddresses.has(address) || isLoopback(address);
+}

@@ -1,0 +1,317 @@
+import { describe, expect, test } from "vitest";
+import { applyTransaction } from "../../../src/nft/apply.ts";
+import type { Command, Rule, Statement } from "../../../src/nft/json.ts";
+import type { Ruleset } from "../../../src/nft/ruleset.ts";
+import { type DynamicEntry, evaluate } from "../../../src/trace/evaluate.ts";
+import { summarize } from "../../../src/trace/outcome.ts";
+import type { Host, Packet } from "../../../src/trace/packet.ts";
+
+const at = { family: "ip", table: "nft-proxy" } as const;
+const host: Host = { localAddresses: new Set(["192.0.2.2"]) };
+const packet = (over: Partial<Packet> = {}): Packet => ({
+  from: { address: "10.244.1.11", at: "pod", iifname: "veth1" },
+  to: "10.96.0.1",
+  port: 80,
+  protocol: "tcp",
+  ...over,
+});
+
+const daddr = { payload: { protocol: "ip", field: "daddr" } };
+const saddr = { payload: { protocol: "ip", field: "saddr" } };
+const priority = { meta: { key: "priority" } };
+const mark = { meta: { key: "mark" } };
+const goTo = (target: string): Statement => ({ goto: { target } });
+const jump = (target: string): Statement => ({ jump: { target } });
+const is = (left: object, right: unknown, op = "==") => ({ match: { op, left, right } }) as Statement;
+const set = (key: object, value: unknown) => ({ mangle: { key, value } }) as Statement;
+const to = (address: string): Statement => ({ dnat: { family: "ip", addr: address } });
+const drop: Statement = { drop: null };
+const accept: Statement = { accept: null };
+const back: Statement = { return: null };
+
+interface Parts {
+  readonly hooks?: Readonly<Record<string, object>>;
+  readonly sets?: readonly object[];
+  readonly chains: Readonly<Record<string, readonly Rule[]>>;
+}
+
+/** A ruleset of the family ip; chains named in `hooks` are base chains. */
+function ruleset({ hooks = {}, sets = [], chains }: Parts): Ruleset {
+  const declared = Object.keys(chains).map((name) => ({ add: { chain: { ...at, name, ...hooks[name] } } }));
+  const filled = Object.entries(chains).flatMap(([chain, rules]) =>
+    rules.map((expr) => ({ add: { rule: { ...at, chain, expr } } })),
+  );
+  const nftables = [{ add: { table: { family: "ip", name: "nft-proxy" } } }, ...sets, ...declared, ...filled];
+  return applyTransaction({}, { nftables: nftables as Command[] });
+}
+
+const filter = (hook: string, prio = 0, policy = "accept") => ({ type: "filter", hook, prio, policy });
+const nat = (hook: string, prio = -100) => ({ type: "nat", hook, prio, policy: "accept" });
+
+/** Where a packet ends when `chains` are walked from `base`, a filter chain of the prerouting hook. */
+function kind(chains: Parts["chains"], policy = "accept"): string | undefined {
+  return evaluate(ruleset({ hooks: { base: filter("prerouting", 0, policy) }, chains }), host, packet())[0]?.kind;
+}
+
+describe("chains", () => {
+  test.each([
+    ["a jump comes back", { base: [[jump("a")], [drop]], a: [] }, "dropped"],
+    ["a goto does not", { base: [[goTo("a")], [drop]], a: [] }, "delivered"],
+    ["a goto comes back to who jumped", { base: [[jump("a")], [drop]], a: [[goTo("b")], [accept]], b: [] }, "dropped"],
+    ["a return leaves the chain", { base: [[jump("a")], [accept]], a: [[back], [drop]] }, "delivered"],
+    ["a return leaves a base chain", { base: [[back], [drop]] }, "delivered"],
+    ["an accept ends them all", { base: [[jump("a")], [drop]], a: [[accept]] }, "delivered"],
+    ["a reject refuses", { base: [[jump("a")]], a: [[{ reject: null } as Statement]] }, "refused"],
+    ["a failed match ends its rule only", { base: [[is(daddr, "10.0.0.1"), accept], [drop]] }, "dropped"],
+  ])("%s", (_, chains, outcome) => {
+    expect(kind(chains as Parts["chains"])).toBe(outcome);
+  });
+
+  test("the policy decides at the end of a base chain", () => {
+    expect(kind({ base: [[back]] }, "drop")).toBe("dropped");
+    expect(kind({ base: [[accept]] }, "drop")).toBe("delivered");
+  });
+
+  test("an accept does not spare the hook's next base chain", () => {
+    const hooks = { late: filter("prerouting", 5), early: filter("prerouting", -5) };
+    const outcomes = evaluate(ruleset({ hooks, chains: { late: [[drop]], early: [[accept]] } }), host, packet());
+    expect(outcomes.map((outcome) => outcome.kind)).toEqual(["dropped"]);
+  });
+});
+
+describe("comparisons", () => {
+  const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
+  test.each([
+    ["a prefix", is(daddr, prefix("10.96.0.0", 12)), true],
+    ["another prefix", is(daddr, prefix("10.112.0.0", 12)), false],
+    ["a denied prefix", is(daddr, prefix("10.96.0.0", 12), "!="), false],
+    ["a range's first", is(daddr, { range: ["10.96.0.1", "10.96.0.2"] }), true],
+    ["past a range", is(daddr, { range: ["10.95.0.0", "10.96.0.0"] }), false],
+    ["an anonymous set", is(daddr, { set: ["10.0.0.1", prefix("10.96.0.0", 24)] }), true],
+    ["outside an anonymous set", is(saddr, { set: ["10.0.0.1", prefix("10.96.0.0", 24)] }, "!="), true],
+    ["an interface", is({ meta: { key: "iifname" } }, "veth1"), true],
+    ["an interface wildcard", is({ meta: { key: "iifname" } }, "veth*"), true],
+    ["another wildcard", is({ meta: { key: "iifname" } }, "cali*"), false],
+    ["a set of interfaces", is({ meta: { key: "iifname" } }, { set: ["cni0", "ve*"] }), true],
+    ["a protocol", is({ meta: { key: "l4proto" } }, { set: ["tcp", "udp"] }), true],
+    ["a port range", is({ payload: { protocol: "th", field: "dport" } }, { range: [80, 90] }), true],
+    ["another protocol's port", is({ payload: { protocol: "udp", field: "dport" } }, 80), false],
+    ["a new connection", is({ ct: { key: "state" } }, "new"), true],
+    ["an established one", is({ ct: { key: "state" } }, "established"), false],
+    ["no translation yet", is({ ct: { key: "status" } }, "dnat"), false],
+    ["a mark's bit", is({ "&": [mark, 16384] }, 0, "!="), false],
+    ["an address of the node", is({ fib: { flags: ["daddr"], result: "type" } }, "local"), false],
+  ])("%s", (_, statement, holds) => {
+    expect(kind({ base: [[statement, drop]] })).toBe(holds ? "dropped" : "delivered");
+  });
+
+  test("marks are unsigned, set bit by bit", () => {
+    const bit = 0x80000000;
+    const on = set(mark, { "|": [mark, bit] });
+    expect(kind({ base: [[on], [is({ "&": [mark, bit] }, bit), drop]] })).toBe("dropped");
+    expect(kind({ base: [[on], [set(mark, { "^": [mark, bit] })], [is(mark, 0), drop]] })).toBe("dropped");
+  });
+});
+
+describe("the way through the hooks", () => {
+  const visited = (rules: Ruleset, sent: Packet): string[] =>
+    (evaluate(rules, host, sent)[0]?.steps ?? []).flatMap((step) => (step.kind === "hook" ? [step.hook] : []));
+  const translating = ruleset({
+    hooks: { pre: nat("prerouting"), out: nat("output") },
+    chains: { pre: [[is(daddr, "10.96.0.1"), to("192.0.2.2")]], out: [[to("192.0.2.2")]] },
+  });
+  const node = { from: { address: "192.0.2.2", at: "node" } } as const;
+
+  test("forwards what is not for the node", () => {
+    expect(visited({}, packet())).toEqual(["prerouting", "forward", "postrouting"]);
+  });
+
+  test("takes in what a dnat sends to the node", () => {
+    expect(visited(translating, packet())).toEqual(["prerouting", "input"]);
+  });
+
+  test("sends the node's own packets out", () => {
+    expect(visited({}, packet(node))).toEqual(["output", "postrouting"]);
+  });
+
+  test("brings the node's packets to itself back over loopback, past no nat chain again", () => {
+    expect(visited(translating, packet(node))).toEqual(["output", "postrouting", "prerouting", "input"]);
+    expect(summarize(evaluate(translating, host, packet(node))).destinations).toEqual([
+      { address: "192.0.2.2", port: 80, probability: 1, source: "kept", translated: true },
+    ]);
+  });
+
+  test("drops what comes from elsewhere to a loopback address", () => {
+    expect(evaluate({}, host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual(["dropped"]);
+  });
+
+  test("spares established connections the nat chains", () => {
+    const [outcome] = evaluate(translating, host, packet({ conntrack: "established" }));
+    expect(outcome).toMatchObject({ kind: "delivered", to: { address: "10.96.0.1" }, translated: false });
+  });
+
+  test("a dnat ends its chain, and the hook's later nat chains", () => {
+    const hooks = { first: nat("prerouting", -100), second: nat("prerouting", -90) };
+    const chains = { first: [[to("10.0.0.1")], [to("10.0.0.2")]], second: [[to("10.0.0.3")]] };
+    expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([{ to: { address: "10.0.0.1" } }]);
+  });
+
+  test("forwarding clears the priority of IPv4 packets, sending does not", () => {
+    const hooks = { pre: filter("prerouting"), out: filter("output") };
+    const rules = ruleset({ hooks, chains: { pre: [[set(priority, 7)]], out: [[set(priority, 7)]] } });
+    expect(evaluate(rules, host, packet())).toMatchObject([{ priority: 0 }]);
+    expect(evaluate(rules, host, packet(node))).toMatchObject([{ priority: 7 }]);
+  });
+});
+
+const balance = set(priority, { numgen: { mode: "random", mod: 4, offset: 8 } });
+const endpoints = (count: number): object[] => [
+  { add: { map: { ...at, name: "endpoints", type: ["ipv4_addr", "classid"], map: ["ipv4_addr", "inet_service"] } } },
+  {
+    add: {
+      element: {
+        ...at,
+        name: "endpoints",
+        elem: Array.from({ length: count }, (_, i) => [
+          { concat: ["10.96.0.1", 8 + i] },
+          { concat: [`10.244.${i >> 8}.${i & 255}`, 8080] },
+        ]),
+      },
+    },
+  },
+];
+const toEndpoint = {
+  dnat: { family: "ip", addr: { map: { key: { concat: [daddr, priority] }, data: "@endpoints" } } },
+} as Statement;
+
+describe("chance", () => {
+  const rules = (mod: number, count: number) =>
+    ruleset({
+      hooks: { pre: nat("prerouting") },
+      sets: endpoints(count),
+      chains: { pre: [[set(priority, { numgen: { mode: "random", mod, offset: 8 } }), toEndpoint], [drop]] },
+    });
+
+  test("is followed in every branch, with its probability", () => {
+    const summary = summarize(evaluate(rules(4, 3), host, packet()));
+    expect(summary.destinations.map(({ address, probability }) => [address, probability])).toEqual([
+      ["10.244.0.0", 0.25],
+      ["10.244.0.1", 0.25],
+      ["10.244.0.2", 0.25],
+    ]);
+    expect(summary).toMatchObject({ dropped: 0.25, refused: 0, sticky: false });
+  });
+
+  test("takes thousands of branches", () => {
+    const summary = summarize(evaluate(rules(5000, 5000), host, packet()));
+    expect(summary.destinations).toHaveLength(5000);
+    expect(summary.destinations.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1);
+  });
+
+  test("shows each step", () => {
+    const [first] = evaluate(rules(4, 4), host, packet());
+    expect(first?.steps).toEqual([
+      { kind: "hook", hook: "prerouting" },
+      {
+        kind: "rule",
+        hook: "prerouting",
+        chain: "pre",
+        index: 0,
+        rule: [balance, toEndpoint],
+        completed: true,
+        effects: [
+          { kind: "random", value: 8, choices: 4 },
+          { kind: "found", set: "endpoints", key: "10.96.0.1 . 8", value: "10.244.0.0 . 8080" },
+          { kind: "dnat", to: { address: "10.244.0.0", port: 8080 } },
+        ],
+      },
+      { kind: "hook", hook: "forward" },
+      { kind: "hook", hook: "postrouting" },
+    ]);
+  });
+});
+
+describe("dynamic maps", () => {
+  const key = { concat: [saddr, daddr] };
+  const lookup = set(priority, { map: { key, data: "@affinity" } });
+  const update = {
+    map: { op: "update", elem: { elem: { val: key, timeout: 600 } }, data: priority, map: "@affinity" },
+  } as Statement;
+  const forget = { map: { op: "delete", elem: key, data: 0, map: "@affinity" } } as Statement;
+  const affinity = (size: number) => ({
+    add: {
+      map: {
+        ...at,
+        name: "affinity",
+        type: ["ipv4_addr", "ipv4_addr"],
+        map: "classid",
+        flags: ["dynamic", "timeout"],
+        size,
+      },
+    },
+  });
+  const sticky = (size: number, last: readonly Rule[] = [[balance, toEndpoint]]) =>
+    ruleset({
+      hooks: { pre: nat("prerouting") },
+      sets: [...endpoints(4), affinity(size)],
+      chains: { pre: [[lookup, update, toEndpoint], [forget], [balance, update, toEndpoint], ...last, [drop]] },
+    });
+  const entry = (value: string, client = "10.244.1.11"): DynamicEntry => ({
+    family: "ip",
+    map: "affinity",
+    key: `${client} . 10.96.0.1`,
+    value,
+  });
+  const addresses = (rules: Ruleset, entries: readonly DynamicEntry[]) =>
+    summarize(evaluate(rules, host, packet(), entries)).destinations.map(({ address }) => address);
+
+  test("a new client draws and leaves what it drew", () => {
+    const outcomes = evaluate(sticky(2), host, packet());
+    expect(outcomes).toHaveLength(4);
+    for (const outcome of outcomes) {
+      const { key: learnedKey, value = "" } = outcome.learned[0] ?? {};
+      expect(learnedKey).toBe("10.244.1.11 . 10.96.0.1");
+      expect(addresses(sticky(2), [entry(value)])).toEqual(outcome.kind === "delivered" ? [outcome.to.address] : []);
+    }
+  });
+
+  test("a known client stays, and its time starts again", () => {
+    expect(summarize(evaluate(sticky(2), host, packet(), [entry("10")]))).toMatchObject({
+      destinations: [{ address: "10.244.0.2", probability: 1 }],
+      sticky: true,
+    });
+  });
+
+  test("a client whose endpoint is gone draws anew, and its old entry does not keep it", () => {
+    const outcomes = evaluate(sticky(1), host, packet(), [entry("99")]);
+    expect(outcomes.map(({ learned }) => learned.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
+  });
+
+  test("a full map costs stickiness alone", () => {
+    const outcomes = evaluate(sticky(1), host, packet(), [entry("8", "10.244.1.99")]);
+    expect(summarize(outcomes)).toMatchObject({ sticky: false, dropped: 0 });
+    expect(summarize(outcomes).destinations).toHaveLength(4);
+    expect(evaluate(sticky(1, []), host, packet(), [entry("8", "10.244.1.99")])).toMatchObject(
+      Array.from({ length: 4 }, () => ({ kind: "dropped" })),
+    );
+  });
+
+  test("other families' entries are none of it", () => {
+    expect(addresses(sticky(2), [{ ...entry("10"), family: "ip6" }])).toHaveLength(4);
+  });
+});
+
+describe("what is not known", () => {
+  test.each([
+    ["a field", [is({ payload: { protocol: "ip", field: "ttl" } }, 1)]],
+    ["a meta key", [is({ meta: { key: "oifname" } }, "eth0")]],
+    ["a fib", [is({ fib: { flags: ["saddr", "iif"], result: "oif" } }, "x")]],
+    ["a conntrack key", [is({ ct: { key: "mark" } }, 1)]],
+    ["a chain", [jump("nowhere")]],
+    ["a set", [is(daddr, "@nowhere")]],
+    ["an assignment", [set({ ct: { key: "mark" } }, mark)]],
+    ["chance in a comparison", [is({ numgen: { mode: "random", mod: 2, offset: 0 } }, 1)]],
+  ])("%s is an error, not a guess", (_, rule) => {
+    expect(() => kind({ base: [rule as Rule] })).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+  });
+});

@@ -1,0 +1,18 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { applyTransaction } from "../../../src/nft/apply.ts";
+import type { Transaction } from "../../../src/nft/json.ts";
+import { probeOutcomes } from "../../support/expect.ts";
+import { loadScenario } from "../../support/lab/scenario.ts";
+
+const { probes, expect: recorded } = await loadScenario("town");
+const transaction = readFileSync(new URL("../../fixtures/town/transaction.json", import.meta.url), "utf8");
+const ruleset = applyTransaction({}, JSON.parse(transaction) as Transaction);
+
+describe("the evaluator says what was recorded of", () => {
+  test.each(probes)("$id", (probe) => {
+    const outcomes = probeOutcomes(ruleset, probe);
+    expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
+    expect(outcomes.length).toBeGreaterThan(0);
+  });
+});
