@@ -282,6 +282,20 @@ describe("dynamic maps", () => {
     });
   });
 
+  test("an update does not change what an element holds", () => {
+    const [outcome] = evaluate(
+      ruleset({
+        hooks: { pre: filter("prerouting") },
+        sets: [affinity(2)],
+        chains: { pre: [[set(priority, 5), update]] },
+      }),
+      host,
+      packet(),
+      [entry("10")],
+    );
+    expect(outcome?.learned).toMatchObject([{ value: "10", timeout: 600 }]);
+  });
+
   test("a client whose endpoint is gone draws anew, and its old entry does not keep it", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("99")]);
     expect(outcomes.map(({ learned }) => learned.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
