@@ -1,4 +1,5 @@
 import type { ByFamily } from "../model/family.ts";
+import type { ServiceCounters } from "../model/service-counters.ts";
 
 /** An address to listen on. IPv6 addresses are without brackets. */
 export interface ListenAddress {
@@ -46,9 +47,6 @@ export interface ConntrackOptions {
   /** Set `nf_conntrack_tcp_be_liberal`. */
   readonly tcpBeLiberal: boolean;
 }
-
-/** What to count new connections by. */
-export type ServiceCounters = "off" | "services" | "endpoints";
 
 /** What a change of the configuration file does: take over what is safe, or exit to be started again. */
 export type ConfigChange = "reload" | "exit";

@@ -1,10 +1,11 @@
 import { canonicalAddress } from "../model/ip.ts";
+import type { ServiceCounters } from "../model/service-counters.ts";
 import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
 import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
-import type { ConfigChange, ConntrackOptions, DetectLocal, ProxyOptions, ServiceCounters } from "./options.ts";
+import type { ConfigChange, ConntrackOptions, DetectLocal, ProxyOptions } from "./options.ts";
 
 /** Turns a complete configuration into options. It must have passed `schemaFaults` and `joinedFaults`. */
 export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {

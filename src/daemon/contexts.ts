@@ -1,15 +1,17 @@
 import type { ProxyOptions } from "../config/options.ts";
-import { FAMILIES, type Family } from "../model/family.ts";
+import { matchNodePortAddresses } from "../kernel/addresses.ts";
+import { type ByFamily, FAMILIES, type Family } from "../model/family.ts";
 import { familyOf } from "../model/ip.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
 import type { World } from "../model/world.ts";
-import type { FamilyContext, LocalTraffic, NodePortAddresses } from "../ruleset/context.ts";
+import type { FamilyContext, LocalTraffic } from "../ruleset/context.ts";
 
 /** What the host contributes to the rules. */
 export interface HostView {
   /** The families that this kernel has. */
   readonly families: readonly Family[];
-  /** The addresses of a family that `--nodeport-addresses` chooses by CIDR among those the host bears. */
-  nodePortAddresses(family: Family, cidrs: readonly string[]): NodePortAddresses;
+  /** The addresses that the host bears, canonical. */
+  readonly addresses: ByFamily<readonly string[]>;
 }
 
 /** Everything that rules depend on besides Services and EndpointSlices, for each family of the host. */
@@ -65,6 +67,6 @@ function nodePorts(
   family: Family,
   host: HostView,
 ): NodePortAddresses {
-  if (nodePortAddresses !== "primary") return host.nodePortAddresses(family, nodePortAddresses[family]);
+  if (nodePortAddresses !== "primary") return matchNodePortAddresses(nodePortAddresses[family], host.addresses[family]);
   return { kind: "addresses", addresses: nodeAddress === "" ? [] : [nodeAddress] };
 }

@@ -1,12 +1,8 @@
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../model/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
-
-/** On which of the node's addresses NodePorts and health checks answer. */
-export type MatchedAddresses =
-  | { readonly kind: "all" }
-  | { readonly kind: "addresses"; readonly addresses: readonly string[] };
 
 /**
  * The addresses that the kernel takes as its own, canonical and sorted, with loopback. Read from /proc, because
@@ -57,7 +53,7 @@ async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
  * family at all, else those in the CIDRs; never loopback, which nftables cannot serve without route_localnet.
  * All canonical, of one family.
  */
-export function matchNodePortAddresses(cidrs: readonly string[], addresses: readonly string[]): MatchedAddresses {
+export function matchNodePortAddresses(cidrs: readonly string[], addresses: readonly string[]): NodePortAddresses {
   if (cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith("/0"))) return { kind: "all" };
   const matched = addresses.filter(
     (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),

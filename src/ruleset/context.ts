@@ -1,4 +1,6 @@
 import type { Family } from "../model/family.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
+import type { ServiceCounters } from "../model/service-counters.ts";
 import type { Place } from "../model/topology.ts";
 
 /** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
@@ -7,14 +9,6 @@ export type LocalTraffic =
   | { readonly kind: "sources"; readonly cidrs: readonly string[] }
   /** An interface name; a trailing `*` stands for anything. */
   | { readonly kind: "interface"; readonly pattern: string };
-
-/** On which of the node's addresses NodePorts answer. Loopback never does. */
-export type NodePortAddresses =
-  | { readonly kind: "all" }
-  | { readonly kind: "addresses"; readonly addresses: readonly string[] };
-
-/** What counts its connections, at the price of memory for every CPU and element. */
-export type ServiceCounters = "off" | "services" | "endpoints";
 
 /** All that the rules of one family depend on besides Services and EndpointSlices. */
 export interface FamilyContext {
