@@ -173,11 +173,9 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
 /** What is left for a ClusterIP here had no frontend: its port is not served, or no Service has the address. */
 function clusterIPsRules({ family, serviceCIDRs }: FamilyContext): Rule[] {
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  const unallocated = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
-  return [
-    [toClusterIP, { reject: null }],
-    ...(serviceCIDRs.length === 0 ? [] : [[unallocated, { drop: null } as const]]),
-  ];
+  const reject: Rule = [toClusterIP, { reject: null }];
+  if (serviceCIDRs.length === 0) return [reject];
+  return [reject, [matches(destinationAddress(family), addressSet(family, serviceCIDRs)), { drop: null }]];
 }
 
 function masqueradingRules({ family, masqueradeMark }: FamilyContext): Rule[] {

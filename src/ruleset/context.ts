@@ -6,6 +6,7 @@ import type { Place } from "../model/topology.ts";
 /** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
 export type LocalTraffic =
   | { readonly kind: "unknown" }
+  /** Canonical CIDRs, one at least. */
   | { readonly kind: "sources"; readonly cidrs: readonly string[] }
   /** An interface name; a trailing `*` stands for anything. */
   | { readonly kind: "interface"; readonly pattern: string };

@@ -1,6 +1,6 @@
 import { assertNever } from "../base/assert-never.ts";
 import type { Family } from "../model/family.ts";
-import { type AddressRange, mergeCidrs } from "../model/ip.ts";
+import { canonicalAddresses } from "../nft/address.ts";
 import { concat, type matches, meta, payload } from "../nft/expression.ts";
 import type { Expression, Statement } from "../nft/json.ts";
 import type { FamilyContext } from "./context.ts";
@@ -22,15 +22,14 @@ export function frontendKey(kind: FrontendKind, family: Family): Expression {
   return concat(...frontendParts(kind, family));
 }
 
-/** An anonymous set of the addresses of some CIDRs, merged as nft merges them. */
+/** The addresses of some CIDRs, one at least: in the canonical form, or every rule with them would seem changed. */
 export function addressSet(family: Family, cidrs: readonly string[]): Expression {
-  return { set: mergeCidrs(family, cidrs).map(rangeJson) };
+  return canonicalAddresses(family, cidrs.map(prefixOf));
 }
 
-function rangeJson(range: AddressRange): Expression {
-  return range.kind === "prefix"
-    ? { prefix: { addr: range.address, len: range.length } }
-    : { range: [range.from, range.to] };
+function prefixOf(cidr: string): Expression {
+  const slash = cidr.indexOf("/");
+  return { prefix: { addr: cidr.slice(0, slash), len: Number(cidr.slice(slash + 1)) } };
 }
 
 /**

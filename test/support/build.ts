@@ -1,0 +1,214 @@
+import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/model/family.ts";
+import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
+import { familyOf } from "../../src/model/ip.ts";
+import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
+import type { Service, ServicePortSpec } from "../../src/model/service.ts";
+import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import { World } from "../../src/model/world.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import { Renderer } from "../../src/ruleset/renderer.ts";
+
+/** The node that tests run on. */
+export const HERE = { name: "node-1", zone: "zone-a" } as const;
+
+/** Objects for a {@link World}. */
+export interface Objects {
+  readonly services?: readonly Service[];
+  readonly slices?: readonly EndpointSlice[];
+}
+
+/** What a Service of a test is given; addresses of both families in one list. */
+export interface ServiceOptions {
+  /** Its UID is `uid-` and the name. */
+  readonly name?: string;
+  readonly createdAt?: number;
+  readonly clusterIPs?: readonly string[];
+  readonly ports?: readonly ServicePortSpec[];
+  readonly externalIPs?: readonly string[];
+  readonly loadBalancerIPs?: readonly string[];
+  readonly sourceRanges?: readonly string[];
+  readonly affinitySeconds?: number;
+  readonly internal?: "Cluster" | "Local";
+  readonly external?: "Cluster" | "Local";
+}
+
+/** `namespace/name` as a {@link ServiceName}; `default` is the namespace of a bare name. */
+export function named(text: string): ServiceName {
+  const [namespace = "", name] = text.split("/");
+  return name === undefined ? serviceName("default", namespace) : serviceName(namespace, name);
+}
+
+/** A Service; `default/web` at 10.96.0.10, port 80/tcp, unless told otherwise. */
+export function service(options: ServiceOptions = {}): Service {
+  const clusterIPs = addressesByFamily(options.clusterIPs ?? ["10.96.0.10"]);
+  const name = named(options.name ?? "web");
+  return {
+    name,
+    uid: `uid-${name}`,
+    createdAt: options.createdAt ?? 1000,
+    clusterIPs: byFamily((family) => clusterIPs[family][0] ?? ""),
+    ports: options.ports ?? [port(80)],
+    externalIPs: addressesByFamily(options.externalIPs ?? []),
+    loadBalancerIPs: addressesByFamily(options.loadBalancerIPs ?? []),
+    loadBalancerSourceRanges: addressesByFamily(options.sourceRanges ?? []),
+    affinitySeconds: options.affinitySeconds ?? 0,
+    internalPolicyLocal: options.internal === "Local",
+    externalPolicyLocal: options.external === "Local",
+    healthCheckNodePort: 0,
+    deleting: false,
+  };
+}
+
+/** A Service's port: nameless, TCP and without a NodePort unless told otherwise. */
+export function port(number: number, options: Partial<Omit<ServicePortSpec, "port">> = {}): ServicePortSpec {
+  return { name: "", protocol: "tcp", port: number, nodePort: 0, ...options };
+}
+
+/** The only port of a Service in one family. */
+export function servicePort(options: ServiceOptions = {}, family: Family = "ip"): ServicePort {
+  const found = servicePortsOf(service(options)).find((candidate) => candidate.family === family);
+  if (found === undefined) throw new Error(`no service port in ${family}`);
+  return found;
+}
+
+/** What a slice of a test is given. */
+export interface SliceOptions {
+  readonly name?: string;
+  /** The Service it belongs to; `web` if absent. */
+  readonly service?: string;
+  /** Port 8080/tcp, nameless, if absent. */
+  readonly ports?: readonly SlicePort[];
+  /** Bare addresses are ready endpoints on no node. */
+  readonly endpoints?: readonly (SliceEndpoint | string)[];
+  /** That of the first endpoint if absent. */
+  readonly family?: Family;
+}
+
+/** An EndpointSlice. */
+export function slice(options: SliceOptions = {}): EndpointSlice {
+  const endpoints = (options.endpoints ?? []).map((given) => (typeof given === "string" ? endpoint(given) : given));
+  const owner = named(options.service ?? "web");
+  const family = options.family ?? familyOf(endpoints[0]?.address ?? "");
+  const name = options.name ?? `${owner.slice(owner.indexOf("/") + 1)}-${family}`;
+  return {
+    namespace: owner.slice(0, owner.indexOf("/")),
+    name,
+    uid: `uid-${name}`,
+    service: owner,
+    family,
+    ports: options.ports ?? [slicePort(8080)],
+    endpoints,
+    triggeredAt: 0,
+  };
+}
+
+/** A slice's port: nameless and TCP unless told otherwise. */
+export function slicePort(number: number, options: Partial<Omit<SlicePort, "port">> = {}): SlicePort {
+  return { name: "", protocol: "tcp", port: number, ...options };
+}
+
+/** An endpoint: ready, on no node, without zone or hints unless told otherwise. */
+export function endpoint(address: string, options: Partial<Omit<SliceEndpoint, "address">> = {}): SliceEndpoint {
+  return {
+    address,
+    nodeName: "",
+    zone: "",
+    ready: true,
+    serving: true,
+    terminating: false,
+    zoneHints: [],
+    nodeHints: [],
+    pod: "",
+    ...options,
+  };
+}
+
+/** An endpoint on {@link HERE}. */
+export function localEndpoint(address: string, options: Partial<Omit<SliceEndpoint, "address">> = {}): SliceEndpoint {
+  return endpoint(address, { nodeName: HERE.name, ...options });
+}
+
+/** The conditions of an endpoint that still serves while it terminates. */
+export const DRAINING = { ready: false, serving: true, terminating: true } as const;
+/** The conditions of an endpoint that serves no more. */
+export const GONE = { ready: false, serving: false, terminating: true } as const;
+/** The conditions of an endpoint that does not serve yet. */
+export const STARTING = { ready: false, serving: false, terminating: false } as const;
+
+/** A Node. */
+export function node(options: Partial<Node> = {}): Node {
+  return { ...unknownNode(HERE.name), uid: "uid-node", zone: HERE.zone, ...options };
+}
+
+/** A ServiceCIDR. */
+export function serviceCIDR(name: string, cidrs: readonly string[]): ServiceCIDR {
+  return { name, uid: `uid-${name}`, cidrs: addressesByFamily(cidrs) };
+}
+
+const NODE_ADDRESSES: ByFamily<string> = { ip: "192.0.2.2", ip6: "fd00:c0::2" };
+const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" };
+const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
+
+/** The surroundings in one family: those of the recorded town unless told otherwise. */
+export function familyContext(family: Family, options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext {
+  return {
+    family,
+    place: HERE,
+    nodeAddress: NODE_ADDRESSES[family],
+    localTraffic: { kind: "sources", cidrs: [POD_CIDRS[family]] },
+    masqueradeAll: false,
+    masqueradeMark: 0x4000,
+    nodePorts: { kind: "addresses", addresses: [NODE_ADDRESSES[family]] },
+    serviceCIDRs: [SERVICE_CIDRS[family]],
+    affinityMapSize: 1024,
+    counters: "off",
+    ...options,
+  };
+}
+
+/** {@link familyContext} for both families. */
+export function bothContexts(options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext[] {
+  return FAMILIES.map((family) => familyContext(family, options));
+}
+
+/** A world of these objects, on {@link HERE}. */
+export function worldOf({ services = [], slices = [] }: Objects): World {
+  const world = new World(HERE.name);
+  for (const each of services) world.putService(each);
+  for (const each of slices) world.putSlice(each);
+  return world;
+}
+
+/** A renderer that has rendered all of these objects once. */
+export function renderAll(
+  objects: Objects,
+  contexts: readonly FamilyContext[] = bothContexts(),
+  leftOut: ReadonlySet<ServicePortKey> = new Set(),
+): Renderer {
+  const world = worldOf(objects);
+  const renderer = new Renderer(world, contexts, leftOut);
+  renderer.update(world.takeChanges());
+  return renderer;
+}
+
+/** The elements of a set or map, as `key: value`; bare keys for a set. */
+export function elementsOf(renderer: Renderer, set: string, family: Family = "ip"): string[] {
+  const elements = renderer.state.families[family]?.table.sets.get(set)?.elements;
+  if (elements === undefined) throw new Error(`no set ${set}`);
+  return [...elements].map(([key, value]) => (value === "" ? key : `${key}: ${value}`));
+}
+
+/** The names of the chains, sorted. */
+export function chainNames(renderer: Renderer, family: Family = "ip"): string[] {
+  return [...(renderer.state.families[family]?.table.chains.keys() ?? [])].sort();
+}
+
+/** The rules of a chain. */
+export function rulesOf(renderer: Renderer, chain: string, family: Family = "ip") {
+  return renderer.state.families[family]?.table.chains.get(chain)?.rules;
+}
+
+function addressesByFamily(addresses: readonly string[]): ByFamily<readonly string[]> {
+  return byFamily((family) => addresses.filter((address) => familyOf(address) === family));
+}

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { canonicalRule } from "../../../src/nft/canonical.ts";
+import type { FamilyContext } from "../../../src/ruleset/context.ts";
+import { bothContexts, port, renderAll, service, slice } from "../../support/build.ts";
+
+const SURROUNDINGS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [
+  ["as usual", {}],
+  ["where little is known", { localTraffic: { kind: "unknown" }, serviceCIDRs: [] }],
+  ["where pods are told by their interface", { localTraffic: { kind: "interface", pattern: "veth*" } }],
+  ["where all is masqueraded", { masqueradeAll: true, nodePorts: { kind: "all" } }],
+];
+
+const guarded = service({
+  clusterIPs: ["10.96.0.10", "fd00:10:96::10"],
+  loadBalancerIPs: ["203.0.113.10", "fd00:1b::10"],
+  sourceRanges: ["192.0.2.0/25", "192.0.2.200/32", "192.0.2.201/32", "fd00:c0::/64", "::1:2/128"],
+  ports: [port(80, { nodePort: 30080 })],
+  affinitySeconds: 60,
+  external: "Local",
+});
+
+test.each(SURROUNDINGS)("every rule is written in the form in which it is compared, %s", (_, options) => {
+  const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
+  const { ruleset } = renderAll(objects, bothContexts(options)).state;
+  const rules = Object.values(ruleset).flatMap((table) => [...table.chains.values()].flatMap((chain) => chain.rules));
+  expect(rules.length).toBeGreaterThan(40);
+  for (const rule of rules) expect(rule).toEqual(canonicalRule(rule));
+});
