@@ -1,0 +1,47 @@
+/** How long to wait between attempts, in milliseconds. */
+export interface BackoffLimits {
+  /** The first attempt's longest wait; doubled for each further failure. */
+  readonly base: number;
+  /** No wait drawn is longer than this. */
+  readonly cap: number;
+  /** A server's Retry-After is believed up to this. */
+  readonly retryAfterCap: number;
+}
+
+/** What client-go's reflector uses: 800 ms to 30 s. */
+export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAfterCap: 300_000 };
+
+/**
+ * Exponential back-off with full jitter, so that the proxies of a thousand nodes do not come back to a restarted API
+ * server in step. It never gives up. Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
+ */
+export class Backoff {
+  private failures = 0;
+  private readonly limits: BackoffLimits;
+  private readonly random: () => number;
+
+  /** `random` gives numbers in [0, 1). */
+  constructor(random: () => number, limits: BackoffLimits = DEFAULT_BACKOFF) {
+    this.random = random;
+    this.limits = limits;
+  }
+
+  /**
+   * Milliseconds to wait after one more failure: never less than `retryAfter` (milliseconds; 0 for none), and up to
+   * `base` more than that, as all clients of a throttled server are told the same number.
+   */
+  next(retryAfter = 0): number {
+    const { base, cap, retryAfterCap } = this.limits;
+    const ceiling = Math.min(cap, base * 2 ** Math.min(this.failures, 30));
+    this.failures += 1;
+    if (retryAfter > 0) {
+      return Math.min(retryAfter, retryAfterCap) + this.random() * base;
+    }
+    return this.random() * ceiling;
+  }
+
+  /** To be called when things work again. */
+  reset(): void {
+    this.failures = 0;
+  }
+}
