@@ -2,7 +2,7 @@
 export interface BackoffLimits {
   /** The first attempt's longest wait; doubled for each further failure. */
   readonly base: number;
-  /** No wait drawn is longer than this. */
+  /** No wait is longer than this, unless the server asks for more. */
   readonly cap: number;
   /** A server's Retry-After is believed up to this. */
   readonly retryAfterCap: number;
@@ -27,17 +27,14 @@ export class Backoff {
   }
 
   /**
-   * Milliseconds to wait after one more failure: never less than `retryAfter` (milliseconds; 0 for none), and up to
-   * `base` more than that, as all clients of a throttled server are told the same number.
+   * Milliseconds to wait after one more failure. `retryAfter` (milliseconds; 0 for none) comes before the jitter and does
+   * not replace it: an overloaded API server tells all its clients the same second, again and again.
    */
   next(retryAfter = 0): number {
     const { base, cap, retryAfterCap } = this.limits;
     const ceiling = Math.min(cap, base * 2 ** Math.min(this.failures, 30));
     this.failures += 1;
-    if (retryAfter > 0) {
-      return Math.min(retryAfter, retryAfterCap) + this.random() * base;
-    }
-    return this.random() * ceiling;
+    return Math.min(retryAfter, retryAfterCap) + this.random() * ceiling;
   }
 
   /** To be called when things work again. */

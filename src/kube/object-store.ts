@@ -115,8 +115,10 @@ export class ObjectStore<T> {
     try {
       return { uid, version, object: this.options.slim(raw) };
     } catch (error) {
-      this.options.onFault("invalid-object", key, error);
-      this.guard(key, (handler) => handler.onInvalid(key, error));
+      this.guard(key, (handler) => {
+        this.options.onFault("invalid-object", key, error);
+        handler.onInvalid(key, error);
+      });
       return { uid, version, object: undefined };
     }
   }

@@ -1,0 +1,145 @@
+import { HttpApiClient } from "../../src/kube/client.ts";
+import { parseServer } from "../../src/kube/connection.ts";
+import { Reflector } from "../../src/kube/reflector.ts";
+import { DEFAULT_TIMINGS } from "../../src/kube/reflector-timings.ts";
+import { resources } from "../../src/kube/resources.ts";
+import type { ResourceName, SourceHandler } from "../../src/kube/source.ts";
+import { ManualClock } from "./manual-clock.ts";
+import { memoryLogger } from "./memory-logger.ts";
+import { isSelected, keyOf, type StubObject } from "./stub-api/selectors.ts";
+import type { StubApi } from "./stub-api/stub-api.ts";
+
+/** The longest wait that passes by itself: back-off's cap. Deadlines are longer and stand until a test moves the clock. */
+const LONGEST_WAIT = 30_800;
+
+/** A clock on which back-off passes at once, so that attempts follow each other without sleeping. */
+class BackoffClock extends ManualClock {
+  /** The waits that were begun, milliseconds. */
+  readonly waits: number[] = [];
+
+  override after(milliseconds: number, callback: () => void) {
+    if (milliseconds <= LONGEST_WAIT) {
+      this.waits.push(milliseconds);
+      setImmediate(() => this.advance(milliseconds));
+    }
+    return super.after(milliseconds, callback);
+  }
+}
+
+/** What a follower keeps of an object. */
+export interface Kept {
+  readonly uid: string;
+  readonly version: string;
+}
+
+/** How a {@link Follower} differs from the plain one. */
+export interface FollowerOptions {
+  readonly resource?: ResourceName;
+  /** Told of every call, before it is noted; may throw. */
+  readonly onCall?: (call: string) => void;
+  readonly slim?: (object: StubObject) => Kept;
+  readonly token?: () => string;
+}
+
+/** A reflector that follows one resource of a stub API server, and what it told. */
+export class Follower {
+  readonly api: StubApi;
+  readonly clock = new BackoffClock(Date.UTC(2026, 10, 20));
+  readonly logger = memoryLogger();
+  /** What the handler was told: `+key`, `~key` (changed), `-key`, `!key` (invalid), `synced`. */
+  readonly calls: string[] = [];
+  /** What a consumer that believes the calls has. */
+  readonly objects = new Map<string, Kept>();
+  readonly reflector: Reflector<Kept>;
+  readonly #resource: ResourceName;
+  readonly #client: HttpApiClient;
+
+  constructor(api: StubApi, options: FollowerOptions = {}) {
+    this.api = api;
+    this.#resource = options.resource ?? "services";
+    const token = options.token ?? (() => "");
+    const { url } = api;
+    this.#client = new HttpApiClient({
+      userAgent: "nft-proxy/test",
+      connect: async () => ({
+        server: parseServer(url, "the stub"),
+        credentials: async () => ({ headers: { authorization: `Bearer ${token()}` }, tls: {} }),
+      }),
+    });
+    this.reflector = new Reflector<Kept>({
+      client: this.#client,
+      resource: resources("node-1")[this.#resource],
+      slim: (object) => (options.slim ?? keep)(object as StubObject),
+      handler: this.#handler(options.onCall ?? (() => {})),
+      clock: this.clock,
+      random: () => 0.5,
+      logger: this.logger,
+      timings: DEFAULT_TIMINGS,
+    });
+  }
+
+  /** Starts to follow; gives itself. */
+  start(): this {
+    this.reflector.start();
+    return this;
+  }
+
+  stop(): void {
+    this.reflector.stop();
+    this.#client.close();
+  }
+
+  /** Lets things happen until `condition` holds; the test's own timeout is the limit. */
+  async until(condition: () => boolean): Promise<void> {
+    while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Until the consumer has what the server has, and is watching. */
+  async untilEqual(): Promise<void> {
+    const isWatching = () => this.api.cluster.watches(this.#resource).length > 0;
+    await this.until(() => this.isEqual() && isWatching() && this.reflector.state().failure === "");
+  }
+
+  isEqual(): boolean {
+    const { selectors } = resources("node-1")[this.#resource];
+    const expected = this.api.cluster
+      .objects(this.#resource)
+      .filter((object) => isSelected(object, { labelSelector: "", fieldSelector: "", ...selectors }));
+    return (
+      expected.length === this.objects.size &&
+      expected.every((object) => {
+        const mine = this.objects.get(keyOf(object));
+        return mine?.uid === object.metadata.uid && mine?.version === object.metadata.resourceVersion;
+      })
+    );
+  }
+
+  #handler(onCall: (call: string) => void): SourceHandler<Kept> {
+    const note = (call: string) => {
+      this.calls.push(call);
+      onCall(call);
+    };
+    return {
+      onUpsert: (key, object, previous) => {
+        this.objects.set(key, object);
+        note(`${previous === undefined ? "+" : "~"}${key}`);
+      },
+      onDelete: (key) => {
+        this.objects.delete(key);
+        note(`-${key}`);
+      },
+      onInvalid: (key) => note(`!${key}`),
+      onSynced: () => note("synced"),
+    };
+  }
+}
+
+/** Keeps the identity of an object. */
+export function keep({ metadata }: StubObject): Kept {
+  return { uid: metadata.uid ?? "", version: metadata.resourceVersion ?? "" };
+}
+
+/** A Service with little in it. */
+export function tinyService(name: string, labels: Readonly<Record<string, string>> = {}): StubObject {
+  return { metadata: { namespace: "shop", name, labels }, spec: { note: "é".repeat(3) } };
+}

@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Fault } from "./faults.ts";
+
+/** Answers with JSON. */
+export function answerJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, { "content-type": "application/json", ...headers });
+  response.end(JSON.stringify(body));
+}
+
+/** A failure as API servers answer it. */
+export function statusObject(code: number): object {
+  const message = `the stub answers ${code}`;
+  return { kind: "Status", apiVersion: "v1", status: "Failure", message, reason: REASONS[code] ?? "", code };
+}
+
+const REASONS: Readonly<Record<number, string>> = {
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  410: "Expired",
+  429: "TooManyRequests",
+  500: "InternalError",
+};
+
+/** Answers a request as a fault wants it. */
+export function answerFault(response: ServerResponse, fault: Fault): void {
+  switch (fault.kind) {
+    case "status": {
+      const headers: Record<string, string> = fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };
+      answerJson(response, fault.status, statusObject(fault.status), headers);
+      return;
+    }
+    case "reset":
+      response.socket?.resetAndDestroy();
+      return;
+    case "hang":
+      return;
+    case "cut":
+      response.writeHead(200, { "content-type": "application/json" });
+      response.write(fault.body, () => response.socket?.resetAndDestroy());
+      return;
+    case "body":
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(fault.body);
+      return;
+    case "stall":
+      response.writeHead(200, { "content-type": "application/json" });
+      response.write(fault.body);
+      return;
+  }
+}
+
+/** The whole body of a request, as JSON. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+}

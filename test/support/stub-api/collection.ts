@@ -1,0 +1,77 @@
+import type { OpenWatch, WireEvent } from "./open-watch.ts";
+import { isSelected, keyOf, type Selectors, type StubObject } from "./selectors.ts";
+
+interface Change {
+  readonly version: number;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly object: StubObject;
+  readonly previous: StubObject | undefined;
+}
+
+/** The objects of one resource, their history, and who watches them. */
+export class Collection {
+  readonly objects = new Map<string, StubObject>();
+  readonly watches = new Set<OpenWatch>();
+  readonly #type: { readonly apiVersion: string; readonly kind: string };
+  #history: Change[] = [];
+  /** Watches from before this version get 410. */
+  #compacted = 0;
+
+  constructor(type: { readonly apiVersion: string; readonly kind: string }) {
+    this.#type = type;
+  }
+
+  selected(selectors: Selectors): StubObject[] {
+    return [...this.objects.values()].filter((object) => isSelected(object, selectors));
+  }
+
+  put(object: StubObject, version: number): void {
+    const previous = this.objects.get(keyOf(object));
+    this.objects.set(keyOf(object), object);
+    this.#change({ version, type: previous === undefined ? "ADDED" : "MODIFIED", object, previous });
+  }
+
+  remove(object: StubObject, version: number): void {
+    const previous = this.objects.get(keyOf(object)) ?? object;
+    this.objects.delete(keyOf(object));
+    this.#change({ version, type: "DELETED", object, previous });
+  }
+
+  /** Forgets the history up to `version`. */
+  compact(version: number): void {
+    this.#compacted = version;
+    this.#history = this.#history.filter((change) => change.version > version);
+  }
+
+  isCompacted(version: number): boolean {
+    return version < this.#compacted;
+  }
+
+  /** Gives a watch what happened after `version`, and then what happens. */
+  subscribe(watch: OpenWatch, version: number): void {
+    for (const change of this.#history) {
+      if (change.version > version) this.#tell(watch, change);
+    }
+    this.watches.add(watch);
+  }
+
+  bookmark(version: number): void {
+    for (const watch of this.watches) {
+      watch.send({ type: "BOOKMARK", object: { ...this.#type, metadata: { resourceVersion: String(version) } } });
+    }
+  }
+
+  #change(change: Change): void {
+    this.#history.push(change);
+    for (const watch of this.watches) this.#tell(watch, change);
+  }
+
+  /** An object that comes into a watch's selection, or leaves it, is added or deleted there. */
+  #tell(watch: OpenWatch, { type, object, previous }: Change): void {
+    const before = previous !== undefined && isSelected(previous, watch.selectors);
+    const after = type !== "DELETED" && isSelected(object, watch.selectors);
+    if (!before && !after) return;
+    const seen: WireEvent["type"] = after ? (before ? "MODIFIED" : "ADDED") : "DELETED";
+    watch.send({ type: seen, object: { ...this.#type, ...object } });
+  }
+}

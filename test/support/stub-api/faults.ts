@@ -1,0 +1,50 @@
+import type { ResourceName } from "../../../src/kube/source.ts";
+
+/** What a request wants. `continue` is a list's second page or later. */
+export type Verb = "list" | "continue" | "watch" | "post";
+
+/** A way to answer a request wrongly. */
+export type Fault =
+  /** An error status with a metav1.Status, and a Retry-After if `retryAfter` is given. */
+  | { readonly kind: "status"; readonly status: number; readonly retryAfter?: string }
+  /** The connection breaks before an answer. */
+  | { readonly kind: "reset" }
+  /** The request is taken, and never answered. */
+  | { readonly kind: "hang" }
+  /** 200 and some bytes of the body, then the connection breaks. */
+  | { readonly kind: "cut"; readonly body: string }
+  /** 200 with this body, ended properly. "" is a watch that is closed at once. */
+  | { readonly kind: "body"; readonly body: string }
+  /** 200 and this body, then silence. */
+  | { readonly kind: "stall"; readonly body: string };
+
+/** Which requests a fault is for, and how many of them. */
+export interface FaultRule {
+  readonly resource?: ResourceName;
+  readonly verb?: Verb;
+  readonly fault: Fault;
+  /** 1 if not given; Infinity for all to come. */
+  readonly times?: number;
+}
+
+/** Faults that wait for their requests. The first rule that fits is used up first. */
+export class FaultQueue {
+  #rules: (FaultRule & { left: number })[] = [];
+
+  add(rule: FaultRule): void {
+    this.#rules.push({ ...rule, left: rule.times ?? 1 });
+  }
+
+  clear(): void {
+    this.#rules = [];
+  }
+
+  take(resource: ResourceName | undefined, verb: Verb): Fault | undefined {
+    const rule = this.#rules.find(
+      (each) => (each.resource ?? resource) === resource && (each.verb ?? verb) === verb && each.left > 0,
+    );
+    if (rule === undefined) return undefined;
+    rule.left -= 1;
+    return rule.fault;
+  }
+}

@@ -1,0 +1,42 @@
+/** An API object, as far as the stub looks at it. */
+export interface StubObject {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly uid?: string;
+    readonly resourceVersion?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly [field: string]: unknown;
+}
+
+/** The selectors of a request; "" selects everything. */
+export interface Selectors {
+  readonly labelSelector: string;
+  readonly fieldSelector: string;
+}
+
+/** `namespace/name`, or `name`. */
+export function keyOf({ metadata }: StubObject): string {
+  return metadata.namespace === undefined ? metadata.name : `${metadata.namespace}/${metadata.name}`;
+}
+
+/** Knows `key`, `!key` and `key=value` of label selectors, and `metadata.name=value` of field selectors. */
+export function isSelected(object: StubObject, { labelSelector, fieldSelector }: Selectors): boolean {
+  const labels = object.metadata.labels ?? {};
+  const byLabel = split(labelSelector).every((term) => {
+    if (term.startsWith("!")) return !(term.slice(1) in labels);
+    const [key = "", value] = term.split("=");
+    return value === undefined ? key in labels : labels[key] === value;
+  });
+  const byField = split(fieldSelector).every((term) => {
+    const [field, value] = term.split("=");
+    if (field !== "metadata.name") throw new Error(`the stub does not know the field selector ${term}`);
+    return object.metadata.name === value;
+  });
+  return byLabel && byField;
+}
+
+function split(selector: string): readonly string[] {
+  return selector === "" ? [] : selector.split(",");
+}

@@ -1,0 +1,187 @@
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
+import { answerFault, answerJson, readJson, statusObject } from "./answers.ts";
+import { FaultQueue, type FaultRule, type Verb } from "./faults.ts";
+import { OpenWatch } from "./open-watch.ts";
+import type { Selectors, StubObject } from "./selectors.ts";
+import { StubCluster, TYPES } from "./stub-cluster.ts";
+
+/** A request as it came in. */
+export interface RecordedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: IncomingMessage["headers"];
+  readonly resource: ResourceName | undefined;
+  readonly verb: Verb;
+}
+
+/** A server certificate and its key, PEM. */
+export interface ServerCertificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** How to start a {@link StubApi}. */
+export interface StubApiOptions {
+  /** TLS with this certificate; plain HTTP without. */
+  readonly certificate?: ServerCertificate;
+  /** Any free one if not given. */
+  readonly port?: number;
+  /** That of a server that was closed, to go on with; an empty one if not given. */
+  readonly cluster?: StubCluster;
+}
+
+/**
+ * A Kubernetes API server, as much as a service proxy sees of one, on loopback. Lists in pages, watches, sends
+ * bookmarks, takes Events, and misbehaves when told to. Everything that it is asked is recorded.
+ */
+export class StubApi {
+  readonly requests: RecordedRequest[] = [];
+  /** Events that were posted. */
+  readonly events: unknown[] = [];
+  /** Tokens that are let in; everybody is while there are none. */
+  readonly tokens = new Set<string>();
+  readonly cluster: StubCluster;
+  readonly #faults = new FaultQueue();
+  /** What is left of lists that were begun, by continue token. */
+  readonly #snapshots = new Map<string, { readonly version: number; readonly rest: readonly StubObject[] }>();
+  readonly #server: Server | HttpsServer;
+  #connections = 0;
+
+  private constructor({ certificate, cluster }: StubApiOptions) {
+    this.cluster = cluster ?? new StubCluster();
+    const listener = (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response);
+    this.#server = certificate === undefined ? createHttpServer(listener) : createHttpsServer(certificate, listener);
+    this.#server.on("connection", () => {
+      this.#connections += 1;
+    });
+  }
+
+  /** Starts on 127.0.0.1. */
+  static async start(options: StubApiOptions = {}): Promise<StubApi> {
+    const api = new StubApi(options);
+    await new Promise<void>((resolve) => api.#server.listen(options.port ?? 0, "127.0.0.1", resolve));
+    return api;
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http${"setSecureContext" in this.#server ? "s" : ""}://127.0.0.1:${this.port}`;
+  }
+
+  /** How many connections were ever made. */
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /** The certificate that new connections get. */
+  replaceCertificate(certificate: ServerCertificate): void {
+    (this.#server as HttpsServer).setSecureContext(certificate);
+  }
+
+  /** Lists that were begun cannot be continued: 410. */
+  expireContinueTokens(): void {
+    this.#snapshots.clear();
+  }
+
+  /** The next requests that fit are answered wrongly. */
+  addFault(rule: FaultRule): void {
+    this.#faults.add(rule);
+  }
+
+  clearFaults(): void {
+    this.#faults.clear();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://stub");
+    const query = Object.fromEntries(url.searchParams);
+    const resource = RESOURCE_NAMES.find((name) => TYPES[name].path === url.pathname);
+    const verb = verbOf(request.method, query);
+    this.requests.push({
+      method: request.method ?? "",
+      path: url.pathname,
+      query,
+      headers: request.headers,
+      resource,
+      verb,
+    });
+    const body = verb === "post" ? await readJson(request) : undefined;
+    const fault = this.#faults.take(resource, verb);
+    if (fault !== undefined) {
+      answerFault(response, fault);
+    } else if (!this.#isLetIn(request)) {
+      answerJson(response, 401, statusObject(401));
+    } else if (verb === "post" && url.pathname.endsWith("/events")) {
+      this.events.push(body);
+      answerJson(response, 201, body);
+    } else if (resource === undefined || this.cluster.absent.has(resource)) {
+      answerJson(response, 404, statusObject(404));
+    } else if (verb === "watch") {
+      this.#watch(resource, query, response);
+    } else {
+      this.#list(resource, query, response);
+    }
+  }
+
+  #isLetIn(request: IncomingMessage): boolean {
+    const [scheme, token = ""] = (request.headers.authorization ?? "").split(" ");
+    return this.tokens.size === 0 || (scheme === "Bearer" && this.tokens.has(token));
+  }
+
+  #list(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {
+    const begun =
+      query.continue === undefined
+        ? { version: this.cluster.version, rest: this.cluster.collection(resource).selected(selectorsOf(query)) }
+        : this.#snapshots.get(query.continue);
+    if (begun === undefined) {
+      answerJson(response, 410, statusObject(410));
+      return;
+    }
+    const limit = Number(query.limit ?? 0) || Number.POSITIVE_INFINITY;
+    const rest = begun.rest.slice(limit);
+    const token = `${resource}-${begun.version}-${rest.length}`;
+    if (rest.length > 0) this.#snapshots.set(token, { version: begun.version, rest });
+    const metadata = {
+      resourceVersion: String(begun.version),
+      ...(rest.length > 0 ? { continue: token, remainingItemCount: rest.length } : {}),
+    };
+    const { apiVersion, kind } = TYPES[resource];
+    answerJson(response, 200, { kind: `${kind}List`, apiVersion, metadata, items: begun.rest.slice(0, limit) });
+  }
+
+  #watch(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {
+    const collection = this.cluster.collection(resource);
+    const watch = new OpenWatch(response, selectorsOf(query));
+    const version = Number(query.resourceVersion ?? 0);
+    if (collection.isCompacted(version)) {
+      watch.send({ type: "ERROR", object: statusObject(410) });
+      watch.end();
+      return;
+    }
+    collection.subscribe(watch, version);
+    response.on("close", () => collection.watches.delete(watch));
+  }
+}
+
+function verbOf(method: string | undefined, query: Readonly<Record<string, string>>): Verb {
+  if (method === "POST") return "post";
+  if (query.watch !== undefined) return "watch";
+  return query.continue === undefined ? "list" : "continue";
+}
+
+function selectorsOf(query: Readonly<Record<string, string>>): Selectors {
+  return { labelSelector: query.labelSelector ?? "", fieldSelector: query.fieldSelector ?? "" };
+}

@@ -1,0 +1,31 @@
+import { readFileSync } from "node:fs";
+import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
+import type { StubCluster } from "./stub-cluster.ts";
+
+const FIXTURES = new URL("../../fixtures/", import.meta.url);
+
+/** A recorded list of a town: `town`, or `town-after`, which is what its streams make of it. */
+export function townList(town: "town" | "town-after", resource: ResourceName) {
+  return JSON.parse(readFileSync(new URL(`${town}/objects/${resource}.json`, FIXTURES), "utf8"));
+}
+
+/** Fills a cluster with the recorded town. */
+export function loadTown(cluster: StubCluster, town: "town" | "town-after" = "town"): void {
+  for (const resource of RESOURCE_NAMES) cluster.load(resource, townList(town, resource));
+}
+
+/** Replays what happened in the town, oldest change first across resources. */
+export function replayTown(cluster: StubCluster): void {
+  for (const { resource, line } of townLines()) cluster.replay(resource, line);
+}
+
+/** The lines of the recorded streams, in the order of their versions. */
+export function townLines(): readonly { readonly resource: ResourceName; readonly line: string }[] {
+  const lines = RESOURCE_NAMES.flatMap((resource) =>
+    readFileSync(new URL(`town/${resource}.watch.jsonl`, FIXTURES), "utf8")
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => ({ resource, line, version: Number(JSON.parse(line).object.metadata.resourceVersion) })),
+  );
+  return lines.sort((a, b) => a.version - b.version);
+}
