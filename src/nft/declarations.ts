@@ -10,7 +10,7 @@ const DATA_TYPES: ReadonlySet<string> = new Set<DataType>([
 ]);
 
 /** The priorities that have names in the families ip and ip6. Source: nft(8), "Standard priority names". */
-const PRIORITIES: Readonly<Record<string, number>> = {
+export const PRIORITIES: Readonly<Record<string, number>> = {
   raw: -300,
   mangle: -150,
   dstnat: -100,
