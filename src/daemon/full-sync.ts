@@ -41,8 +41,11 @@ export async function applyDeltas(nft: Nft, deltas: readonly TableDelta[]): Prom
   }
 }
 
-/** What keeps the affinity maps is tried first; a table that is not of our making has to go. */
-async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction> {
+/**
+ * Makes both tables whole whatever is in them. What keeps the affinity maps is tried first; a table that is not
+ * of our making has to go.
+ */
+export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction> {
   try {
     return await nft.apply(rebuildTransaction(desired));
   } catch (error) {

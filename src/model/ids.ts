@@ -27,3 +27,8 @@ export function servicePortName(service: ServiceName, port: string, protocol: Pr
 export function servicePortKey(family: Family, name: ServicePortName): ServicePortKey {
   return `${family} ${name}` as ServicePortKey;
 }
+
+/** The Service that a service port belongs to. */
+export function serviceOf(key: ServicePortKey): ServiceName {
+  return key.slice(key.indexOf(" ") + 1, key.indexOf(":")) as ServiceName;
+}

@@ -58,6 +58,11 @@ export class World {
     return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  /** Makes a Service dirty that did not change. */
+  touch(name: ServiceName): void {
+    this.#dirty.add(name);
+  }
+
   /** Puts a Service, new or changed. */
   putService(service: Service): void {
     this.#services.set(service.name, service);

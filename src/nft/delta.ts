@@ -54,7 +54,7 @@ export function diffTable(actual: Table | undefined, desired: Table): TableDelta
     deletedChains: [...actual.chains.keys()].filter((name) => !desired.chains.has(name)),
     elements: [...desired.sets.values()].flatMap((set) => diffElements(actual.sets.get(set.spec.name), set)),
   };
-  return isEmpty(delta) ? undefined : delta;
+  return isEmptyDelta(delta) ? undefined : delta;
 }
 
 /** Compares both tables; a family absent from `desired` is not looked at. */
@@ -77,6 +77,37 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
   };
 }
 
+/**
+ * What of the differences found in the kernel does not come from what it was not told yet: what someone else did.
+ * @param found from comparing the kernel with the desired state
+ * @param pending what the kernel was not told yet
+ */
+export function unexplained(found: readonly TableDelta[], pending: readonly TableDelta[]): TableDelta[] {
+  return found.flatMap((delta) => {
+    const own = pending.filter(({ family }) => family === delta.family);
+    if (delta.mode !== "change") return [delta];
+    const chains = new Set(own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]));
+    const rest: TableDelta = {
+      ...delta,
+      writtenChains: delta.writtenChains.filter(({ name }) => !chains.has(name)),
+      deletedChains: delta.deletedChains.filter((name) => !chains.has(name)),
+      elements: delta.elements.flatMap((elements) => unexplainedElements(elements, own)),
+    };
+    return isEmptyDelta(rest) ? [] : [rest];
+  });
+}
+
+function unexplainedElements({ spec, deleted, added }: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {
+  const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === spec.name));
+  const keys = new Set(pending.flatMap((one) => [...one.deleted, ...one.added.map(({ key }) => key)]));
+  const rest = {
+    spec,
+    deleted: deleted.filter((key) => !keys.has(key)),
+    added: added.filter(({ key }) => !keys.has(key)),
+  };
+  return rest.deleted.length + rest.added.length === 0 ? [] : [rest];
+}
+
 /** Two chains are the same when their hooks and canonical rules are. */
 export function sameChain(a: Chain | undefined, b: Chain): boolean {
   return a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules);
@@ -95,7 +126,8 @@ export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
   return { chains, sets, elements };
 }
 
-function isEmpty(delta: TableDelta): boolean {
+/** Whether a delta of an existing table changes nothing. */
+export function isEmptyDelta(delta: TableDelta): boolean {
   const { chains, sets, elements } = deltaSize([delta]);
   return chains + sets + elements === 0;
 }

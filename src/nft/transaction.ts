@@ -12,6 +12,45 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
 }
 
 /**
+ * Writes the creation of tables as several transactions of at most `size` elements each, so that nft's memory
+ * stays small (3 kB for each element of a transaction, nft 1.1.3). The base chains come with the last one: until
+ * then no packet sees anything half-made.
+ */
+export function creationChunks(deltas: readonly TableDelta[], size: number): Transaction[] {
+  const frame = deltas.map((delta) => ({
+    ...delta,
+    writtenChains: delta.writtenChains.filter(({ base }) => base === undefined),
+    elements: [],
+  }));
+  const filling = deltas.flatMap((delta) =>
+    delta.elements.flatMap((elements) => slices(elements, size).map((slice) => onlyElements(delta, [slice]))),
+  );
+  const hooks = deltas.map((delta) => ({
+    ...onlyElements(delta, []),
+    writtenChains: delta.writtenChains.filter(({ base }) => base !== undefined),
+  }));
+  return [frame, ...filling.map((delta) => [delta]), hooks].map(toTransaction);
+}
+
+function slices({ spec, added }: ElementsDelta, size: number): ElementsDelta[] {
+  const count = Math.ceil(added.length / size);
+  return Array.from({ length: count }, (_, i) => ({ spec, deleted: [], added: added.slice(i * size, (i + 1) * size) }));
+}
+
+function onlyElements(delta: TableDelta, elements: readonly ElementsDelta[]): TableDelta {
+  return {
+    ...delta,
+    mode: "change",
+    addedSets: [],
+    deletedSets: [],
+    writtenChains: [],
+    replacedChains: [],
+    deletedChains: [],
+    elements,
+  };
+}
+
+/**
  * A transaction that makes both tables whole whatever is in them, and keeps the contents of dynamic maps: every
  * chain and set of ours is declared, emptied and filled. It is what `dump` prints and what is used when the
  * kernel's tables cannot be read.
@@ -39,15 +78,7 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
     main: deltas.map((delta) => ({ ...delta, deletedChains: [] })),
     deletions: deltas
       .filter((delta) => delta.deletedChains.length > 0)
-      .map((delta) => ({
-        ...delta,
-        mode: "change",
-        addedSets: [],
-        deletedSets: [],
-        writtenChains: [],
-        replacedChains: [],
-        elements: [],
-      })),
+      .map((delta) => ({ ...onlyElements(delta, []), deletedChains: delta.deletedChains })),
   };
 }
 

@@ -28,8 +28,12 @@ export class FamilyState {
   readonly table: Table;
   readonly #journal: TableJournal;
   readonly #contributions = new Map<ServicePortKey, Contribution>();
-  /** Who wants a frontend, best first. A list only where several do, which is rare. */
-  readonly #claims = new Map<string, Contribution | readonly Contribution[]>();
+  /** What the kernel has of the service ports that were touched since; undefined for nothing. */
+  readonly #before = new Map<ServicePortKey, Contribution | undefined>();
+  /** Who has a frontend. */
+  readonly #owners = new Map<string, Contribution>();
+  /** Who wants a frontend, best first, where several do, which is rare. */
+  readonly #contested = new Map<string, readonly Contribution[]>();
   readonly #references = new Map<string, number>();
 
   constructor(context: FamilyContext) {
@@ -58,6 +62,7 @@ export class FamilyState {
   /** Puts a service port's contribution in place of its earlier one. */
   put(contribution: Contribution): void {
     this.remove(contribution.port.key);
+    this.#remember(contribution.port.key, undefined);
     this.#contributions.set(contribution.port.key, contribution);
     for (const frontend of contribution.frontends) this.#claim(frontend, contribution);
     for (const element of contribution.shared) this.#addShared(element);
@@ -67,6 +72,7 @@ export class FamilyState {
   remove(key: ServicePortKey): void {
     const contribution = this.#contributions.get(key);
     if (contribution === undefined) return;
+    this.#remember(key, contribution);
     this.#contributions.delete(key);
     for (const frontend of contribution.frontends) this.#release(frontend, contribution);
     for (const element of contribution.shared) this.#removeShared(element);
@@ -80,13 +86,17 @@ export class FamilyState {
   /** The frontends that several service ports want, sorted. */
   conflicts(): Conflict[] {
     const family = this.table.family;
-    return [...this.#claims]
-      .flatMap(([claim, claimants]) => {
-        if (!isSeveral(claimants)) return [];
+    return [...this.#contested]
+      .map(([frontend, claimants]) => {
         const [winner, ...losers] = claimants.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
-        return [{ family, frontend: claim, winner, losers }];
+        return { family, frontend, winner, losers };
       })
       .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
+  }
+
+  /** The service ports whose contributions the kernel does not have yet, sorted, with what it has instead. */
+  uncommitted(): { readonly key: ServicePortKey; readonly before: Contribution | undefined }[] {
+    return [...this.#before].map(([key, before]) => ({ key, before })).sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   /** What the kernel does not have yet; undefined when it has everything. */
@@ -97,6 +107,11 @@ export class FamilyState {
   /** The kernel has everything now. */
   committed(): void {
     this.#journal.committed();
+    this.#before.clear();
+  }
+
+  #remember(key: ServicePortKey, contribution: Contribution | undefined): void {
+    if (!this.#before.has(key)) this.#before.set(key, contribution);
   }
 
   #claim(frontend: FrontendContribution, contribution: Contribution): void {
@@ -120,15 +135,16 @@ export class FamilyState {
   }
 
   #claimants(key: string): readonly Contribution[] {
-    const claimants = this.#claims.get(key);
-    if (claimants === undefined) return [];
-    return isSeveral(claimants) ? claimants : [claimants];
+    const owner = this.#owners.get(key);
+    return this.#contested.get(key) ?? (owner === undefined ? [] : [owner]);
   }
 
   #setClaimants(key: string, claimants: readonly Contribution[]): void {
-    const [only] = claimants;
-    if (only === undefined) this.#claims.delete(key);
-    else this.#claims.set(key, claimants.length === 1 ? only : claimants);
+    const [owner] = claimants;
+    if (owner === undefined) this.#owners.delete(key);
+    else this.#owners.set(key, owner);
+    if (claimants.length > 1) this.#contested.set(key, claimants);
+    else this.#contested.delete(key);
   }
 
   #install(frontend: FrontendContribution): void {
@@ -203,10 +219,6 @@ export class RulesetState {
   #states(): FamilyState[] {
     return FAMILIES.flatMap((family) => this.families[family] ?? []);
   }
-}
-
-function isSeveral(claimants: Contribution | readonly Contribution[]): claimants is readonly Contribution[] {
-  return Array.isArray(claimants);
 }
 
 function frontendOf(contribution: Contribution, key: string): FrontendContribution {

@@ -1,0 +1,266 @@
+import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import { readKernel } from "../kernel/read-kernel.ts";
+import { type ServicePortKey, serviceOf } from "../model/ids.ts";
+import type { World } from "../model/world.ts";
+import { deltaSize, diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { NftFamily } from "../nft/json.ts";
+import { creationChunks, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import type { FamilyContext } from "../ruleset/context.ts";
+import type { Contribution } from "../ruleset/contribution.ts";
+import { Renderer } from "../ruleset/renderer.ts";
+import { setSpecs } from "../ruleset/sets.ts";
+import type { FamilyState, RulesetState } from "../ruleset/state.ts";
+import { applyDeltas, rebuild } from "./full-sync.ts";
+import { isolate } from "./quarantine.ts";
+
+/** Why a full sync was asked for. */
+export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
+
+/** What a sync did. */
+export interface SyncReport {
+  readonly kind: "nothing" | "partial" | "full";
+  /** For a full sync: why. */
+  readonly reason?: FullSyncReason;
+  /** Services rendered again. */
+  readonly rendered: number;
+  /** What was sent to the kernel. */
+  readonly deltas: readonly TableDelta[];
+  readonly applied: readonly AppliedTransaction[];
+  /** What a full sync found different from what the kernel was last told; empty unless someone interfered. */
+  readonly drift: readonly TableDelta[];
+  /** Our tables could not be read and were rebuilt, for this reason. */
+  readonly unreadable?: string;
+  /** Service ports that the kernel refused in this sync. */
+  readonly refused: readonly ServicePortKey[];
+}
+
+/** What a reconciler works with. */
+export interface ReconcilerParts {
+  readonly world: World;
+  readonly nft: Nft;
+  /** The surroundings as they are now. */
+  readonly contexts: () => readonly FamilyContext[];
+  /** Most elements in one transaction of a cold start. */
+  readonly chunkSize?: number;
+}
+
+const CHUNK_SIZE = 20_000;
+
+/**
+ * Brings the kernel to what the world wants. Usually it sends what changed since the last success; when it cannot
+ * be sure what the kernel has, it reads our tables and repairs them. State is committed only when the kernel has
+ * taken it.
+ */
+export class Reconciler {
+  readonly #parts: ReconcilerParts;
+  readonly #quarantined = new Set<ServicePortKey>();
+  /** Chains that nothing leads to any more, by family. */
+  #unused: TableDelta[] = [];
+  #renderer: Renderer;
+  #contexts: readonly FamilyContext[];
+  #fullSync: FullSyncReason | undefined = "start";
+  /** The kernel has had the whole ruleset from us. */
+  #established = false;
+
+  constructor(parts: ReconcilerParts) {
+    this.#parts = parts;
+    this.#contexts = parts.contexts();
+    this.#renderer = new Renderer(parts.world, this.#contexts, this.#quarantined);
+  }
+
+  /** The desired state. */
+  get state(): RulesetState {
+    return this.#renderer.state;
+  }
+
+  /** Service ports that are left out because the kernel refuses them. */
+  get quarantined(): ReadonlySet<ServicePortKey> {
+    return this.#quarantined;
+  }
+
+  /** The next sync compares everything with the kernel. */
+  requestFullSync(reason: FullSyncReason): void {
+    this.#fullSync ??= reason;
+  }
+
+  /** The next sync tries again what the kernel refused. */
+  retryQuarantined(): void {
+    const services = new Set([...this.#quarantined].map(serviceOf));
+    this.#quarantined.clear();
+    for (const name of services) this.#parts.world.touch(name);
+  }
+
+  /**
+   * One sync.
+   * @throws AppError when the kernel could not be brought to the desired state; the next sync will be a full one
+   */
+  async sync(): Promise<SyncReport> {
+    const rendered = this.#render();
+    try {
+      if (this.#fullSync !== undefined) return { ...(await this.#full(this.#fullSync)), rendered };
+      return { ...(await this.#partial()), rendered };
+    } catch (error) {
+      this.requestFullSync("failure");
+      throw error;
+    }
+  }
+
+  /** Deletes chains that fell out of use. Kernels before 6.2 may answer that they are busy: then later. */
+  async tidy(): Promise<void> {
+    const deltas = this.#unused.map((delta) => ({
+      ...delta,
+      deletedChains: delta.deletedChains.filter((name) => !this.state.families[delta.family]?.table.chains.has(name)),
+    }));
+    this.#unused = [];
+    const { deletions } = withoutChainDeletions(deltas);
+    if (deletions.length === 0) return;
+    try {
+      await this.#parts.nft.apply(toTransaction(deletions));
+    } catch (error) {
+      if (!(error instanceof NftRefusedError)) throw error;
+      if (error.isBusy) this.#unused = deletions;
+    }
+  }
+
+  #render(): number {
+    this.#takeContexts(this.#parts.contexts());
+    const changes = this.#parts.world.takeChanges();
+    for (const key of this.#quarantined) {
+      if (changes.services.has(serviceOf(key))) this.#quarantined.delete(key);
+    }
+    return this.#renderer.update(changes);
+  }
+
+  #takeContexts(contexts: readonly FamilyContext[]): void {
+    if (JSON.stringify(contexts) === JSON.stringify(this.#contexts)) return;
+    const sameSets = JSON.stringify(contexts.map(setSpecs)) === JSON.stringify(this.#contexts.map(setSpecs));
+    this.#contexts = contexts;
+    if (sameSets) {
+      this.#renderer.setContexts(contexts);
+      return;
+    }
+    this.#renderer = new Renderer(this.#parts.world, contexts, this.#quarantined);
+    this.#renderer.update({ services: new Set(this.#parts.world.serviceNames()) });
+    this.requestFullSync("configuration");
+  }
+
+  async #partial(): Promise<SyncOutcome> {
+    const { main, deletions } = withoutChainDeletions(this.state.pending());
+    const deltas = main.filter((delta) => !isEmptyDelta(delta));
+    if (deltas.length === 0) return this.#succeeded({ ...NOTHING, deltas: [] }, deletions);
+    try {
+      const applied = [await this.#parts.nft.apply(toTransaction(deltas))];
+      return this.#succeeded({ ...NOTHING, kind: "partial", deltas, applied }, deletions);
+    } catch (error) {
+      // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
+      if (!(error instanceof NftRefusedError)) throw error;
+      return await this.#full("failure");
+    }
+  }
+
+  async #full(reason: FullSyncReason): Promise<SyncOutcome> {
+    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
+    if (kernel.kind === "unreadable") {
+      const applied = [await rebuild(this.#parts.nft, this.state.ruleset)];
+      return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, applied, unreadable: kernel.reason });
+    }
+    const deltas = diffRuleset(kernel.ruleset, this.state.ruleset);
+    const drift = this.#established ? unexplained(deltas, [...this.state.pending(), ...this.#unused]) : [];
+    try {
+      const applied = await this.#apply(deltas);
+      return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, deltas, applied, drift });
+    } catch (error) {
+      if (!(error instanceof NftRefusedError)) throw error;
+      const refused = await this.#quarantine(error);
+      return { ...(await this.#full(reason)), drift, refused };
+    }
+  }
+
+  async #apply(deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
+    const isCold = deltas.every((delta) => delta.mode === "create");
+    const size = this.#parts.chunkSize ?? CHUNK_SIZE;
+    if (!isCold || deltaSize(deltas).elements <= size) return await applyDeltas(this.#parts.nft, deltas);
+    const applied: AppliedTransaction[] = [];
+    for (const transaction of creationChunks(deltas, size)) applied.push(await this.#parts.nft.apply(transaction));
+    return applied;
+  }
+
+  /**
+   * Finds the service ports that the kernel refuses, and leaves them out of the desired state.
+   * @throws the refusal, when it has another cause
+   */
+  async #quarantine(refusal: NftRefusedError): Promise<ServicePortKey[]> {
+    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
+    if (kernel.kind === "unreadable") throw refusal;
+    const suspects = this.#suspects();
+    const attempt = async (selection: readonly Suspect[]): Promise<boolean> => {
+      select(suspects, new Set(selection));
+      return await this.#accepts(diffRuleset(kernel.ruleset, this.state.ruleset));
+    };
+    if (suspects.length === 0 || !(await attempt([]))) {
+      select(suspects, new Set(suspects));
+      throw refusal;
+    }
+    const refused = await isolate(suspects, attempt);
+    select(suspects, new Set(suspects));
+    if (refused.length === 0) throw refusal;
+    for (const { state, key } of refused) {
+      state.remove(key);
+      this.#quarantined.add(key);
+    }
+    return refused.map(({ key }) => key);
+  }
+
+  #suspects(): Suspect[] {
+    return Object.values(this.state.families).flatMap((state) =>
+      state.uncommitted().map(({ key, before }) => ({ state, key, before, after: state.contribution(key) })),
+    );
+  }
+
+  async #accepts(deltas: readonly TableDelta[]): Promise<boolean> {
+    if (deltas.length === 0) return true;
+    try {
+      await this.#parts.nft.check(toTransaction(deltas));
+      return true;
+    } catch (error) {
+      if (error instanceof NftRefusedError) return false;
+      throw error;
+    }
+  }
+
+  #fullySucceeded(outcome: SyncOutcome): SyncOutcome {
+    this.#fullSync = undefined;
+    this.#established = true;
+    this.#unused = [];
+    return this.#succeeded(outcome, []);
+  }
+
+  #succeeded(outcome: SyncOutcome, unused: readonly TableDelta[]): SyncOutcome {
+    this.state.committed();
+    this.#unused.push(...unused);
+    return outcome;
+  }
+}
+
+type SyncOutcome = Omit<SyncReport, "rendered">;
+
+const NOTHING: SyncOutcome = { kind: "nothing", deltas: [], applied: [], drift: [], refused: [] };
+
+/** A service port that may be what the kernel refuses: what the kernel has of it, and what it is to have. */
+interface Suspect {
+  readonly state: FamilyState;
+  readonly key: ServicePortKey;
+  readonly before: Contribution | undefined;
+  readonly after: Contribution | undefined;
+}
+
+/** Makes the state as if only the selected suspects had changed. */
+function select(suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
+  for (const suspect of suspects) {
+    const { state, key, before, after } = suspect;
+    const wanted = selection.has(suspect) ? after : before;
+    if (wanted === state.contribution(key)) continue;
+    if (wanted === undefined) state.remove(key);
+    else state.put(wanted);
+  }
+}
