@@ -1,0 +1,66 @@
+import { networkInterfaces } from "node:os";
+import { execaSync } from "execa";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { localAddresses } from "../../src/kernel/addresses.ts";
+import { hostFamilies, hostFiles, onlineCores } from "../../src/kernel/host.ts";
+import { applySettings } from "../../src/kernel/sysctl.ts";
+import { memoryLogger } from "../support/memory-logger.ts";
+
+function ip(...args: readonly string[]): string {
+  return execaSync("ip", args).stdout;
+}
+
+describe("the host", () => {
+  beforeAll(() => {
+    // The settings are there once something tracks connections.
+    execaSync("nft", ["-f", "-"], {
+      input: "table ip host-test { chain in { type filter hook input priority 0; ct state new accept; }; }",
+    });
+    ip("link", "add", "host-a", "type", "veth", "peer", "name", "host-b");
+    ip("addr", "add", "198.51.100.1/24", "dev", "host-a");
+    ip("addr", "add", "198.51.100.2/24", "dev", "host-a");
+    ip("addr", "add", "203.0.113.9/32", "dev", "lo");
+    ip("addr", "add", "fd00:51::1/64", "dev", "host-a", "nodad");
+    // Up without a carrier, because the other end is down.
+    ip("link", "set", "host-a", "up");
+  });
+
+  afterAll(() => {
+    ip("link", "del", "host-a");
+    ip("addr", "del", "203.0.113.9/32", "dev", "lo");
+    execaSync("nft", ["delete table ip host-test"]);
+  });
+
+  test("knows secondary addresses, those of loopback, and those of an interface without a carrier", async () => {
+    const byNode = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+    expect(byNode).not.toContain("198.51.100.1");
+    expect(await localAddresses("ip", hostFiles)).toEqual(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]);
+    expect(await localAddresses("ip6", hostFiles)).toEqual(["::1", "fd00:51::1"]);
+  });
+
+  test("has both families and its cores", async () => {
+    expect(await hostFamilies(hostFiles)).toEqual(["ip", "ip6"]);
+    expect(await onlineCores(hostFiles, 0)).toBeGreaterThan(0);
+  });
+
+  test("changes what it allows, and is warned of what it does not", async () => {
+    const netfilter = "/proc/sys/net/netfilter";
+    const timeout = `${netfilter}/nf_conntrack_udp_timeout`;
+    const before = await hostFiles.read(timeout);
+    const logger = memoryLogger();
+    const settings = [
+      // Belongs to the host: no other network namespace may change it.
+      { path: `${netfilter}/nf_conntrack_max`, value: 2 ** 30, onlyRaise: true },
+      { path: timeout, value: 47, onlyRaise: false },
+      { path: `${netfilter}/no_such_setting`, value: 1, onlyRaise: false },
+    ];
+    const refused = await applySettings(hostFiles, settings, logger);
+    expect(await hostFiles.read(timeout)).toBe("47\n");
+    await hostFiles.write(timeout, before);
+    expect(refused).toEqual([`${netfilter}/nf_conntrack_max`, `${netfilter}/no_such_setting`]);
+    expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields.error)).toEqual([
+      "EACCES",
+      "ENOENT",
+    ]);
+  });
+});
