@@ -1,0 +1,144 @@
+import { createSocket, type Socket } from "node:dgram";
+import { execaSync } from "execa";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type CleaningReport, StaleFlowCleaner } from "../../src/daemon/stale-flow-cleaner.ts";
+import type { UdpFrontends } from "../../src/daemon/stale-flows.ts";
+import { Conntrack } from "../../src/kernel/conntrack.ts";
+import { memoryLogger } from "../support/memory-logger.ts";
+
+const families = [
+  { family: "ip", type: "udp4", vip: "10.96.0.10", a: "127.0.0.11", b: "127.0.0.12" },
+  { family: "ip6", type: "udp6", vip: "fd00:96::10", a: "fd00:11::1", b: "fd00:12::1" },
+] as const;
+
+const sockets: Socket[] = [];
+
+function bind(type: "udp4" | "udp6", address: string | undefined, port: number): Promise<Socket> {
+  const socket = createSocket(type);
+  sockets.push(socket);
+  return new Promise((resolve) => socket.bind(port, address, () => resolve(socket)));
+}
+
+/** A server that answers with its name. */
+async function serve(type: "udp4" | "udp6", address: string, name: string): Promise<void> {
+  const socket = await bind(type, address, 5300);
+  socket.on("message", (_, from) => socket.send(name, from.port, from.address));
+}
+
+/** Who answers, or "nobody" within a time that is ample on loopback. */
+function ask(client: Socket, address: string): Promise<string> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve("nobody"), 1000);
+    client.once("message", (message) => {
+      clearTimeout(timer);
+      resolve(String(message));
+    });
+    client.send("?", 53, address);
+  });
+}
+
+function balanceTo(family: "ip" | "ip6", vip: string, server: string | undefined): void {
+  const rule = server === undefined ? "" : `${family} daddr ${vip} udp dport 53 dnat to ${server}:5300`;
+  const chain = "type nat hook output priority -100;";
+  execaSync("nft", ["-f", "-"], {
+    input: `table ${family} conntrack-test\ndelete table ${family} conntrack-test
+      table ${family} conntrack-test { chain out { ${chain} ${rule} ; }; }`,
+  });
+}
+
+function makeCleaner(path = "conntrack") {
+  const reports: CleaningReport[] = [];
+  const logger = memoryLogger();
+  const cleaner = new StaleFlowCleaner({
+    table: new Conntrack(path),
+    nodeAddresses: async () => new Set<string>(),
+    now: () => Date.now(),
+    logger,
+    onCleaned: (report) => reports.push(report),
+  });
+  return { cleaner, reports, logger };
+}
+
+const frontend = (vip: string, ...servers: readonly string[]): UdpFrontends =>
+  new Map([[`${vip} . 53`, new Set(servers.map((server) => `${server} . 5300`))]]);
+
+function flowIds(vip: string): string[] {
+  const family = vip.includes(":") ? "ipv6" : "ipv4";
+  const { stdout } = execaSync("conntrack", ["-L", "-f", family, "-p", "udp", "--orig-dst", vip, "-o", "id"]);
+  return [...stdout.matchAll(/id=(\d+)/g)].map(([, id]) => id ?? "").sort();
+}
+
+beforeEach(() => {
+  for (const { vip, a, b } of families) {
+    for (const address of [vip, a, b]) {
+      // The frontends have a way out: what is not translated is sent, and tracked.
+      execaSync("ip", ["addr", "replace", `${address}/${address.includes(":") ? 128 : 32}`, "dev", "lo"]);
+    }
+  }
+});
+
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.close();
+  for (const { family, vip, a, b } of families) {
+    execaSync("nft", ["-f", "-"], { input: `table ${family} conntrack-test\ndelete table ${family} conntrack-test` });
+    for (const address of [vip, a, b]) {
+      execaSync("ip", ["addr", "del", `${address}/${address.includes(":") ? 128 : 32}`, "dev", "lo"]);
+    }
+  }
+  execaSync("conntrack", ["-F"], { reject: false });
+});
+
+describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b }) => {
+  const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
+
+  test("a client moves on from an endpoint that went, and nobody else does", async () => {
+    await serve(type, a, "a");
+    await serve(type, b, "b");
+    const { cleaner, reports } = makeCleaner();
+    balanceTo(family, vip, at(b));
+    const staying = await bind(type, undefined, 0);
+    expect(await ask(staying, vip)).toBe("b");
+    const before = flowIds(vip);
+    balanceTo(family, vip, at(a));
+    const client = await bind(type, undefined, 0);
+    expect(await ask(client, vip)).toBe("a");
+    await cleaner.clean(frontend(vip, a, b));
+    expect(reports.at(-1)?.deleted[family]).toBe(0);
+
+    balanceTo(family, vip, at(b));
+    expect(await ask(client, vip)).toBe("a");
+    await cleaner.clean(frontend(vip, b));
+    expect(reports.at(-1)?.deleted[family]).toBe(1);
+    expect(await ask(client, vip)).toBe("b");
+    expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
+  });
+
+  test("a client of a Service that went, and one that came before any endpoint", async () => {
+    await serve(type, a, "a");
+    const { cleaner, reports } = makeCleaner();
+    const client = await bind(type, undefined, 0);
+    balanceTo(family, vip, undefined);
+    execaSync("nft", [`add chain ${family} conntrack-test in { type filter hook input priority 0; }`]);
+    execaSync("nft", [`add rule ${family} conntrack-test in ct state new udp dport 53 accept`]);
+    expect(await ask(client, vip)).toBe("nobody");
+    expect(flowIds(vip)).toHaveLength(1);
+    await cleaner.clean(frontend(vip));
+    expect(reports.at(-1)?.deleted[family]).toBe(0);
+
+    balanceTo(family, vip, at(a));
+    await cleaner.clean(frontend(vip, a));
+    expect(reports.at(-1)?.deleted[family]).toBe(1);
+    expect(await ask(client, vip)).toBe("a");
+    await cleaner.clean(new Map());
+    expect(reports.at(-1)?.deleted[family]).toBe(1);
+    expect(flowIds(vip)).toEqual([]);
+  });
+});
+
+test("without the program there is one warning, and no failure", async () => {
+  const { cleaner, logger } = makeCleaner("/nonexistent/conntrack");
+  await cleaner.clean(frontend("10.96.0.10"));
+  await cleaner.clean(frontend("10.96.0.10"));
+  expect(logger.lines).toHaveLength(1);
+  expect(logger.lines[0]).toMatchObject({ level: "warn", fields: { error: "/nonexistent/conntrack failed: ENOENT" } });
+});

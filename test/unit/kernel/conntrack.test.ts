@@ -1,0 +1,88 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "../../../src/base/errors.ts";
+import { Conntrack, parseFlow } from "../../../src/kernel/conntrack.ts";
+import { streamLines } from "../../../src/kernel/stream-lines.ts";
+
+const TRANSLATED =
+  "udp      17 29 src=10.244.1.9 dst=10.96.0.10 sport=20002 dport=53 [UNREPLIED] src=10.244.1.5 dst=10.244.1.9 sport=5300 dport=20002 mark=0 use=1";
+const COUNTED =
+  "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1";
+
+function fakeTool(lines: readonly string[], stderr = "") {
+  const calls: string[] = [];
+  const stream = async function* (_path: string, args: readonly string[]) {
+    calls.push(args.join(" "));
+    yield* lines;
+    if (stderr !== "") throw new AppError("HOST", "conntrack failed", { evidence: { stderr } });
+  };
+  return { tool: new Conntrack("conntrack", stream), calls };
+}
+
+describe("parseFlow", () => {
+  test.each([
+    [TRANSLATED, ["10.96.0.10", 53], ["10.244.1.5", 5300]],
+    [COUNTED, ["fd00::10", 53], ["fd00::5", 5300]],
+  ] as const)("%s", (line, [to, port], [from, fromPort]) => {
+    expect(parseFlow(line)).toEqual({
+      destination: { address: to, port },
+      replier: { address: from, port: fromPort },
+    });
+  });
+
+  test.each(["", "conntrack v1.4.8 (conntrack-tools): 2 flow entries have been shown."])("%o is no flow", (line) => {
+    expect(parseFlow(line)).toBeUndefined();
+  });
+});
+
+describe("Conntrack", () => {
+  test("lists UDP flows", async () => {
+    const { tool, calls } = fakeTool([TRANSLATED, COUNTED]);
+    const flows = [];
+    for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
+    expect(flows).toEqual(["10.96.0.10", "fd00::10"]);
+    expect(calls).toEqual(["-L -p udp"]);
+  });
+
+  test("deletes groups, and counts what was deleted by family", async () => {
+    const { tool, calls } = fakeTool([TRANSLATED, COUNTED, COUNTED]);
+    const deleted = await tool.forget([
+      { destination: { address: "10.96.0.10", port: 53 }, replier: { address: "10.244.1.5", port: 5300 } },
+      { destination: { address: "fd00::10", port: 53 }, replier: undefined },
+    ]);
+    expect(deleted).toEqual({ ip: 2, ip6: 4 });
+    expect(calls).toEqual([
+      "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5300",
+      "-D -f ipv6 -p udp --orig-dst fd00::10 --orig-port-dst 53",
+    ]);
+  });
+
+  test("flows that ended by themselves meanwhile are no failure, anything else is", async () => {
+    const groups = [{ destination: { address: "10.96.0.10", port: 53 }, replier: undefined }];
+    const gone = fakeTool([], "conntrack v1.4.8 (conntrack-tools): 0 flow entries have been deleted.");
+    expect(await gone.tool.forget(groups)).toEqual({ ip: 0, ip6: 0 });
+    await expect(fakeTool([], "you must be root").tool.forget(groups)).rejects.toThrow("conntrack failed");
+  });
+});
+
+describe("streamLines", () => {
+  async function collect(path: string, args: readonly string[]): Promise<string[]> {
+    const lines = [];
+    for await (const line of streamLines(path, args)) lines.push(line);
+    return lines;
+  }
+
+  test("gives the lines that a program prints", async () => {
+    expect(await collect("printf", ["a\\nb b\\n"])).toEqual(["a", "b b"]);
+  });
+
+  test("a program that is missing or fails is an AppError with its words", async () => {
+    await expect(collect("no-such-program", [])).rejects.toMatchObject({
+      code: "HOST",
+      message: "no-such-program failed: ENOENT",
+    });
+    await expect(collect("ls", ["/no-such-directory"])).rejects.toMatchObject({
+      code: "HOST",
+      evidence: { stderr: expect.stringContaining("No such file or directory") },
+    });
+  });
+});
