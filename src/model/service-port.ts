@@ -42,5 +42,9 @@ export function usesLocalEndpoints(port: ServicePort): boolean {
 /** Orders service ports by who wins a contested key: the older Service, then namespace/name, then the port. */
 export function comparePrecedence(a: ServicePort, b: ServicePort): number {
   if (a.service.createdAt !== b.service.createdAt) return a.service.createdAt - b.service.createdAt;
-  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+  return compareText(a.service.name, b.service.name) || compareText(a.name, b.name);
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { endpointsOf } from "../../../src/model/endpoint.ts";
+import { DRAINING, endpoint, GONE, HERE, localEndpoint, slice, slicePort } from "../../support/build.ts";
+
+const nameless = { name: "", protocol: "tcp" } as const;
+const targets = (...args: Parameters<typeof endpointsOf>) => endpointsOf(...args).map(({ target }) => target);
+
+describe("endpointsOf", () => {
+  test("gathers a Service's slices and sorts", () => {
+    const slices = [
+      slice({ name: "b", endpoints: ["10.0.0.9", "10.0.0.1"] }),
+      slice({ name: "a", endpoints: ["10.0.0.5"] }),
+    ];
+    const sorted = ["10.0.0.1 . 8080", "10.0.0.5 . 8080", "10.0.0.9 . 8080"];
+    expect(targets(slices, nameless, HERE.name)).toEqual(sorted);
+    expect(targets(slices.toReversed(), nameless, HERE.name)).toEqual(sorted);
+  });
+
+  test("takes of each slice the port that has the name and the protocol", () => {
+    const slices = [
+      slice({
+        name: "a",
+        ports: [slicePort(53, { name: "dns" }), slicePort(5353, { name: "dns", protocol: "udp" }), slicePort(9153)],
+        endpoints: ["10.0.0.1"],
+      }),
+      slice({ name: "b", ports: [slicePort(1053, { name: "dns" })], endpoints: ["10.0.0.1"] }),
+      slice({ name: "c", ports: [slicePort(9, { name: "other" })], endpoints: ["10.0.0.3"] }),
+    ];
+    expect(targets(slices, { name: "dns", protocol: "tcp" }, "")).toEqual(["10.0.0.1 . 1053", "10.0.0.1 . 53"]);
+    expect(targets(slices, { name: "dns", protocol: "udp" }, "")).toEqual(["10.0.0.1 . 5353"]);
+    expect(targets(slices, nameless, "")).toEqual(["10.0.0.1 . 9153"]);
+    expect(targets(slices, { name: "dns", protocol: "sctp" }, "")).toEqual([]);
+  });
+
+  test.each([
+    ["a ready entry before a draining one", endpoint("10.0.0.1"), endpoint("10.0.0.1", DRAINING)],
+    ["a draining entry before one that is gone", endpoint("10.0.0.1", DRAINING), endpoint("10.0.0.1", GONE)],
+    ["a local entry before a ready one", localEndpoint("10.0.0.1", DRAINING), endpoint("10.0.0.1")],
+    ["one of two alike", endpoint("10.0.0.1", { zone: "zone-a" }), endpoint("10.0.0.1", { zone: "zone-b" })],
+  ])("counts an endpoint of two slices once: %s", (_, kept, dropped) => {
+    const slices = [slice({ name: "a", endpoints: [dropped] }), slice({ name: "b", endpoints: [kept] })];
+    for (const each of [slices, slices.toReversed(), [slice({ endpoints: [kept, dropped] })]]) {
+      expect(endpointsOf(each, nameless, HERE.name).map(({ source }) => source)).toEqual([kept]);
+    }
+  });
+
+  test("calls nothing local on a node without a name", () => {
+    const slices = [slice({ endpoints: ["10.0.0.1", localEndpoint("10.0.0.2")] })];
+    expect(endpointsOf(slices, nameless, HERE.name).map(({ local }) => local)).toEqual([false, true]);
+    expect(endpointsOf(slices, nameless, "").map(({ local }) => local)).toEqual([false, false]);
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import {
+  comparePrecedence,
+  isExternallyAccessible,
+  servicePortsOf,
+  usesClusterEndpoints,
+  usesLocalEndpoints,
+} from "../../../src/model/service-port.ts";
+import { port, type ServiceOptions, service, servicePort } from "../../support/build.ts";
+
+describe("servicePortsOf", () => {
+  const ports = [port(53, { name: "dns" }), port(53, { name: "dns", protocol: "udp" }), port(80)];
+  const keys = (clusterIPs: string[]) => servicePortsOf(service({ clusterIPs, ports })).map(({ key }) => key);
+
+  test("gives every port in every family that has a cluster IP", () => {
+    expect(keys(["fd00:10:96::10", "10.96.0.10"])).toEqual([
+      "ip default/web:dns/tcp",
+      "ip default/web:dns/udp",
+      "ip default/web:/tcp",
+      "ip6 default/web:dns/tcp",
+      "ip6 default/web:dns/udp",
+      "ip6 default/web:/tcp",
+    ]);
+  });
+
+  test("gives nothing in a family without one, or at all", () => {
+    expect(keys(["fd00:10:96::10"]).every((key) => key.startsWith("ip6 "))).toBe(true);
+    expect(keys([])).toEqual([]);
+  });
+});
+
+const nodePort = { ports: [port(80, { nodePort: 30080 })] };
+test.each<[string, ServiceOptions, { outside: boolean; cluster: boolean; local: boolean }]>([
+  ["a plain one", {}, { outside: false, cluster: true, local: false }],
+  ["an internal Local one", { internal: "Local" }, { outside: false, cluster: false, local: true }],
+  ["an external Local one without a way in", { external: "Local" }, { outside: false, cluster: true, local: false }],
+  [
+    "an external Local one with a NodePort",
+    { external: "Local", ...nodePort },
+    { outside: true, cluster: true, local: true },
+  ],
+  ["an external IP", { externalIPs: ["203.0.113.1"] }, { outside: true, cluster: true, local: false }],
+  ["an external IP of the other family", { externalIPs: ["fd00::1"] }, { outside: false, cluster: true, local: false }],
+  [
+    "a load balancer, Local for all",
+    { internal: "Local", external: "Local", loadBalancerIPs: ["203.0.113.1"] },
+    { outside: true, cluster: true, local: true },
+  ],
+])("which endpoints a service port uses: %s", (_, options, expected) => {
+  const each = servicePort(options);
+  expect({
+    outside: isExternallyAccessible(each),
+    cluster: usesClusterEndpoints(each),
+    local: usesLocalEndpoints(each),
+  }).toEqual(expected);
+});
+
+test.each<[string, ServiceOptions, ServiceOptions]>([
+  ["the older Service", { name: "z", createdAt: 1 }, { name: "a", createdAt: 2 }],
+  ["of one age, the namespace that sorts first", { name: "a/z" }, { name: "b/a" }],
+  ["of one age and namespace, the name that sorts first", { name: "web" }, { name: "web-2" }],
+  ["in one Service, the port whose name sorts first", { ports: [port(80)] }, { ports: [port(81, { name: "b" })] }],
+])("precedence goes to %s", (_, first, second) => {
+  expect(comparePrecedence(servicePort(first), servicePort(second))).toBeLessThan(0);
+  expect(comparePrecedence(servicePort(second), servicePort(first))).toBeGreaterThan(0);
+  expect(comparePrecedence(servicePort(first), servicePort(first))).toBe(0);
+});

@@ -1,0 +1,286 @@
+import { describe, expect, test } from "vitest";
+import { endpointsOf } from "../../../src/model/endpoint.ts";
+import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
+import { chooseEndpoints, type Place, whyLeftOut } from "../../../src/model/topology.ts";
+import {
+  DRAINING,
+  endpoint,
+  GONE,
+  HERE,
+  localEndpoint,
+  port,
+  type ServiceOptions,
+  STARTING,
+  servicePort,
+  slice,
+} from "../../support/build.ts";
+
+const cluster: ServiceOptions = {};
+const internalLocal: ServiceOptions = { internal: "Local" };
+const externalLocal: ServiceOptions = { external: "Local", ports: [port(80, { nodePort: 30080 })] };
+
+function choose(options: ServiceOptions, endpoints: readonly SliceEndpoint[], place: Place = HERE) {
+  const known = endpointsOf([slice({ endpoints, family: "ip" })], { name: "", protocol: "tcp" }, place.name);
+  const choice = chooseEndpoints(servicePort(options), known, place);
+  const last = (address: string) => address.slice(address.lastIndexOf(".") + 1);
+  return {
+    choice,
+    endpoints: known,
+    cluster: choice.cluster.map(({ address }) => last(address)).join(" "),
+    local: choice.local.map(({ address }) => last(address)).join(" "),
+  };
+}
+
+interface Row {
+  readonly shows: string;
+  readonly service: ServiceOptions;
+  readonly endpoints: readonly SliceEndpoint[];
+  readonly place?: Place;
+  readonly cluster: string;
+  readonly local: string;
+  readonly hasAny: boolean;
+}
+
+const READINESS: readonly Row[] = [
+  { shows: "nothing of nothing", service: externalLocal, endpoints: [], cluster: "", local: "", hasAny: false },
+  {
+    shows: "ready ones and no others",
+    service: cluster,
+    endpoints: [
+      endpoint("10.0.0.1"),
+      endpoint("10.0.0.2", STARTING),
+      endpoint("10.0.0.3", DRAINING),
+      endpoint("10.0.0.4", GONE),
+    ],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "draining ones when none is ready, without those that serve no more or not yet",
+    service: cluster,
+    endpoints: [
+      endpoint("10.0.0.2", STARTING),
+      endpoint("10.0.0.3", DRAINING),
+      endpoint("10.0.0.4", GONE),
+      endpoint("10.0.0.5", DRAINING),
+    ],
+    cluster: "3 5",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "none when none serves",
+    service: externalLocal,
+    endpoints: [localEndpoint("10.0.0.2", STARTING), localEndpoint("10.0.0.4", GONE)],
+    cluster: "",
+    local: "",
+    hasAny: false,
+  },
+  {
+    shows: "a draining local one for Local while a ready one elsewhere serves Cluster",
+    service: externalLocal,
+    endpoints: [endpoint("10.0.0.1"), localEndpoint("10.0.0.3", DRAINING)],
+    cluster: "1",
+    local: "3",
+    hasAny: true,
+  },
+  {
+    shows: "ready local ones only, where there is one, for Local",
+    service: externalLocal,
+    endpoints: [localEndpoint("10.0.0.1"), localEndpoint("10.0.0.3", DRAINING), endpoint("10.0.0.5")],
+    cluster: "1 5",
+    local: "1",
+    hasAny: true,
+  },
+  {
+    shows: "no local one though some exist elsewhere",
+    service: externalLocal,
+    endpoints: [endpoint("10.0.0.1"), localEndpoint("10.0.0.2", STARTING)],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "draining ones elsewhere as some endpoint, also where Cluster is never used",
+    service: internalLocal,
+    endpoints: [endpoint("10.0.0.3", DRAINING)],
+    cluster: "",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "both lists where the outside makes Cluster used beside an internal Local policy",
+    service: { internal: "Local", ports: [port(80, { nodePort: 30080 })] },
+    endpoints: [localEndpoint("10.0.0.1"), endpoint("10.0.0.2")],
+    cluster: "1 2",
+    local: "1",
+    hasAny: true,
+  },
+  {
+    shows: "no local list for an external Local policy that nothing can reach",
+    service: { external: "Local" },
+    endpoints: [localEndpoint("10.0.0.1")],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+];
+
+const zone = (address: string, ...zones: string[]) => endpoint(address, { zoneHints: zones });
+const nodes = (address: string, nodeHints: string[], zoneHints: string[] = []) =>
+  endpoint(address, { nodeHints, zoneHints });
+
+const HINTS: readonly Row[] = [
+  {
+    shows: "our zone's",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b"), zone("10.0.0.3", "zone-b", "zone-a")],
+    cluster: "1 3",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "all when one ready endpoint has no zone hint",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b"), endpoint("10.0.0.3")],
+    cluster: "1 2 3",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "our zone's though an endpoint that is not ready has no hint",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b"), endpoint("10.0.0.3", STARTING)],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "all when no hint names our zone",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-b"), zone("10.0.0.2", "zone-c")],
+    cluster: "1 2",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "all when only an endpoint that is not ready names our zone",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-b"), endpoint("10.0.0.2", { ...STARTING, zoneHints: ["zone-a"] })],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "all on a node without a zone",
+    service: cluster,
+    endpoints: [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b")],
+    place: { name: HERE.name, zone: "" },
+    cluster: "1 2",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "our node's, before our zone's",
+    service: cluster,
+    endpoints: [nodes("10.0.0.1", ["node-1"], ["zone-a"]), nodes("10.0.0.2", ["node-2"], ["zone-a"])],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "our zone's when no node hint names us",
+    service: cluster,
+    endpoints: [nodes("10.0.0.1", ["node-2"], ["zone-a"]), nodes("10.0.0.2", ["node-3"], ["zone-b"])],
+    cluster: "1",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "our zone's when a node hint is missing",
+    service: cluster,
+    endpoints: [
+      nodes("10.0.0.1", ["node-1"], ["zone-a"]),
+      nodes("10.0.0.2", [], ["zone-a"]),
+      zone("10.0.0.3", "zone-b"),
+    ],
+    cluster: "1 2",
+    local: "",
+    hasAny: true,
+  },
+  {
+    shows: "local ones by Local policy whatever the hints",
+    service: externalLocal,
+    endpoints: [localEndpoint("10.0.0.1", { zoneHints: ["zone-b"] }), zone("10.0.0.2", "zone-a")],
+    cluster: "2",
+    local: "1",
+    hasAny: true,
+  },
+  {
+    shows: "draining ones of all zones: hints are for ready ones",
+    service: cluster,
+    endpoints: [
+      endpoint("10.0.0.1", { ...DRAINING, zoneHints: ["zone-a"] }),
+      endpoint("10.0.0.2", { ...DRAINING, zoneHints: ["zone-b"] }),
+    ],
+    cluster: "1 2",
+    local: "",
+    hasAny: true,
+  },
+];
+
+describe("chooseEndpoints takes", () => {
+  test.each([...READINESS, ...HINTS])("$shows", ({ service, endpoints, place, cluster, local, hasAny }) => {
+    const chosen = choose(service, endpoints, place);
+    expect({ cluster: chosen.cluster, local: chosen.local, hasAny: chosen.choice.hasAny }).toEqual({
+      cluster,
+      local,
+      hasAny,
+    });
+  });
+});
+
+describe("whyLeftOut says", () => {
+  const reasons = (options: ServiceOptions, policy: "cluster" | "local", endpoints: readonly SliceEndpoint[]) => {
+    const chosen = choose(options, endpoints);
+    return chosen.endpoints.map((each) => whyLeftOut(each, chosen.choice, policy, HERE));
+  };
+
+  test("what an endpoint lacks while another is ready", () => {
+    const endpoints = [
+      endpoint("10.0.0.1"),
+      endpoint("10.0.0.2", STARTING),
+      endpoint("10.0.0.3", DRAINING),
+      endpoint("10.0.0.4", GONE),
+    ];
+    expect(reasons(cluster, "cluster", endpoints)).toEqual([undefined, "not-ready", "terminating", "terminating"]);
+  });
+
+  test("that an endpoint does not serve, while others drain", () => {
+    const endpoints = [endpoint("10.0.0.1", DRAINING), endpoint("10.0.0.2", GONE), endpoint("10.0.0.3", STARTING)];
+    expect(reasons(cluster, "cluster", endpoints)).toEqual([undefined, "not-serving", "not-serving"]);
+  });
+
+  test("whose place the hints name", () => {
+    expect(reasons(cluster, "cluster", [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b")])).toEqual([
+      undefined,
+      "other-zone",
+    ]);
+    expect(reasons(cluster, "cluster", [nodes("10.0.0.1", ["node-1"]), nodes("10.0.0.2", ["node-2"])])).toEqual([
+      undefined,
+      "other-node",
+    ]);
+  });
+
+  test("that an endpoint is elsewhere, before all else", () => {
+    const endpoints = [localEndpoint("10.0.0.1"), endpoint("10.0.0.2", STARTING), localEndpoint("10.0.0.3", DRAINING)];
+    expect(reasons(externalLocal, "local", endpoints)).toEqual([undefined, "not-local", "terminating"]);
+  });
+
+  test("nothing of a draining local endpoint that Local policy falls back to, though Cluster has ready ones", () => {
+    const endpoints = [endpoint("10.0.0.1"), localEndpoint("10.0.0.3", DRAINING)];
+    expect(reasons(externalLocal, "local", endpoints)).toEqual(["not-local", undefined]);
+    expect(reasons(externalLocal, "cluster", endpoints)).toEqual([undefined, "terminating"]);
+  });
+});

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import { type Balancer, balancerChain, balancerName } from "../../../src/ruleset/balancers.ts";
+
+const plain: Balancer = { kind: "service", shortcut: false, count: 3, affinitySeconds: 0 };
+
+test.each<[string, Partial<Balancer>]>([
+  ["balance-3", {}],
+  ["balance-cluster-3", { shortcut: true }],
+  ["affinity-3-600", { affinitySeconds: 600 }],
+  ["affinity-cluster-3-600", { affinitySeconds: 600, shortcut: true }],
+  ["nodeport-balance-3", { kind: "nodeport" }],
+  ["nodeport-balance-cluster-3", { kind: "nodeport", shortcut: true }],
+  ["nodeport-affinity-3-600", { kind: "nodeport", affinitySeconds: 600 }],
+  ["nodeport-affinity-cluster-3-600", { kind: "nodeport", affinitySeconds: 600, shortcut: true }],
+])("the chain %s is named for all that it depends on", (name, options) => {
+  expect(balancerName({ ...plain, ...options })).toBe(name);
+  expect(balancerChain("ip", { ...plain, ...options }).name).toBe(name);
+});
+
+describe("a balancer's chain", () => {
+  test("is one rule without affinity: a number, and the endpoint that has it", () => {
+    const frontend = [
+      { payload: { protocol: "ip", field: "daddr" } },
+      { meta: { key: "l4proto" } },
+      { payload: { protocol: "th", field: "dport" } },
+    ];
+    const register = { meta: { key: "priority" } };
+    expect(balancerChain("ip", plain).rules).toEqual([
+      [
+        { mangle: { key: register, value: { numgen: { mode: "random", mod: 3, offset: 0 } } } },
+        { dnat: { family: "ip", addr: { map: { key: { concat: [...frontend, register] }, data: "@endpoints" } } } },
+      ],
+    ]);
+  });
+
+  test("of NodePorts looks at the port alone, in the maps of NodePorts", () => {
+    const text = JSON.stringify(balancerChain("ip6", { ...plain, kind: "nodeport", affinitySeconds: 60 }));
+    expect(text).not.toContain("daddr");
+    expect(new Set(text.match(/@[a-z-]+/g))).toEqual(
+      new Set(["@nodeport-endpoints", "@nodeport-affinity", "@nodeport-affinity-ids"]),
+    );
+  });
+
+  test("of the cluster-wide list draws its numbers above those of the local list", () => {
+    expect(JSON.stringify(balancerChain("ip", { ...plain, shortcut: true }))).toContain('"mod":3,"offset":65536');
+  });
+
+  test("with affinity remembers for as long as the Service says", () => {
+    const chain = balancerChain("ip", { ...plain, affinitySeconds: 10800 });
+    const timeouts = JSON.stringify(chain).match(/"timeout":\d+/g);
+    expect(timeouts).toEqual(['"timeout":10800', '"timeout":10800']);
+  });
+
+  test("with affinity ends in a rule that needs no room in the map", () => {
+    const last = balancerChain("ip", { ...plain, affinitySeconds: 60 }).rules.at(-1);
+    expect(JSON.stringify(last)).not.toContain('@affinity"');
+    expect(last?.at(-1)).toHaveProperty("dnat");
+  });
+});

@@ -1,0 +1,150 @@
+import { describe, expect, test } from "vitest";
+import type { Service } from "../../../src/model/service.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import {
+  bothContexts,
+  chainNames,
+  elementsOf,
+  named,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+  worldOf,
+} from "../../support/build.ts";
+
+const CONTESTED = "203.0.113.1";
+
+function claimant(name: string, createdAt: number, options: ServiceOptions = {}): Service {
+  return service({ name, createdAt, clusterIPs: [`10.96.1.${createdAt}`], externalIPs: [CONTESTED], ...options });
+}
+
+/** One endpoint for the first, two for the second, and so on: the balancer shows who has the frontend. */
+function slicesOf(...names: string[]) {
+  return names.map((name, index) =>
+    slice({
+      service: name,
+      endpoints: Array.from({ length: index + 1 }, (_, i) => `10.244.2.${10 * (index + 1) + i}`),
+    }),
+  );
+}
+
+const external = (renderer: Renderer) => elementsOf(renderer, "service-ips").filter((text) => text.startsWith("203."));
+
+describe("two Services that want one frontend", () => {
+  const objects = { services: [claimant("old", 1), claimant("new", 2)], slices: slicesOf("old", "new") };
+
+  test.each([
+    ["the older first", objects],
+    ["the newer first", { ...objects, services: objects.services.toReversed() }],
+  ])("the older has it, the newer is reported (%s)", (_, given) => {
+    const renderer = renderAll(given);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+    expect(
+      renderer.state.conflicts().map(({ family, frontend, winner, losers }) => ({
+        family,
+        frontend,
+        winner: winner.name,
+        losers: losers.map(({ name }) => name),
+      })),
+    ).toEqual([
+      { family: "ip", frontend: "203.0.113.1 . tcp . 80", winner: "default/old:/tcp", losers: ["default/new:/tcp"] },
+    ]);
+  });
+
+  test("and nothing of the loser's is there, but its own cluster IP is", () => {
+    const renderer = renderAll(objects);
+    const endpoints = elementsOf(renderer, "endpoints");
+    expect(endpoints.filter((text) => text.startsWith("203."))).toEqual([
+      "203.0.113.1 . tcp . 80 . 0: 10.244.2.10 . 8080",
+    ]);
+    expect(endpoints.filter((text) => text.startsWith("10.96.1.2 "))).toHaveLength(2);
+  });
+
+  test("the loser takes over when the winner goes, and gives back when it returns", () => {
+    const world = worldOf(objects);
+    const renderer = new Renderer(world, bothContexts());
+    renderer.update(world.takeChanges());
+    world.deleteService(named("old"));
+    renderer.update(world.takeChanges());
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+    expect(renderer.state.conflicts()).toEqual([]);
+    world.putService(claimant("old", 1));
+    renderer.update(world.takeChanges());
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+  });
+
+  test("the loser takes over when the winner no longer wants it", () => {
+    const world = worldOf(objects);
+    const renderer = new Renderer(world, bothContexts());
+    renderer.update(world.takeChanges());
+    world.putService(claimant("old", 1, { externalIPs: [] }));
+    renderer.update(world.takeChanges());
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+  });
+
+  test("other ports and protocols of one address are no conflict", () => {
+    const services = [
+      claimant("a", 1),
+      claimant("b", 2, { ports: [port(81)] }),
+      claimant("c", 3, { ports: [port(80, { protocol: "udp" })] }),
+    ];
+    expect(renderAll({ services }).state.conflicts()).toEqual([]);
+  });
+
+  test("a NodePort is contested like an address", () => {
+    const services = ["a", "b"].map((name, index) =>
+      service({ name, createdAt: index, clusterIPs: [`10.96.1.${index}`], ports: [port(80, { nodePort: 30080 })] }),
+    );
+    const renderer = renderAll({ services, slices: slicesOf("a", "b") });
+    expect(elementsOf(renderer, "service-nodeports")).toEqual(["tcp . 30080: goto nodeport-balance-1"]);
+    expect(renderer.state.conflicts().map(({ frontend }) => frontend)).toEqual(["tcp . 30080"]);
+  });
+});
+
+test("three want it: the losers stand in the order in which they take over", () => {
+  const world = worldOf({
+    services: [claimant("c", 3), claimant("a", 1), claimant("b", 2)],
+    slices: slicesOf("a", "b", "c"),
+  });
+  const renderer = new Renderer(world, bothContexts());
+  renderer.update(world.takeChanges());
+  const [conflict] = renderer.state.conflicts();
+  expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b:/tcp", "default/c:/tcp"]);
+  world.deleteService(named("b"));
+  renderer.update(world.takeChanges());
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+  world.deleteService(named("a"));
+  renderer.update(world.takeChanges());
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-3"]);
+  world.deleteService(named("c"));
+  renderer.update(world.takeChanges());
+  expect(external(renderer)).toEqual([]);
+});
+
+test("a loser has neither firewall nor balancer chains", () => {
+  const guarded = claimant("new", 2, {
+    externalIPs: [],
+    loadBalancerIPs: [CONTESTED],
+    sourceRanges: ["192.0.2.0/24"],
+    affinitySeconds: 600,
+    internal: "Local",
+  });
+  const slices = slicesOf("old", "new");
+  const alone = renderAll({ services: [guarded], slices });
+  const added = ["affinity-2-600", "firewall-default/new/tcp/"];
+  expect(chainNames(alone)).toEqual(expect.arrayContaining(added));
+  expect(elementsOf(alone, "firewall-ips")).toEqual(["203.0.113.1 . tcp . 80: goto firewall-default/new/tcp/"]);
+  const beside = renderAll({ services: [claimant("old", 1), guarded], slices });
+  expect(chainNames(beside).filter((name) => added.includes(name))).toEqual([]);
+  expect(elementsOf(beside, "firewall-ips")).toEqual([]);
+});
+
+test("what is left out has no claim", () => {
+  const objects = { services: [claimant("old", 1), claimant("new", 2)], slices: slicesOf("old", "new") };
+  const all = renderAll(objects);
+  const winner = all.state.conflicts()[0]?.winner.key;
+  const renderer = renderAll(objects, bothContexts(), new Set(winner === undefined ? [] : [winner]));
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "vitest";
+import type { Family } from "../../../src/model/family.ts";
+import { staticChains } from "../../../src/ruleset/base-chains.ts";
+import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/context.ts";
+import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { familyContext } from "../../support/build.ts";
+
+type Options = Partial<Omit<FamilyContext, "family">>;
+
+function rules(chain: string, options: Options = {}, family: Family = "ip") {
+  const found = staticChains(familyContext(family, options)).find(({ name }) => name === chain);
+  if (found === undefined) throw new Error(`no chain ${chain}`);
+  return found.rules;
+}
+
+const saddr = { payload: { protocol: "ip", field: "saddr" } };
+const daddr = { payload: { protocol: "ip", field: "daddr" } };
+const toClusterIP = { match: { op: "==", left: daddr, right: "@cluster-ips" } };
+const mark = { meta: { key: "mark" } };
+const setMark = { mangle: { key: mark, value: { "|": [mark, 0x4000] } } };
+const podRange = { prefix: { addr: "10.244.0.0", len: 16 } };
+const fromLocal = { match: { op: "==", left: { fib: { flags: ["saddr"], result: "type" } }, right: "local" } };
+const frontend = { concat: [daddr, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }] };
+const shortcut = { vmap: { key: frontend, data: "@shortcut-ips" } };
+
+test("the hooks and priorities are those that other software knows of kube-proxy", () => {
+  const hooks = staticChains(familyContext("ip6")).flatMap(({ name, base }) =>
+    base === undefined ? [] : [`${name}: ${base.type} ${base.hook} ${base.prio} ${base.policy}`],
+  );
+  expect(hooks).toEqual([
+    "filter-prerouting-pre-dnat: filter prerouting -110 accept",
+    "filter-output-pre-dnat: filter output -110 accept",
+    "filter-input: filter input 0 accept",
+    "filter-forward: filter forward 0 accept",
+    "filter-output: filter output 0 accept",
+    "nat-prerouting: nat prerouting -100 accept",
+    "nat-output: nat output -100 accept",
+    "nat-postrouting: nat postrouting 100 accept",
+  ]);
+});
+
+describe("how pods are told from others", () => {
+  test.each<[string, LocalTraffic, object, object]>([
+    [
+      "by their addresses",
+      { kind: "sources", cidrs: ["10.244.0.0/16"] },
+      { match: { op: "==", left: saddr, right: podRange } },
+      { match: { op: "!=", left: saddr, right: podRange } },
+    ],
+    [
+      "by their bridge",
+      { kind: "interface", pattern: "cni0" },
+      { match: { op: "==", left: { meta: { key: "iifname" } }, right: "cni0" } },
+      { match: { op: "!=", left: { meta: { key: "iifname" } }, right: "cni0" } },
+    ],
+    [
+      "by their interfaces' names",
+      { kind: "interface", pattern: "veth*" },
+      { match: { op: "==", left: { meta: { key: "iifname" } }, right: "veth*" } },
+      { match: { op: "!=", left: { meta: { key: "iifname" } }, right: "veth*" } },
+    ],
+  ])("%s", (_, localTraffic, fromPods, notFromPods) => {
+    expect(rules("services", { localTraffic })[0]).toEqual([toClusterIP, notFromPods, setMark]);
+    expect(rules("external-local", { localTraffic })).toEqual([
+      [fromPods, shortcut],
+      [fromLocal, setMark],
+      [fromLocal, shortcut],
+    ]);
+  });
+
+  test("not at all: nothing is masqueraded for its origin, and the node alone is short-cut", () => {
+    const localTraffic: LocalTraffic = { kind: "unknown" };
+    expect(JSON.stringify(rules("services", { localTraffic }))).not.toContain("cluster-ips");
+    expect(rules("external-local", { localTraffic })).toEqual([
+      [fromLocal, setMark],
+      [fromLocal, shortcut],
+    ]);
+  });
+
+  test.each<LocalTraffic>([{ kind: "unknown" }, { kind: "sources", cidrs: ["10.244.0.0/16"] }])(
+    "masqueradeAll masquerades all cluster IP traffic, pods told by %o",
+    (localTraffic) => {
+      expect(rules("services", { localTraffic, masqueradeAll: true })[0]).toEqual([toClusterIP, setMark]);
+    },
+  );
+});
+
+test("another masquerade bit is set, asked for and taken back", () => {
+  const chains = JSON.stringify(staticChains(familyContext("ip", { masqueradeMark: 2 })));
+  expect(chains).not.toContain("16384");
+  expect(JSON.stringify(rules("masquerading", { masqueradeMark: 2 }))).toContain('"^":[{"meta":{"key":"mark"}},2]');
+});
+
+describe("where NodePorts answer", () => {
+  const toNodePorts = (options: Options, family: Family = "ip") => rules("services", options, family).at(-1);
+  test("chosen addresses", () => {
+    expect(toNodePorts({})).toEqual([
+      { match: { op: "==", left: daddr, right: "@nodeport-ips" } },
+      { jump: { target: "nodeports" } },
+    ]);
+  });
+
+  test.each<[Family, object | string]>([
+    ["ip", { prefix: { addr: "127.0.0.0", len: 8 } }],
+    ["ip6", "::1"],
+  ])("all addresses of the node but loopback (%s)", (family, loopback) => {
+    expect(toNodePorts({ nodePorts: { kind: "all" } }, family)).toEqual([
+      { match: { op: "==", left: { fib: { flags: ["daddr"], result: "type" } }, right: "local" } },
+      { match: { op: "!=", left: { payload: { protocol: family, field: "daddr" } }, right: loopback } },
+      { jump: { target: "nodeports" } },
+    ]);
+  });
+
+  test("the check for endpoints stands behind the same condition", () => {
+    for (const nodePorts of [{ kind: "all" }, { kind: "addresses", addresses: ["192.0.2.2"] }] as const) {
+      const check = rules("nodeport-endpoints-check", { nodePorts })[0] ?? [];
+      expect(check.slice(0, -1)).toEqual((toNodePorts({ nodePorts }) ?? []).slice(0, -1));
+    }
+  });
+});
+
+test("addresses that no Service has are dropped within the ServiceCIDRs, if there are any", () => {
+  const reject = [toClusterIP, { reject: null }];
+  expect(rules("cluster-ips-check", { serviceCIDRs: [] })).toEqual([reject]);
+  expect(rules("cluster-ips-check", { serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"] })).toEqual([
+    reject,
+    [{ match: { op: "==", left: daddr, right: { prefix: { addr: "10.96.0.0", len: 15 } } } }, { drop: null }],
+  ]);
+});
+
+test("the scratch number is taken back where routing does not do it", () => {
+  const resets = (chain: string, family: Family) => JSON.stringify(rules(chain, {}, family)).includes('"value":0');
+  expect([resets("filter-output", "ip"), resets("filter-forward", "ip")]).toEqual([true, false]);
+  expect([resets("filter-output", "ip6"), resets("filter-forward", "ip6")]).toEqual([true, true]);
+});
+
+test.each([
+  ["off", []],
+  ["services", ["service-ips", "service-nodeports"]],
+  ["endpoints", ["endpoints", "nodeport-endpoints", "service-ips", "service-nodeports"]],
+] as const)("counters %s: what counts", (counters, counting) => {
+  const specs = setSpecs(familyContext("ip", { counters }));
+  expect(
+    specs
+      .filter(({ counter }) => counter)
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual(counting);
+});
+
+test("the affinity maps alone are filled by packets, and hold as many clients as configured", () => {
+  const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7 })).filter(({ dynamic }) => dynamic);
+  expect(dynamic.map(({ name, size, key }) => [name, size, key[0]])).toEqual([
+    ["affinity", 7, "ipv6_addr"],
+    ["nodeport-affinity", 7, "ipv6_addr"],
+  ]);
+});
