@@ -3,6 +3,7 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from "n
 import type { AddressInfo } from "node:net";
 import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
 import { answerFault, answerJson, readJson, statusObject } from "./answers.ts";
+import type { KeyPair } from "./certificates.ts";
 import { FaultQueue, type FaultRule, type Verb } from "./faults.ts";
 import { OpenWatch } from "./open-watch.ts";
 import type { Selectors, StubObject } from "./selectors.ts";
@@ -18,16 +19,12 @@ export interface RecordedRequest {
   readonly verb: Verb;
 }
 
-/** A server certificate and its key, PEM. */
-export interface ServerCertificate {
-  readonly cert: string;
-  readonly key: string;
-}
-
 /** How to start a {@link StubApi}. */
 export interface StubApiOptions {
   /** TLS with this certificate; plain HTTP without. */
-  readonly certificate?: ServerCertificate;
+  readonly certificate?: KeyPair;
+  /** With TLS: only clients with a certificate of this authority (PEM) are let in. */
+  readonly clientCa?: string;
   /** Any free one if not given. */
   readonly port?: number;
   /** That of a server that was closed, to go on with; an empty one if not given. */
@@ -51,10 +48,14 @@ export class StubApi {
   readonly #server: Server | HttpsServer;
   #connections = 0;
 
-  private constructor({ certificate, cluster }: StubApiOptions) {
+  private constructor({ certificate, clientCa, cluster }: StubApiOptions) {
     this.cluster = cluster ?? new StubCluster();
     const listener = (request: IncomingMessage, response: ServerResponse) => void this.#serve(request, response);
-    this.#server = certificate === undefined ? createHttpServer(listener) : createHttpsServer(certificate, listener);
+    const mutual = clientCa === undefined ? {} : { ca: clientCa, requestCert: true };
+    this.#server =
+      certificate === undefined
+        ? createHttpServer(listener)
+        : createHttpsServer({ ...certificate, ...mutual }, listener);
     this.#server.on("connection", () => {
       this.#connections += 1;
     });
@@ -81,13 +82,18 @@ export class StubApi {
     return `http${"setSecureContext" in this.#server ? "s" : ""}://127.0.0.1:${this.port}`;
   }
 
+  /** Ends all connections, idle ones too. */
+  dropConnections(): void {
+    this.#server.closeAllConnections();
+  }
+
   /** How many connections were ever made. */
   get connections(): number {
     return this.#connections;
   }
 
   /** The certificate that new connections get. */
-  replaceCertificate(certificate: ServerCertificate): void {
+  replaceCertificate(certificate: KeyPair): void {
     (this.#server as HttpsServer).setSecureContext(certificate);
   }
 
