@@ -1,5 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { NftFamily, Transaction } from "../nft/json.ts";
+import { readListing } from "../nft/parse.ts";
 import { TABLE_NAME } from "../nft/ruleset.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
@@ -83,6 +84,12 @@ export class Nft {
     return await this.#list(["list", kind, family, TABLE_NAME, name]);
   }
 
+  /** The tables of this network namespace, everyone's, by name alone: `ip nft-proxy`. */
+  async tableNames(): Promise<Set<string>> {
+    const text = (await this.#list(["list", "tables"])) ?? "";
+    return new Set(readListing(text).objects.flatMap(tableName));
+  }
+
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
     return (await this.#execute(["--version"], "")).stdout.trim();
@@ -124,6 +131,11 @@ export class Nft {
     }
     return result;
   }
+}
+
+function tableName(object: unknown): string[] {
+  const { table } = object as { table?: { family: string; name: string } };
+  return table === undefined ? [] : [`${table.family} ${table.name}`];
 }
 
 function missing(path: string, code: string): AppError {

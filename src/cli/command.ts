@@ -1,0 +1,31 @@
+import type { CommandResult } from "./output.ts";
+
+/** What yargs made of the arguments, by flag name. */
+export type Argv = Readonly<Record<string, unknown>>;
+
+/** Runs a command to its end. Throws AppError for what it cannot do. */
+export type RunCommand = (argv: Argv) => Promise<CommandResult>;
+
+/** A command as the argument parser knows it; its code is loaded only when it runs, so that `--help` is quick. */
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
+  /** Names of the flags that it takes besides those of the configuration. */
+  readonly flags: readonly string[];
+  readonly load: () => Promise<{ readonly run: RunCommand }>;
+}
+
+/** A flag's texts, for flags that can be given more than once. */
+export function listArgument(argv: Argv, name: string): string[] {
+  return [argv[name] ?? []].flat().map(String);
+}
+
+/** A flag's text, undefined when it was not given. */
+export function textArgument(argv: Argv, name: string): string | undefined {
+  return listArgument(argv, name).at(-1);
+}
+
+/** Whether a boolean flag was given as true. */
+export function isSet(argv: Argv, name: string): boolean {
+  return argv[name] === true;
+}

@@ -1,0 +1,36 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { AppError, messageOf } from "../base/errors.ts";
+import { readFlags } from "../config/flags.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { resolveOptions } from "../config/resolve.ts";
+import { type Argv, textArgument } from "./command.ts";
+
+/** The options that a command runs with, and what to tell the user about them. */
+export interface CommandOptions {
+  readonly options: ProxyOptions;
+  readonly notices: readonly string[];
+}
+
+/** The options that flags and `--config` make. Throws AppError BAD_ARGUMENT or BAD_CONFIG. */
+export function commandOptions(argv: Argv): CommandOptions {
+  const path = textArgument(argv, "config");
+  const { options, warnings } = resolveOptions({
+    flags: readFlags(argv),
+    ...(path === undefined || path === "" ? {} : { configText: readConfig(path), configName: path }),
+  });
+  return { options, notices: warnings.map(({ message }) => `warning: ${message}`) };
+}
+
+/** The name of the node that we run on: `--hostname-override`, or the host's own in lower case, as kube-proxy has it. */
+export function nodeNameOf({ hostnameOverride }: ProxyOptions): string {
+  return hostnameOverride === "" ? hostname().trim().toLowerCase() : hostnameOverride;
+}
+
+function readConfig(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new AppError("BAD_CONFIG", `cannot read the configuration ${path}: ${messageOf(error)}`);
+  }
+}

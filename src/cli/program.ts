@@ -1,0 +1,81 @@
+import yargs from "yargs";
+import { AppError } from "../base/errors.ts";
+import { FLAGS, normaliseArguments, YARGS_PARSER, yargsOptions } from "../config/flags.ts";
+import type { Argv, Command } from "./command.ts";
+import { COMMANDS } from "./commands.ts";
+import { EXIT, errorText, exitCodeOf, type Surroundings } from "./output.ts";
+
+/**
+ * Runs one command line. The only place that prints results and errors.
+ * @param args without the program's own name
+ * @returns the exit code
+ */
+export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  try {
+    const chosen = await parse(args, surroundings);
+    if (chosen === undefined) return EXIT.ok;
+    const { run } = await chosen.command.load();
+    const { exitCode, output = "", notices = [] } = await run(chosen.argv);
+    for (const notice of notices) surroundings.stderr.write(`${notice}\n`);
+    await write(surroundings.stdout, output);
+    return exitCode;
+  } catch (error) {
+    surroundings.stderr.write(errorText(error));
+    return exitCodeOf(error);
+  }
+}
+
+interface Chosen {
+  readonly command: Command;
+  readonly argv: Argv;
+}
+
+/** What was asked for; undefined when it was help or the version, which are printed. */
+async function parse(args: readonly string[], { stdout, columns }: Surroundings): Promise<Chosen | undefined> {
+  let chosen: Chosen | undefined;
+  let parser = yargs()
+    .scriptName("nft-proxy")
+    .usage("$0 <command>\n\nThe service proxy of a Kubernetes node, in nftables.")
+    .parserConfiguration(YARGS_PARSER)
+    .version(__VERSION__)
+    .help()
+    .alias("h", "help")
+    .wrap(Math.min(columns, 100))
+    .strict()
+    .demandCommand(1, 1, "say what to do: one of the commands below", "say one thing to do, not several")
+    .epilogue("`nft-proxy <command> --help` shows a command's options.")
+    .exitProcess(false);
+  for (const command of COMMANDS) {
+    parser = parser.command(
+      command.name,
+      command.summary,
+      (builder) => builder.options(optionsOf(command)),
+      (argv) => {
+        chosen = { command, argv };
+      },
+    );
+  }
+  let printed = "";
+  await parser.parseAsync(normaliseArguments(args), {}, (error, _argv, output) => {
+    printed = output;
+    if (error) throw badArgument(error.message);
+  });
+  if (printed !== "") await write(stdout, `${printed}\n`);
+  return printed === "" ? chosen : undefined;
+}
+
+function optionsOf({ flags }: Command): ReturnType<typeof yargsOptions> {
+  return yargsOptions(FLAGS.filter((flag) => flag.target.kind !== "command" || flags.includes(flag.name)));
+}
+
+function badArgument(message: string): AppError {
+  return new AppError("BAD_ARGUMENT", message, { hint: "nft-proxy --help shows the commands and options" });
+}
+
+/** Waits until a pipe has taken everything: exiting earlier would cut a long dump. */
+async function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
+  if (text === "") return;
+  await new Promise<void>((resolve, reject) => {
+    stream.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}
