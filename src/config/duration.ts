@@ -1,54 +1,73 @@
-const UNIT_MS: Readonly<Record<string, number>> = {
-  h: 3_600_000,
-  m: 60_000,
-  s: 1_000,
-  ms: 1,
-  us: 1e-3,
-  "\u00b5s": 1e-3,
-  "\u03bcs": 1e-3,
-  ns: 1e-6,
+const SECOND = 1_000_000_000n;
+const MINUTE = 60n * SECOND;
+const HOUR = 60n * MINUTE;
+const MILLISECOND = 1_000_000n;
+const MICROSECOND = 1_000n;
+
+const UNITS: Readonly<Record<string, bigint>> = {
+  h: HOUR,
+  m: MINUTE,
+  s: SECOND,
+  ms: MILLISECOND,
+  us: MICROSECOND,
+  "\u00b5s": MICROSECOND,
+  "\u03bcs": MICROSECOND,
+  ns: 1n,
 };
 
-const PART = /(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)/g;
+const PART = /(?:(\d+)(?:\.(\d*))?|\.(\d+))(h|ms|m|s|us|\u00b5s|\u03bcs|ns)/g;
 const WHOLE = new RegExp(`^[+-]?(?:${PART.source})+$`);
 
-/** Go keeps a duration in 63 bits of nanoseconds: 292 years. */
-const MAX_MS = 2 ** 63 / 1e6;
+/** Go keeps a duration in 63 bits of nanoseconds: 292 years. A text with more digits than this needs no reading. */
+const LONGEST = 2n ** 63n;
+const MOST_CHARACTERS = 200;
 
 /**
- * Reads a duration as Go writes it (`1h30m`, `250ms`, `-1.5s`, `0`), rounded to nanoseconds.
+ * Reads a duration as Go writes it (`1h30m`, `250ms`, `-1.5s`, `0`), to the nanosecond.
  *
  * @returns milliseconds, or undefined if it is none. Source: Go's time.ParseDuration.
  */
 export function parseDuration(text: string): number | undefined {
-  if (text === "0" || text === "+0" || text === "-0") return 0;
-  if (!WHOLE.test(text)) return undefined;
-  let total = 0;
-  for (const [, amount, unit] of text.matchAll(PART)) total += Number(amount) * (UNIT_MS[unit ?? ""] ?? Number.NaN);
-  if (total >= MAX_MS) return undefined;
-  // Sums of parts such as 0.1 + 0.2 leave dust below a nanosecond.
-  const milliseconds = Math.round(total * 1e6) / 1e6;
-  return text.startsWith("-") && milliseconds !== 0 ? -milliseconds : milliseconds;
+  if (/^[+-]?0$/.test(text)) return 0;
+  if (text.length > MOST_CHARACTERS || !WHOLE.test(text)) return undefined;
+  let nanoseconds = 0n;
+  for (const [, whole = "0", fraction = "", onlyFraction = fraction, name = ""] of text.matchAll(PART)) {
+    const unit = UNITS[name] ?? 0n;
+    nanoseconds += BigInt(whole) * unit + (BigInt(`0${onlyFraction}`) * unit) / 10n ** BigInt(onlyFraction.length);
+  }
+  if (nanoseconds >= LONGEST) return undefined;
+  return text.startsWith("-") && nanoseconds > 0n ? -toMilliseconds(nanoseconds) : toMilliseconds(nanoseconds);
 }
 
 /**
  * Writes milliseconds as Go prints a duration: `1h0m0s`, `1m30s`, `250ms`, `0s`. What it writes is read back as the
- * same number. Source: Go's Duration.String.
+ * same number, to the nanosecond. Source: Go's Duration.String.
  */
 export function formatDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
-  const rest = Math.abs(milliseconds);
-  if (rest === 0) return "0s";
-  if (rest < 1e-3) return `${sign}${trim(rest * 1e6)}ns`;
-  if (rest < 1) return `${sign}${trim(rest * 1e3)}\u00b5s`;
-  if (rest < 1_000) return `${sign}${trim(rest)}ms`;
-  const hours = Math.floor(rest / 3_600_000);
-  const minutes = Math.floor((rest % 3_600_000) / 60_000);
-  const seconds = `${trim((rest % 60_000) / 1_000)}s`;
-  if (hours > 0) return `${sign}${hours}h${minutes}m${seconds}`;
-  return minutes > 0 ? `${sign}${minutes}m${seconds}` : `${sign}${seconds}`;
+  const total = toNanoseconds(Math.abs(milliseconds));
+  if (total === 0n) return "0s";
+  if (total < MICROSECOND) return `${sign}${total}ns`;
+  if (total < MILLISECOND) return `${sign}${decimal(total, MICROSECOND)}\u00b5s`;
+  if (total < SECOND) return `${sign}${decimal(total, MILLISECOND)}ms`;
+  const seconds = `${decimal(total % MINUTE, SECOND)}s`;
+  if (total < MINUTE) return `${sign}${seconds}`;
+  const minutes = `${(total % HOUR) / MINUTE}m${seconds}`;
+  return total < HOUR ? `${sign}${minutes}` : `${sign}${total / HOUR}h${minutes}`;
 }
 
-function trim(value: number): string {
-  return value.toFixed(9).replace(/\.?0+$/, "");
+/** Beyond 2^53 nanoseconds (104 days), whole milliseconds stay exact. */
+function toMilliseconds(nanoseconds: bigint): number {
+  if (nanoseconds <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(nanoseconds) / 1e6;
+  return Number(nanoseconds / MILLISECOND) + Number(nanoseconds % MILLISECOND) / 1e6;
+}
+
+function toNanoseconds(milliseconds: number): bigint {
+  const whole = Math.trunc(milliseconds);
+  return BigInt(whole) * MILLISECOND + BigInt(Math.round((milliseconds - whole) * 1e6));
+}
+
+function decimal(nanoseconds: bigint, unit: bigint): string {
+  const fraction = String(unit + (nanoseconds % unit)).slice(1);
+  return `${nanoseconds / unit}.${fraction}`.replace(/\.?0+$/, "");
 }

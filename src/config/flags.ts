@@ -1,4 +1,5 @@
 import { AppError } from "../base/errors.ts";
+import { quoted } from "../base/schema-error.ts";
 import { withDefaults } from "./defaults.ts";
 import { valueAt } from "./field-path.ts";
 import type { Flag, FlagType } from "./flag.ts";
@@ -93,7 +94,7 @@ function normaliseArgument(argument: string): string {
 function goBoolean(name: string, text: string): boolean {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
-  throw new AppError("BAD_ARGUMENT", `--${name} is ${JSON.stringify(text)}: must be true or false`);
+  throw new AppError("BAD_ARGUMENT", `--${name} must be true or false, not ${quoted(text)}`);
 }
 
 /** What a flag was given as: booleans, lists and numbers already made of the text, if it is one. */

@@ -1,5 +1,6 @@
-import { type Document, parseAllDocuments } from "yaml";
+import { isScalar, parseAllDocuments } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
+import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
 import { type ConfigWarning, throwFaults } from "./problem.ts";
@@ -14,6 +15,9 @@ export interface ReadConfiguration {
 
 /** The keys under which kubeadm and others keep the configuration in a ConfigMap, first one first. */
 const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
+
+/** A configuration has three. */
+const DEEPEST = 32;
 
 /** More than the API server lets a ConfigMap hold. */
 const MOST_CHARACTERS = 2 ** 21;
@@ -49,7 +53,11 @@ function documentIn(text: string, name: string): unknown {
 
 function parseOne(text: string, name: string): unknown {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
-  const documents = parseDocuments(text, name);
+  if (nestsDeeperThan(text, DEEPEST)) throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
+  // `---` at the end, or before comments only, begins no document.
+  const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
+    ({ contents, errors }) => isSomething(contents) || errors.length > 0,
+  );
   const [document] = documents;
   if (document === undefined) throw unreadable(name, "it is empty");
   if (documents.length > 1) throw unreadable(name, `it holds ${documents.length} documents in place of one`);
@@ -62,14 +70,8 @@ function parseOne(text: string, name: string): unknown {
   }
 }
 
-/** The documents that hold something: `---` at the end, or before comments only, begins none. */
-function parseDocuments(text: string, name: string): readonly Document[] {
-  try {
-    return parseAllDocuments(text).filter(({ contents, errors }) => contents !== null || errors.length > 0);
-  } catch (cause) {
-    // The parser recurses: thousands of nested brackets exhaust the stack.
-    throw unreadable(name, firstLine(messageOf(cause)));
-  }
+function isSomething(contents: unknown): boolean {
+  return contents !== null && !(isScalar(contents) && contents.value === null);
 }
 
 function unreadable(name: string, reason: string): AppError {

@@ -1,3 +1,4 @@
+import { quoted } from "../base/schema-error.ts";
 import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode";
@@ -8,7 +9,7 @@ const MACHINE = "kube-proxy only reports it in its own machine data";
 function refuseOtherModes(text: string): string | undefined {
   return text === "" || text === "nftables"
     ? undefined
-    : `is ${JSON.stringify(text)}: this is nft-proxy, which only programs nftables; leave the flag out`;
+    : `must be nftables or left out, not ${quoted(text)}: this is nft-proxy, which only programs nftables`;
 }
 
 /**

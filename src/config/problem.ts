@@ -24,7 +24,12 @@ export function ignoredWarning(subject: string, reason: string): ConfigWarning {
 /** Does nothing when there are no faults, otherwise throws one error that lists them all. */
 export function throwFaults(code: ErrorCode, where: string, faults: readonly Fault[]): void {
   if (faults.length === 0) return;
-  throw new AppError(code, `${where}: ${faults.length === 1 ? "a value is" : `${faults.length} values are`} wrong`, {
-    evidence: Object.fromEntries(faults.map(({ subject, reason }) => [subject, reason])),
+  const evidence = new Map<string, string>();
+  for (const { subject, reason } of faults) {
+    const known = evidence.get(subject);
+    evidence.set(subject, known === undefined ? reason : `${known}; ${reason}`);
+  }
+  throw new AppError(code, `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} wrong`, {
+    evidence: Object.fromEntries(evidence),
   });
 }

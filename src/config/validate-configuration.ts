@@ -1,5 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
+import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { parseDuration } from "./duration.ts";
 import { FORMATS } from "./formats.ts";
@@ -24,13 +25,7 @@ function validator(): ValidateFunction<GivenConfiguration> {
 export function schemaFaults(document: unknown): Fault[] {
   const validate = validator();
   if (validate(document)) return [];
-  const reasons = new Map<string, string>();
-  for (const error of validate.errors ?? []) {
-    const subject = subjectOf(error);
-    const known = reasons.get(subject);
-    reasons.set(subject, known === undefined ? reasonOf(error) : `${known}; ${reasonOf(error)}`);
-  }
-  return [...reasons].map(([subject, reason]) => ({ subject, reason }));
+  return (validate.errors ?? []).map(faultOf);
 }
 
 /** Checks what the schema cannot say: fields that depend on each other. */
@@ -57,60 +52,24 @@ function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nft
   const subject = "nftables.syncPeriod";
   if (period === 0) return [{ subject, reason: "must be greater than 0" }];
   if (period >= (parseDuration(minSyncPeriod) ?? 0)) return [];
-  return [{ subject, reason: `is ${syncPeriod}: must not be less than minSyncPeriod, ${minSyncPeriod}` }];
+  return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
 }
 
-/** `/nodePortAddresses/1` as `nodePortAddresses[1]`. */
-function subjectOf({ instancePath, keyword, params }: ErrorObject): string {
-  const missing = keyword === "required" ? `.${params.missingProperty}` : "";
-  const path = instancePath.replace(/\/(\d+)(?=\/|$)/g, "[$1]").replaceAll("/", ".") + missing;
-  return path === "" ? "(the document)" : path.slice(1);
+function faultOf(error: ErrorObject): Fault {
+  const { keyword, params } = error;
+  const { path, reason } = describeSchemaError({ ...error, params: withoutUnset(params) });
+  if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
+  const rule = keyword === "format" ? FORMATS[params.format]?.rule : undefined;
+  return {
+    subject: path === "" ? "(the document)" : path,
+    reason: rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`,
+  };
 }
 
-function reasonOf(error: ErrorObject): string {
-  const rule = ruleOf(error);
-  return error.keyword === "required" ? rule : `is ${shown(error.data)}: ${rule}`;
-}
-
-function ruleOf({ keyword, params, message = "is wrong", parentSchema = {} }: ErrorObject): string {
-  switch (keyword) {
-    case "required":
-      return "must be given";
-    case "const":
-      return `must be ${JSON.stringify(params.allowedValue)}`;
-    case "enum":
-      return `must be one of ${listed(params.allowedValues)}`;
-    case "format":
-      return FORMATS[params.format]?.rule ?? message;
-    case "type":
-      return `must be ${TYPES[[params.type].flat()[0]] ?? params.type}`;
-    case "minimum":
-    case "maximum":
-      return parentSchema.maximum === undefined
-        ? `must be at least ${parentSchema.minimum}`
-        : `must be within ${parentSchema.minimum}..${parentSchema.maximum}`;
-    default:
-      return message;
-  }
-}
-
-const TYPES: Readonly<Record<string, string>> = {
-  array: "a list",
-  boolean: "true or false",
-  integer: "a whole number",
-  number: "a number",
-  object: "a section with fields",
-  string: "a text",
-};
-
-function listed(values: readonly unknown[]): string {
-  return values
-    .filter((value) => value !== null && value !== "")
-    .map((value) => JSON.stringify(value))
-    .join(", ");
-}
-
-function shown(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > 80 ? `${text.slice(0, 80)}...` : text;
+/** Null and "" stand for "not given" throughout; they need not be offered. */
+function withoutUnset(params: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const offered = (value: unknown): boolean => value !== null && value !== "" && value !== "null";
+  return Object.fromEntries(
+    Object.entries(params).map(([key, value]) => [key, Array.isArray(value) ? value.filter(offered) : value]),
+  );
 }

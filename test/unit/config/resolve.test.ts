@@ -76,7 +76,7 @@ describe("without a file", () => {
     expect(errorOf(() => resolveOptions({ flags })).evidence).toEqual({
       "--pod-bridge-interface": "must be given with the mode BridgeInterface",
       "--nodeport-addresses": 'must be either "primary" or CIDRs, not both',
-      "--iptables-sync-period": "is 1s: must not be less than minSyncPeriod, 2s",
+      "--iptables-sync-period": 'must not be less than minSyncPeriod 2s, not "1s"',
     });
   });
 });
@@ -141,7 +141,7 @@ describe("with a file", () => {
     const wrong = { flags, configText: fileWith("oomScoreAdj: 1001\n"), configName: "/etc/proxy.yaml" };
     const error = errorOf(() => resolveOptions(wrong));
     expect(error).toMatchObject({ code: "BAD_CONFIG", message: "/etc/proxy.yaml: a value is wrong" });
-    expect(error.evidence).toEqual({ oomScoreAdj: "is 1001: must be within -1000..1000" });
+    expect(error.evidence).toEqual({ oomScoreAdj: "must be <= 1000, not 1001" });
     expect(errorOf(() => resolveOptions({ ...wrong, configText: fileWith("") })).code).toBe("BAD_ARGUMENT");
   });
 });

@@ -1,0 +1,85 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { formatDuration, parseDuration } from "../../../src/config/duration.ts";
+
+const HOUR = 3_600_000;
+
+describe("parseDuration", () => {
+  it.each([
+    ["0", 0],
+    ["-0", 0],
+    ["0s", 0],
+    ["5s", 5_000],
+    ["+5s", 5_000],
+    ["-5s", -5_000],
+    ["1h30m", 1.5 * HOUR],
+    ["15m0s", 900_000],
+    ["1.5s", 1_500],
+    [".5s", 500],
+    ["1.s", 1_000],
+    ["250ms", 250],
+    ["1m1ms", 60_001],
+    ["3us", 0.003],
+    ["3\u00b5s", 0.003],
+    ["3\u03bcs", 0.003],
+    ["7ns", 0.000_007],
+    ["0.1s0.2s", 300],
+    ["2h1h", 3 * HOUR],
+    ["2562047h", 2_562_047 * HOUR],
+    ["1.0000000019s", 1_000.000_001],
+    ["1.ms.5us", 1.000_5],
+  ])("reads %s", (text, milliseconds) => {
+    expect(parseDuration(text)).toBe(milliseconds);
+  });
+
+  it.each([
+    "",
+    "5",
+    "s",
+    ".s",
+    "5 s",
+    " 5s",
+    "5s ",
+    "5S",
+    "1d",
+    "1h-5m",
+    "--5s",
+    "1e3s",
+    "0x1s",
+    "1,5s",
+    "5s\n",
+    "2562048h",
+    `${"9".repeat(400)}s`,
+  ])("refuses %j", (text) => {
+    expect(parseDuration(text)).toBeUndefined();
+  });
+});
+
+describe("formatDuration", () => {
+  it.each([
+    [0, "0s"],
+    [1, "1ms"],
+    [1.5, "1.5ms"],
+    [0.003, "3\u00b5s"],
+    [0.000_007, "7ns"],
+    [1_000, "1s"],
+    [1_500, "1.5s"],
+    [60_000, "1m0s"],
+    [900_000, "15m0s"],
+    [HOUR, "1h0m0s"],
+    [24 * HOUR + 61_001, "24h1m1.001s"],
+    [-90_000, "-1m30s"],
+  ])("writes %d as Go does: %s", (milliseconds, text) => {
+    expect(formatDuration(milliseconds)).toBe(text);
+  });
+
+  it("is undone by parseDuration", () => {
+    const nanoseconds = fc.integer({ min: -1e13, max: 1e13 }).map((count) => count / 1e6);
+    const milliseconds = fc.integer({ min: -1e12, max: 1e12 });
+    fc.assert(
+      fc.property(fc.oneof(nanoseconds, milliseconds), (duration) => {
+        expect(parseDuration(formatDuration(duration))).toBe(duration === 0 ? 0 : duration);
+      }),
+    );
+  });
+});

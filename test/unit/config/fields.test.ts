@@ -1,0 +1,237 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import schema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
+import { valueAt } from "../../../src/config/field-path.ts";
+import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
+import type { ProxyOptions } from "../../../src/config/options.ts";
+import { configurationOf } from "../../../src/config/print.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { fileWith } from "./support.ts";
+
+const DEFAULTS = resolveOptions().options;
+const { client: CLIENT, conntrack: CONNTRACK } = DEFAULTS;
+
+/** A field with a value for it in YAML, and the options that this changes. */
+type Row = readonly [string, string, Partial<ProxyOptions>];
+
+/** Every field that has an effect has a row. */
+const WORKING_FIELDS: readonly Row[] = [
+  ["bindAddress", "192.0.2.1", { bindAddress: "192.0.2.1" }],
+  ["bindAddressHardFail", "true", { bindAddressHardFail: true }],
+  ["clientConnection.burst", "7", { client: { ...CLIENT, burst: 7 } }],
+  ["clientConnection.kubeconfig", "/k", { client: { ...CLIENT, kubeconfig: "/k" } }],
+  ["clientConnection.qps", "0.5", { client: { ...CLIENT, qps: 0.5 } }],
+  ["clusterCIDR", "10.1.0.0/16", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: [] } }],
+  ["conntrack.maxPerCore", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
+  ["conntrack.min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
+  ["conntrack.tcpBeLiberal", "true", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
+  ["conntrack.tcpCloseWaitTimeout", "0s", { conntrack: { ...CONNTRACK, tcpCloseWaitTimeoutMs: 0 } }],
+  ["conntrack.tcpEstablishedTimeout", "1h30m", { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 5_400_000 } }],
+  ["conntrack.udpStreamTimeout", "2m", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 120_000 } }],
+  ["conntrack.udpTimeout", "3s", { conntrack: { ...CONNTRACK, udpTimeoutMs: 3_000 } }],
+  ["detectLocal.bridgeInterface", "br0", {}],
+  ["detectLocal.interfaceNamePrefix", "veth", {}],
+  ["detectLocalMode", "NodeCIDR", { detectLocal: { kind: "node-cidr" } }],
+  ["healthzBindAddress", "127.0.0.1", { healthzBindAddress: { address: "127.0.0.1", port: 10_256 } }],
+  ["hostnameOverride", "Node-1", { hostnameOverride: "node-1" }],
+  ["logging.format", "json", { logFormat: "json" }],
+  ["logging.verbosity", "5", { logVerbosity: 5 }],
+  ["metricsBindAddress", '"[::]:9"', { metricsBindAddress: { address: "::", port: 9 } }],
+  ["mode", "nftables", {}],
+  ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
+  ["nftProxy.configChange", "exit", { configChange: "exit" }],
+  ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],
+  ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
+  ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],
+  ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],
+  ["nftables.masqueradeAll", "true", { masqueradeAll: true }],
+  ["nftables.masqueradeBit", "0", { masqueradeBit: 0 }],
+  ["nftables.minSyncPeriod", "100ms", { minSyncPeriodMs: 100 }],
+  ["nftables.syncPeriod", "1m", { syncPeriodMs: 60_000 }],
+  ["nodePortAddresses", '["10.0.0.0/8"]', { nodePortAddresses: { ip: ["10.0.0.0/8"], ip6: ["::/0"] } }],
+  ["oomScoreAdj", "0", { oomScoreAdj: 0 }],
+];
+
+/** Values that stand for "not given", besides null, in each field that has such. Everywhere else zero means zero. */
+const UNSET_VALUES: readonly [string, string][] = [
+  ["bindAddress", '""'],
+  ["clientConnection.burst", "0"],
+  ["clientConnection.qps", "0"],
+  ["clusterCIDR", '""'],
+  ["detectLocalMode", '""'],
+  ["healthzBindAddress", '""'],
+  ["hostnameOverride", '""'],
+  ["logging.format", '""'],
+  ["metricsBindAddress", '""'],
+  ["mode", '""'],
+  ["nftProxy.configChange", '""'],
+  ["nftProxy.nftPath", '""'],
+  ["nftProxy.serviceCounters", '""'],
+  ["nftables.minSyncPeriod", "0s"],
+  ["nftables.syncPeriod", "0s"],
+  ["nodePortAddresses", "[]"],
+];
+
+/** A value that asks for something, for each field without effect. */
+const IGNORED_VALUES: Readonly<Record<string, string>> = {
+  "clientConnection.acceptContentTypes": "text/plain",
+  "clientConnection.contentType": "text/plain",
+  configSyncPeriod: "1m",
+  enableProfiling: "true",
+  featureGates: "{SomeFeature: true}",
+  "iptables.localhostNodePorts": "maybe",
+  "iptables.masqueradeAll": "true",
+  "iptables.masqueradeBit": "15",
+  "iptables.minSyncPeriod": "2s",
+  "iptables.syncPeriod": "31s",
+  "ipvs.excludeCIDRs": "[10.0.0.0/8]",
+  "ipvs.minSyncPeriod": "1s",
+  "ipvs.scheduler": "rr",
+  "ipvs.strictARP": "true",
+  "ipvs.syncPeriod": "31s",
+  "ipvs.tcpFinTimeout": "1s",
+  "ipvs.tcpTimeout": "1s",
+  "ipvs.udpTimeout": "1s",
+  "logging.flushFrequency": "6s",
+  "logging.options": '{json: {splitStream: true, infoBufferSize: "0"}}',
+  "logging.vmodule": "[{filePattern: x, verbosity: 5}]",
+  portRange: "1-2",
+  showHiddenMetricsForVersion: "1.35",
+  windowsRunAsService: "true",
+  "winkernel.enableDSR": "true",
+  "winkernel.forwardHealthCheckVip": "true",
+  "winkernel.networkName": "x",
+  "winkernel.rootHnsEndpointName": "x",
+  "winkernel.sourceVip": "192.0.2.1",
+};
+
+interface SchemaPart {
+  readonly properties?: Readonly<Record<string, SchemaPart>>;
+}
+
+function leaves({ properties }: SchemaPart, path = ""): string[] {
+  if (properties === undefined) return [path];
+  return Object.entries(properties).flatMap(([key, part]) => leaves(part, path === "" ? key : `${path}.${key}`));
+}
+
+function fileWithField(path: string, value: string): string {
+  const [first, second] = path.split(".");
+  return fileWith(second === undefined ? `${first}: ${value}\n` : `${first}:\n  ${second}: ${value}\n`);
+}
+
+const resolveField = (path: string, value: string) => resolveOptions({ configText: fileWithField(path, value) });
+
+describe("the schema", () => {
+  it("lists the fields that have an effect and those that have none, and no others", () => {
+    const ignored = IGNORED_FIELDS.map(({ path }) => path);
+    const working = WORKING_FIELDS.map(([path]) => path);
+    expect(leaves(schema as SchemaPart).sort()).toEqual(["apiVersion", "kind", ...ignored, ...working].sort());
+    expect(Object.keys(IGNORED_VALUES)).toEqual(ignored);
+  });
+
+  it("lists every field that kube-proxy writes", () => {
+    const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
+    const { warnings } = resolveOptions({ configText: JSON.stringify(theirs) });
+    expect(warnings.filter(({ message }) => message.includes("no such field"))).toEqual([]);
+  });
+});
+
+describe("a field that has an effect", () => {
+  it.each(WORKING_FIELDS)("%s: %s", (path, value, changes) => {
+    expect(resolveField(path, value)).toEqual({ options: { ...DEFAULTS, ...changes }, warnings: [] });
+  });
+
+  it.each(WORKING_FIELDS)("%s may be null for its default", (path) => {
+    expect(resolveField(path, "null")).toEqual({ options: DEFAULTS, warnings: [] });
+  });
+
+  it.each(UNSET_VALUES)("%s: %s is the same as not given", (path, value) => {
+    expect(resolveField(path, value)).toEqual({ options: DEFAULTS, warnings: [] });
+  });
+
+  it("may have a section that is null", () => {
+    const sections = "clientConnection: null\nconntrack:\ndetectLocal:\nlogging:\nnftables:\nnftProxy:\niptables:\n";
+    expect(resolveOptions({ configText: fileWith(sections) })).toEqual({ options: DEFAULTS, warnings: [] });
+  });
+
+  it("listens on IPv6 where the node's address is IPv6", () => {
+    const { options } = resolveField("bindAddress", '"FD00::1"');
+    expect(options.bindAddress).toBe("fd00::1");
+    expect(options.healthzBindAddress).toEqual({ address: "::", port: 10_256 });
+    expect(options.metricsBindAddress).toEqual({ address: "::1", port: 10_249 });
+  });
+
+  it.each([
+    ["BridgeInterface", "bridgeInterface: br0", { kind: "bridge", interface: "br0" }],
+    ["InterfaceNamePrefix", "interfaceNamePrefix: veth", { kind: "interface-prefix", prefix: "veth" }],
+    ["ClusterCIDR", "bridgeInterface: br0", { kind: "cluster-cidr" }],
+  ])("detects local traffic by %s", (mode, field, detectLocal) => {
+    const configText = fileWith(`detectLocalMode: ${mode}\ndetectLocal: {${field}}\n`);
+    expect(resolveOptions({ configText }).options.detectLocal).toEqual(detectLocal);
+  });
+});
+
+describe("a field without effect", () => {
+  it.each(IGNORED_FIELDS)("$path is warned about once when it asks for something", ({ path, reason }) => {
+    expect(resolveField(path, IGNORED_VALUES[path] ?? "")).toEqual({
+      options: DEFAULTS,
+      warnings: [{ subject: path, message: `${path} is ignored: ${reason}` }],
+    });
+  });
+
+  it.each(IGNORED_FIELDS)("$path is passed over when it asks for nothing", ({ path, harmless = [] }) => {
+    for (const value of [...harmless, null, "", 0, "0s", "0", false, [], {}]) {
+      expect(resolveField(path, JSON.stringify(value)).warnings).toEqual([]);
+    }
+  });
+
+  it("is the same however a duration is written", () => {
+    expect(resolveField("configSyncPeriod", "900s").warnings).toEqual([]);
+    expect(resolveField("iptables.minSyncPeriod", "1000ms").warnings).toEqual([]);
+  });
+});
+
+describe("an unknown field", () => {
+  it("is warned about once, with its path, and not looked into", () => {
+    const configText = fileWith(
+      "spare: {deep: {er: 1}}\nconntrack: {spare: null}\nipvs: {spare: 1}\n__proto__: {mode: ipvs}\nconstructor: 1\n",
+    );
+    const { options, warnings } = resolveOptions({ configText });
+    expect(options).toEqual(DEFAULTS);
+    expect(warnings.map(({ subject }) => subject)).toEqual([
+      "spare",
+      "conntrack.spare",
+      "ipvs.spare",
+      "__proto__",
+      "constructor",
+    ]);
+    expect(warnings[1]?.message).toBe("conntrack.spare is ignored: KubeProxyConfiguration v1alpha1 has no such field");
+  });
+});
+
+describe("the mode", () => {
+  it.each(["iptables", "ipvs"])("%s is accepted with one warning", (mode) => {
+    const { options, warnings } = resolveField("mode", mode);
+    expect(options).toEqual(DEFAULTS);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.message).toContain(`mode is ${mode}: this proxy always programs nftables`);
+  });
+});
+
+describe("the defaults", () => {
+  it("are those that kube-proxy writes", () => {
+    const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
+    const ours = configurationOf(DEFAULTS);
+    // What kube-proxy fills in for nftables mode only: its file was written in iptables mode.
+    const inNftablesMode: Readonly<Record<string, unknown>> = {
+      mode: "nftables",
+      nodePortAddresses: ["primary"],
+      "nftables.minSyncPeriod": theirs.iptables.minSyncPeriod,
+      "nftables.syncPeriod": theirs.iptables.syncPeriod,
+    };
+    for (const [path] of WORKING_FIELDS.filter(([path]) => !path.startsWith("nftProxy."))) {
+      expect(valueAt(ours, path), path).toEqual(inNftablesMode[path] ?? valueAt(theirs, path));
+    }
+  });
+});

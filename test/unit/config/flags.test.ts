@@ -1,0 +1,203 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import yargs from "yargs";
+import {
+  FLAGS,
+  type GivenFlag,
+  normaliseArguments,
+  readFlags,
+  YARGS_PARSER,
+  yargsOptions,
+} from "../../../src/config/flags.ts";
+import type { ProxyOptions } from "../../../src/config/options.ts";
+import { OWN_FLAGS } from "../../../src/config/own-flags.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { errorOf } from "./support.ts";
+
+function parse(...args: string[]): Record<string, unknown> {
+  return yargs(normaliseArguments(args))
+    .parserConfiguration(YARGS_PARSER)
+    .options(yargsOptions())
+    .strictOptions()
+    .exitProcess(false)
+    .fail((message, error) => {
+      throw error ?? new Error(message);
+    })
+    .parseSync();
+}
+
+const flagsOf = (...args: string[]): GivenFlag[] => readFlags(parse(...args));
+
+function optionsOf(...args: string[]): ProxyOptions {
+  const { options, warnings } = resolveOptions({ flags: flagsOf(...args) });
+  expect(warnings).toEqual([]);
+  return options;
+}
+
+const DEFAULTS = resolveOptions().options;
+const CONNTRACK = DEFAULTS.conntrack;
+
+/** A flag, values for it, and the options that these change. Every flag that sets a field has a row. */
+const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
+  ["affinity-map-size", "7", { affinityMapSize: 7 }],
+  ["bind-address", "192.0.2.1", { bindAddress: "192.0.2.1" }],
+  ["bind-address-hard-fail", "", { bindAddressHardFail: true }],
+  ["cluster-cidr", "10.1.0.0/16,fd01::/32", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: ["fd01::/32"] } }],
+  ["config-change", "exit", { configChange: "exit" }],
+  ["conntrack-max-per-core", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
+  ["conntrack-min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
+  ["conntrack-tcp-be-liberal", "", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
+  ["conntrack-tcp-timeout-close-wait", "0", { conntrack: { ...CONNTRACK, tcpCloseWaitTimeoutMs: 0 } }],
+  ["conntrack-tcp-timeout-established", "5m", { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 300_000 } }],
+  ["conntrack-udp-timeout", "6s", { conntrack: { ...CONNTRACK, udpTimeoutMs: 6_000 } }],
+  ["conntrack-udp-timeout-stream", "7s", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 7_000 } }],
+  ["detect-local-mode", "NodeCIDR", { detectLocal: { kind: "node-cidr" } }],
+  ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
+  ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],
+  ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
+  ["iptables-min-sync-period", "0s", { minSyncPeriodMs: 0 }],
+  ["iptables-sync-period", "1m", { syncPeriodMs: 60_000 }],
+  ["kube-api-burst", "20", { client: { ...DEFAULTS.client, burst: 20 } }],
+  ["kube-api-qps", "-1.5", { client: { ...DEFAULTS.client, qps: -1.5 } }],
+  ["kubeconfig", "/etc/k", { client: { ...DEFAULTS.client, kubeconfig: "/etc/k" } }],
+  ["logging-format", "json", { logFormat: "json" }],
+  ["masquerade-all", "", { masqueradeAll: true }],
+  ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
+  ["metrics-bind-address", "192.0.2.1", { metricsBindAddress: { address: "192.0.2.1", port: 10_249 } }],
+  ["nft-path", "/opt/nft", { nftPath: "/opt/nft" }],
+  [
+    "nodeport-addresses",
+    "10.0.0.0/8,11.0.0.0/8",
+    { nodePortAddresses: { ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["::/0"] } },
+  ],
+  ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
+  ["pod-bridge-interface", "", {}],
+  ["pod-interface-name-prefix", "", {}],
+  ["proxy-mode", "nftables", {}],
+  ["service-counters", "endpoints", { serviceCounters: "endpoints" }],
+  ["v", "4", { logVerbosity: 4 }],
+];
+
+describe("the table", () => {
+  it("holds every flag of kube-proxy, and ours", () => {
+    const lines = readFileSync("test/fixtures/kube-proxy/flags.txt", "utf8").split("\n");
+    const theirs = lines.flatMap((line) => /--([\w-]+)/.exec(line)?.[1] ?? []);
+    const ours = OWN_FLAGS.map(({ name }) => name);
+    expect(theirs).toHaveLength(57);
+    expect(FLAGS.map(({ name }) => name)).toEqual([...theirs, ...ours].sort());
+  });
+
+  it("describes each, hides those without effect, and gives none a default", () => {
+    for (const [name, option] of Object.entries(yargsOptions())) {
+      const flag = FLAGS.find((candidate) => candidate.name === name);
+      expect(option.description.length).toBeGreaterThan(10);
+      expect(option.hidden ?? false, name).toBe(flag?.target.kind === "ignored");
+      expect(option).not.toHaveProperty("default");
+    }
+    expect(yargsOptions()["conntrack-min"]?.defaultDescription).toBe("131072");
+    expect(readFlags(parse("run"))).toEqual([]);
+  });
+
+  it("has a row in these tests for every flag that sets a field", () => {
+    const names = FLAGS.filter(({ target }) => target.kind === "field").map(({ name }) => name);
+    expect(SETTING_FLAGS.map(([name]) => name)).toEqual(names);
+  });
+});
+
+describe("a flag that sets a field", () => {
+  it.each(SETTING_FLAGS)("--%s %s", (name, value, changes) => {
+    const spellings = value === "" ? [[`--${name}`]] : [[`--${name}=${value}`], [`--${name}`, value]];
+    const expected = { ...DEFAULTS, ...changes };
+    if (name.startsWith("pod-")) return;
+    for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
+  });
+
+  it("names the bridge or the interfaces of pods", () => {
+    expect(optionsOf("--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0").detectLocal).toEqual({
+      kind: "bridge",
+      interface: "br0",
+    });
+    expect(
+      optionsOf("--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth").detectLocal,
+    ).toEqual({ kind: "interface-prefix", prefix: "veth" });
+  });
+});
+
+describe("a flag without effect", () => {
+  it.each(FLAGS.filter(({ target }) => target.kind === "ignored"))("--$name is warned about once", (flag) => {
+    const args = flag.type === "boolean" ? [`--${flag.name}`] : [`--${flag.name}`, "x", `--${flag.name}=y`];
+    const { options, warnings } = resolveOptions({ flags: flagsOf(...args) });
+    expect(options).toEqual(DEFAULTS);
+    const reason = flag.target.kind === "ignored" ? flag.target.reason : "";
+    expect(warnings).toEqual([{ subject: `--${flag.name}`, message: `--${flag.name} is ignored: ${reason}` }]);
+  });
+});
+
+describe("Go's ways with flags", () => {
+  it.each([
+    ["--masquerade-all=true", true],
+    ["--masquerade-all=T", true],
+    ["--masquerade-all=1", true],
+    ["--masquerade_all", true],
+    ["--masquerade-all=0", false],
+    ["--masquerade-all=False", false],
+  ])("%s", (argument, masqueradeAll) => {
+    expect(optionsOf(argument).masqueradeAll).toBe(masqueradeAll);
+  });
+
+  it("takes a boolean's value only after an equals sign", () => {
+    expect(parse("--masquerade-all", "town")).toMatchObject({ _: ["town"], "masquerade-all": true });
+  });
+
+  it.each(["--masquerade-all=yes", "--masquerade-all="])("refuses %s", (argument) => {
+    expect(errorOf(() => normaliseArguments([argument]))).toMatchObject({ code: "BAD_ARGUMENT" });
+  });
+
+  it.each([["-v4"], ["-v=4"], ["-v", "4"], ["--v=4"], ["--v", "4"]])("reads %s %s", (...args) => {
+    expect(optionsOf(...args.filter((arg) => arg !== undefined)).logVerbosity).toBe(4);
+  });
+
+  it("counts the last of a flag given twice, and all of a list", () => {
+    expect(optionsOf("--oom-score-adj=1", "--oom-score-adj=-2").oomScoreAdj).toBe(-2);
+    expect(
+      optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8").nodePortAddresses,
+    ).toEqual({ ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["fd00::/8"] });
+    expect(optionsOf("--masquerade-all", "--masquerade-all=false").masqueradeAll).toBe(false);
+  });
+
+  it.each([
+    "--bind-address=",
+    "--healthz-bind-address=",
+    "--metrics-bind-address=",
+    "--cluster-cidr=",
+    "--nodeport-addresses=",
+    "--proxy-mode=",
+  ])("takes %s for not given", (argument) => {
+    expect(optionsOf(argument)).toEqual(DEFAULTS);
+  });
+
+  it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("takes %j for no whole number", (text) => {
+    expect(errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence).toHaveProperty([
+      "--conntrack-min",
+    ]);
+  });
+
+  it("leaves what follows -- and what it does not know alone", () => {
+    const args = ["run", "--from", "a_b", "--", "--masquerade_all=yes", "-v4"];
+    expect(normaliseArguments(args)).toEqual(args);
+    expect(normaliseArguments(["--no_such_flag=yes"])).toEqual(["--no_such_flag=yes"]);
+  });
+
+  it("knows no --no- flags and no camel case", () => {
+    expect(() => parse("--no-masquerade-all")).toThrow("Unknown argument");
+    expect(() => parse("--masqueradeAll")).toThrow("Unknown argument");
+    expect(() => parse("--cluster-cidr")).toThrow("Not enough arguments");
+  });
+
+  it("takes several paths after --from", () => {
+    expect(parse("run", "--from", "a", "b", "--from=c", "--dry-run")).toMatchObject({
+      from: ["a", "b", "c"],
+      "dry-run": true,
+    });
+  });
+});

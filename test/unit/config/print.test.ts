@@ -1,0 +1,135 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { FORMATS } from "../../../src/config/formats.ts";
+import type { ProxyOptions } from "../../../src/config/options.ts";
+import { configurationOf, printConfiguration } from "../../../src/config/print.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { canonicalAddress, canonicalCidr } from "../../../src/model/ip.ts";
+
+const ipv4 = fc.ipV4();
+const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
+const cidr4 = fc.tuple(ipv4, fc.nat(32)).map((pair) => canonicalCidr(pair.join("/")) ?? "");
+const cidr6 = fc.tuple(ipv6, fc.nat(128)).map((pair) => canonicalCidr(pair.join("/")) ?? "");
+const listen = fc.record({ address: fc.oneof(ipv4, ipv6), port: fc.integer({ min: 1, max: 65_535 }) });
+const count = fc.nat(2 ** 31 - 1);
+const timeout = fc.nat(1_000_000_000_000);
+const interfaceName = fc
+  .string({ minLength: 1, maxLength: 15 })
+  .filter((text) => FORMATS["interface-name"]?.check(text) ?? false);
+const path = fc.string({ minLength: 1 }).filter((text) => !text.includes("\0"));
+
+/** Options that a file can express: it has no word for a zero `minSyncPeriod`, `qps` or `burst`. */
+const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
+  hostnameOverride: fc.oneof(fc.constant(""), fc.domain()),
+  bindAddress: fc.oneof(ipv4, ipv6),
+  healthzBindAddress: listen,
+  metricsBindAddress: listen,
+  bindAddressHardFail: fc.boolean(),
+  client: fc.record({
+    kubeconfig: fc.oneof(fc.constant(""), path),
+    master: fc.constantFrom("", "https://192.0.2.1:6443", "http://[fd00::1]/x"),
+    qps: fc.double({ min: 0.1, max: 1e6, noNaN: true }),
+    burst: fc.integer({ min: 1, max: 1_000_000 }),
+  }),
+  clusterCIDRs: fc.record({ ip: fc.array(cidr4, { maxLength: 1 }), ip6: fc.array(cidr6, { maxLength: 1 }) }),
+  detectLocal: fc.oneof(
+    fc.constantFrom({ kind: "cluster-cidr" } as const, { kind: "node-cidr" } as const),
+    interfaceName.map((name) => ({ kind: "bridge", interface: name }) as const),
+    interfaceName.map((prefix) => ({ kind: "interface-prefix", prefix }) as const),
+  ),
+  nodePortAddresses: fc.oneof(
+    fc.constant("primary" as const),
+    fc.record({ ip: fc.uniqueArray(cidr4, { minLength: 1 }), ip6: fc.uniqueArray(cidr6, { minLength: 1 }) }),
+  ),
+  masqueradeAll: fc.boolean(),
+  masqueradeBit: fc.nat(31),
+  syncPeriodMs: fc.integer({ min: 1_000_000, max: 2 ** 31 - 1 }),
+  minSyncPeriodMs: fc.integer({ min: 1, max: 1_000_000_000 }).map((microseconds) => microseconds / 1_000),
+  fullResyncPeriodMs: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  conntrack: fc.record({
+    maxPerCore: count,
+    min: count,
+    tcpEstablishedTimeoutMs: timeout,
+    tcpCloseWaitTimeoutMs: timeout,
+    udpTimeoutMs: timeout,
+    udpStreamTimeoutMs: timeout,
+    tcpBeLiberal: fc.boolean(),
+  }),
+  oomScoreAdj: fc.integer({ min: -1_000, max: 1_000 }),
+  logFormat: fc.constantFrom("text" as const, "json" as const),
+  logVerbosity: count,
+  serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
+  affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  configChange: fc.constantFrom("reload" as const, "exit" as const),
+  nftPath: path,
+});
+
+describe("a printed configuration", () => {
+  it("is read back as the same options, without a warning", () => {
+    fc.assert(
+      fc.property(anyOptions, (options) => {
+        expect(resolveOptions({ configText: printConfiguration(options) })).toEqual({ options, warnings: [] });
+      }),
+    );
+  });
+
+  it("is the same data as YAML and as an object, its fields sorted", () => {
+    fc.assert(
+      fc.property(anyOptions, (options) => {
+        const printed = parse(printConfiguration(options));
+        expect(printed).toEqual(configurationOf(options));
+        expect(Object.keys(printed)).toEqual(Object.keys(printed).sort());
+      }),
+    );
+  });
+
+  it("reads well", () => {
+    expect(printConfiguration(resolveOptions().options)).toMatchInlineSnapshot(`
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1
+      bindAddress: 0.0.0.0
+      bindAddressHardFail: false
+      clientConnection:
+        burst: 10
+        kubeconfig: ""
+        qps: 5
+      clusterCIDR: ""
+      conntrack:
+        maxPerCore: 32768
+        min: 131072
+        tcpBeLiberal: false
+        tcpCloseWaitTimeout: 1h0m0s
+        tcpEstablishedTimeout: 24h0m0s
+        udpStreamTimeout: 0s
+        udpTimeout: 0s
+      detectLocal:
+        bridgeInterface: ""
+        interfaceNamePrefix: ""
+      detectLocalMode: ClusterCIDR
+      healthzBindAddress: 0.0.0.0:10256
+      hostnameOverride: ""
+      kind: KubeProxyConfiguration
+      logging:
+        format: text
+        verbosity: 0
+      metricsBindAddress: 127.0.0.1:10249
+      mode: nftables
+      nftProxy:
+        affinityMapSize: 1048576
+        configChange: reload
+        fullResyncPeriod: 1h0m0s
+        master: ""
+        nftPath: nft
+        serviceCounters: off
+      nftables:
+        masqueradeAll: false
+        masqueradeBit: 14
+        minSyncPeriod: 1s
+        syncPeriod: 30s
+      nodePortAddresses:
+        - primary
+      oomScoreAdj: -999
+      "
+    `);
+  });
+});

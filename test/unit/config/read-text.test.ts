@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { errorOf, fileWith } from "./support.ts";
+
+const resolved = (configText: string) => resolveOptions({ configText, configName: "proxy.yaml" });
+
+function configMap(data: unknown): string {
+  return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kube-proxy" }, data });
+}
+
+describe("a text", () => {
+  it("may be JSON", () => {
+    const document = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration", oomScoreAdj: 1 };
+    expect(resolved(JSON.stringify(document)).options.oomScoreAdj).toBe(1);
+  });
+
+  it("may have markers and comments around its one document", () => {
+    const text = `# ours\n---\n${fileWith("oomScoreAdj: 1\n")}---\n# nothing more\n`;
+    expect(resolved(text).options.oomScoreAdj).toBe(1);
+  });
+
+  it.each([
+    ["", "it is empty"],
+    ["# nothing\n---\n", "it is empty"],
+    [`${fileWith("")}---\n${fileWith("")}`, "it holds 2 documents in place of one"],
+    ["a:\n\t- b", "Tabs are not allowed as indentation at line 2"],
+    ["a: [", "at line 1, column 5"],
+    ["a: 1\na: 2", "Map keys must be unique at line 2, column 1"],
+    ["a: *b", "Unresolved alias"],
+    ["#".repeat(2 ** 21 + 1), "it is longer than 2 MiB"],
+    ["[".repeat(20_000), "it nests deeper than 32 levels"],
+    ['{"a":'.repeat(20_000), "it nests deeper than 32 levels"],
+  ])("cannot be %j", (text, reason) => {
+    const error = errorOf(() => resolved(text));
+    expect(error.code).toBe("BAD_CONFIG");
+    expect(error.message).toMatch(/^proxy\.yaml cannot be read: [^\n]*$/);
+    expect(error.message).toContain(reason);
+  });
+
+  it("cannot be a bomb of aliases", () => {
+    const lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
+    for (let level = 1; level <= 9; level++) {
+      lines.push(
+        `a${level}: &a${level} [${Array(10)
+          .fill(`*a${level - 1}`)
+          .join(", ")}]`,
+      );
+    }
+    expect(errorOf(() => resolved(fileWith(lines.join("\n")))).message).toContain("Excessive alias count");
+  });
+});
+
+describe("a ConfigMap", () => {
+  it("holds the configuration under config.conf, or config", () => {
+    const first = fileWith("oomScoreAdj: 1\n");
+    const second = fileWith("oomScoreAdj: 2\n");
+    expect(resolved(configMap({ "config.conf": first, config: second })).options.oomScoreAdj).toBe(1);
+    expect(resolved(configMap({ config: second })).options.oomScoreAdj).toBe(2);
+  });
+
+  it.each([[undefined], [{}], [{ other: "x" }], [{ config: { kind: "x" } }], ["text"]])(
+    "must hold one: not %j",
+    (data) => {
+      const error = errorOf(() => resolved(configMap(data)));
+      expect(error).toMatchObject({ code: "BAD_CONFIG", message: "proxy.yaml: the ConfigMap holds no configuration" });
+    },
+  );
+
+  it("says in which part the text is broken", () => {
+    const error = errorOf(() => resolved(configMap({ config: "a: [" })));
+    expect(error.message).toMatch(/^proxy\.yaml, data\["config"\] cannot be read/);
+  });
+});

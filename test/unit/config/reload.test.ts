@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import { logLevel, type ProxyOptions } from "../../../src/config/options.ts";
+import { planReload, RELOAD_EFFECTS } from "../../../src/config/reload.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+
+const { options: OLD } = resolveOptions();
+
+/** Every option with another value than its default. */
+const NEW: ProxyOptions = {
+  hostnameOverride: "node-1",
+  bindAddress: "192.0.2.1",
+  healthzBindAddress: { address: "127.0.0.1", port: 1 },
+  metricsBindAddress: { address: "127.0.0.1", port: 2 },
+  bindAddressHardFail: true,
+  client: { ...OLD.client, qps: 6 },
+  clusterCIDRs: { ip: ["10.0.0.0/8"], ip6: [] },
+  detectLocal: { kind: "bridge", interface: "br0" },
+  nodePortAddresses: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },
+  masqueradeAll: true,
+  masqueradeBit: 15,
+  syncPeriodMs: 1,
+  minSyncPeriodMs: 2,
+  fullResyncPeriodMs: 3,
+  conntrack: { ...OLD.conntrack, min: 0 },
+  oomScoreAdj: 1,
+  logFormat: "json",
+  logVerbosity: 4,
+  serviceCounters: "services",
+  affinityMapSize: 1,
+  configChange: "exit",
+  nftPath: "/nft",
+};
+
+describe("planReload", () => {
+  it("does nothing when nothing changed", () => {
+    expect(planReload(OLD, structuredClone(OLD))).toEqual({ options: OLD, taken: [], needRestart: [] });
+  });
+
+  it.each(Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[])("sorts %s", (key) => {
+    const next = { ...OLD, [key]: NEW[key] };
+    expect(planReload(OLD, next)).toEqual(
+      RELOAD_EFFECTS[key] === "now"
+        ? { options: next, taken: [key], needRestart: [] }
+        : { options: OLD, taken: [], needRestart: [key] },
+    );
+  });
+
+  it("takes over at once what only changes the rules or the rhythm", () => {
+    const { options, taken, needRestart } = planReload(OLD, NEW);
+    expect(taken).toEqual([
+      "clusterCIDRs",
+      "detectLocal",
+      "nodePortAddresses",
+      "masqueradeAll",
+      "syncPeriodMs",
+      "minSyncPeriodMs",
+      "fullResyncPeriodMs",
+      "logVerbosity",
+      "configChange",
+    ]);
+    expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());
+    expect(planReload(options, NEW)).toEqual({ options, taken: [], needRestart });
+  });
+});
+
+describe("logLevel", () => {
+  it.each([
+    [0, "info"],
+    [3, "info"],
+    [4, "debug"],
+    [10, "debug"],
+  ])("is for -v %d %s", (verbosity, level) => {
+    expect(logLevel(verbosity)).toBe(level);
+  });
+});

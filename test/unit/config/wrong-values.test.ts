@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { errorOf, fileWith } from "./support.ts";
+
+const faultsOf = (lines: string): Readonly<Record<string, string>> => {
+  const error = errorOf(() => resolveOptions({ configText: fileWith(lines), configName: "proxy.yaml" }));
+  expect(error.code).toBe("BAD_CONFIG");
+  expect(error.message).toContain("proxy.yaml");
+  return error.evidence;
+};
+
+/** Lines of a configuration, and the path at fault. */
+const WRONG_VALUES: readonly [string, string][] = [
+  ["mode: kernelspace", "mode"],
+  ["mode: 5", "mode"],
+  ["hostnameOverride: '  '", "hostnameOverride"],
+  ["hostnameOverride: 'a b'", "hostnameOverride"],
+  ["hostnameOverride: -a", "hostnameOverride"],
+  ["hostnameOverride: 7", "hostnameOverride"],
+  [`hostnameOverride: ${"a".repeat(254)}`, "hostnameOverride"],
+  ["bindAddress: 010.0.0.1", "bindAddress"],
+  ["bindAddress: fe80::1%eth0", "bindAddress"],
+  ["bindAddress: ::ffff:10.0.0.1", "bindAddress"],
+  ["bindAddress: '10.0.0.1; flush ruleset'", "bindAddress"],
+  ["healthzBindAddress: 0.0.0.0:0", "healthzBindAddress"],
+  ["healthzBindAddress: 0.0.0.0:65536", "healthzBindAddress"],
+  ["healthzBindAddress: ':10256'", "healthzBindAddress"],
+  ["metricsBindAddress: localhost:10249", "metricsBindAddress"],
+  ["metricsBindAddress: 10249", "metricsBindAddress"],
+  ["bindAddressHardFail: 'true'", "bindAddressHardFail"],
+  ["bindAddressHardFail: 1", "bindAddressHardFail"],
+  ["clusterCIDR: 10.0.0.0", "clusterCIDR"],
+  ["clusterCIDR: '10.0.0.0/8, fd00::/8'", "clusterCIDR"],
+  ["clusterCIDR: 10.0.0.0/8,11.0.0.0/8", "clusterCIDR"],
+  ["clusterCIDR: [10.0.0.0/8]", "clusterCIDR"],
+  ["detectLocalMode: clusterCIDR", "detectLocalMode"],
+  ["detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface"],
+  ["detectLocalMode: InterfaceNamePrefix", "detectLocal.interfaceNamePrefix"],
+  ["detectLocal: {bridgeInterface: sixteen-letters-}", "detectLocal.bridgeInterface"],
+  ["detectLocal: {interfaceNamePrefix: 'veth*'}", "detectLocal.interfaceNamePrefix"],
+  ["detectLocal: br0", "detectLocal"],
+  ["nodePortAddresses: primary", "nodePortAddresses"],
+  ["nodePortAddresses: [10.0.0.0/8, 10.0.0.1]", "nodePortAddresses[1]"],
+  ["nodePortAddresses: [Primary]", "nodePortAddresses[0]"],
+  ["nodePortAddresses: ['']", "nodePortAddresses[0]"],
+  ["nodePortAddresses: [null]", "nodePortAddresses[0]"],
+  ["nodePortAddresses: [primary, 10.0.0.0/8]", "nodePortAddresses"],
+  ["clientConnection: {burst: -1}", "clientConnection.burst"],
+  ["clientConnection: {burst: 1.5}", "clientConnection.burst"],
+  ["clientConnection: {qps: fast}", "clientConnection.qps"],
+  ["clientConnection: {qps: .nan}", "clientConnection.qps"],
+  ['clientConnection: {kubeconfig: "a\\0b"}', "clientConnection.kubeconfig"],
+  ["nftables: {masqueradeBit: 32}", "nftables.masqueradeBit"],
+  ["nftables: {masqueradeBit: -1}", "nftables.masqueradeBit"],
+  ["nftables: {masqueradeAll: 'no'}", "nftables.masqueradeAll"],
+  ["nftables: {minSyncPeriod: 1}", "nftables.minSyncPeriod"],
+  ["nftables: {minSyncPeriod: -1s}", "nftables.minSyncPeriod"],
+  ["nftables: {minSyncPeriod: 1 second}", "nftables.minSyncPeriod"],
+  ["nftables: {minSyncPeriod: 31s}", "nftables.syncPeriod"],
+  ["nftables: {syncPeriod: 1ms}", "nftables.syncPeriod"],
+  ["nftables: {syncPeriod: 597h}", "nftables.syncPeriod"],
+  ["conntrack: {maxPerCore: -1}", "conntrack.maxPerCore"],
+  ["conntrack: {min: 2147483648}", "conntrack.min"],
+  ["conntrack: {tcpBeLiberal: 0}", "conntrack.tcpBeLiberal"],
+  ["conntrack: {tcpCloseWaitTimeout: -1s}", "conntrack.tcpCloseWaitTimeout"],
+  ["conntrack: {tcpEstablishedTimeout: soon}", "conntrack.tcpEstablishedTimeout"],
+  ["conntrack: {udpTimeout: 5}", "conntrack.udpTimeout"],
+  ["conntrack: {udpStreamTimeout: 2000000h}", "conntrack.udpStreamTimeout"],
+  ["oomScoreAdj: -1001", "oomScoreAdj"],
+  ["oomScoreAdj: '0'", "oomScoreAdj"],
+  ["logging: {format: klog}", "logging.format"],
+  ["logging: {verbosity: -1}", "logging.verbosity"],
+  ["nftProxy: {affinityMapSize: 0}", "nftProxy.affinityMapSize"],
+  ["nftProxy: {configChange: ignore}", "nftProxy.configChange"],
+  ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
+  ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],
+  ["nftProxy: {master: 'https://'}", "nftProxy.master"],
+  ["nftProxy: {nftPath: [nft]}", "nftProxy.nftPath"],
+  ["nftProxy: {serviceCounters: on}", "nftProxy.serviceCounters"],
+  ["iptables: none", "iptables"],
+  ["conntrack: []", "conntrack"],
+];
+
+describe("a wrong value", () => {
+  it.each(WRONG_VALUES)("%s is refused at %s", (lines, path) => {
+    const faults = faultsOf(lines);
+    expect(Object.keys(faults)).toEqual([path]);
+    expect(faults[path]).toMatch(/^must /);
+  });
+
+  it("does not hide the others", () => {
+    expect(
+      faultsOf("mode: userspace\nconntrack: {min: x, maxPerCore: 1.5}\nnodePortAddresses: [a, primary, b]"),
+    ).toEqual({
+      mode: 'must be one of nftables, iptables, ipvs, not "userspace"',
+      "conntrack.min": 'must be integer, not "x"',
+      "conntrack.maxPerCore": "must be integer, not 1.5",
+      "nodePortAddresses[0]": 'must be a CIDR such as "192.0.2.0/24", or the single word "primary", not "a"',
+      "nodePortAddresses[2]": 'must be a CIDR such as "192.0.2.0/24", or the single word "primary", not "b"',
+    });
+  });
+
+  it("is shown cut short", () => {
+    expect(faultsOf(`bindAddress: ${"x".repeat(1_000)}`).bindAddress?.length).toBeLessThan(200);
+  });
+});
+
+describe("a document", () => {
+  it.each([
+    ["apiVersion", "kind: KubeProxyConfiguration"],
+    ["apiVersion", "apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration"],
+    ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1"],
+    ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration"],
+    ["(the document)", "[]"],
+    ["(the document)", "text"],
+  ])("must be of this kind: fault at %s in %j", (path, configText) => {
+    expect(Object.keys(errorOf(() => resolveOptions({ configText })).evidence)).toEqual([path]);
+  });
+});
