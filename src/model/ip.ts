@@ -1,5 +1,14 @@
+import {
+  type AddressInterval,
+  addressNumber,
+  addressText,
+  addressWidth,
+  joinIntervals,
+  prefixInterval,
+  prefixLength,
+} from "../base/address-interval.ts";
+import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
 import type { Family } from "./family.ts";
-import { formatIPv6, parseIPv6 } from "./ipv6.ts";
 
 /** No leading zeros: some parsers read `010.1.1.1` as 8.1.1.1, others as 10.1.1.1 (CVE-2021-29923). */
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
@@ -34,35 +43,16 @@ function isMapped(groups: readonly number[]): boolean {
   return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
 }
 
-/** Bits of an address. */
-function widthOf(family: Family): number {
-  return family === "ip" ? 32 : 128;
-}
-
 /** The four bytes or eight groups of a canonical address. */
 function partsOf(address: string): number[] {
   return familyOf(address) === "ip" ? address.split(".").map(Number) : (parseIPv6(address) ?? []);
 }
 
-/** A canonical address as a number of 32 or 128 bits. */
-function numberOf(address: string): bigint {
-  const partBits = familyOf(address) === "ip" ? 8n : 16n;
-  return partsOf(address).reduce((value, part) => (value << partBits) | BigInt(part), 0n);
-}
-
-/** The canonical address of a number of 32 or 128 bits. */
-function addressOf(family: Family, value: bigint): string {
-  if (family === "ip") return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 255n).join(".");
-  const shifts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];
-  return formatIPv6(shifts.map((shift) => Number((value >> shift) & 0xffffn)));
-}
-
 /** First and last address of a canonical CIDR, as numbers. */
-function boundsOf(cidr: string): { readonly first: bigint; readonly last: bigint } {
+function boundsOf(cidr: string): AddressInterval {
   const slash = cidr.indexOf("/");
-  const first = numberOf(cidr.slice(0, slash));
-  const hostBits = BigInt(widthOf(familyOf(cidr)) - Number(cidr.slice(slash + 1)));
-  return { first, last: first + (1n << hostBits) - 1n };
+  const family = familyOf(cidr);
+  return prefixInterval(family, addressNumber(family, cidr.slice(0, slash)), Number(cidr.slice(slash + 1)));
 }
 
 /**
@@ -74,16 +64,15 @@ export function canonicalCidr(text: string, family?: Family): string | undefined
   const address = canonicalAddress(text.slice(0, Math.max(slash, 0)), family);
   const length = text.slice(slash + 1);
   if (address === undefined || !PREFIX_LENGTH.test(length)) return undefined;
-  const width = widthOf(familyOf(address));
-  if (Number(length) > width) return undefined;
-  const hostBits = BigInt(width - Number(length));
-  return `${addressOf(familyOf(address), (numberOf(address) >> hostBits) << hostBits)}/${length}`;
+  const own = familyOf(address);
+  if (Number(length) > addressWidth(own)) return undefined;
+  return `${addressText(own, prefixInterval(own, addressNumber(own, address), Number(length)).first)}/${length}`;
 }
 
 /** Whether a canonical address lies in a canonical CIDR; false across families. */
 export function cidrContains(cidr: string, address: string): boolean {
   if (familyOf(cidr) !== familyOf(address)) return false;
-  const value = numberOf(address);
+  const value = addressNumber(familyOf(address), address);
   const { first, last } = boundsOf(cidr);
   return first <= value && value <= last;
 }
@@ -93,23 +82,13 @@ export function cidrContains(cidr: string, address: string): boolean {
  * adjacent ones are joined; sorted by address, in whatever order they came.
  */
 export function mergeCidrs(family: Family, cidrs: readonly string[]): AddressRange[] {
-  const sorted = cidrs.map(boundsOf).sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
-  const merged: { first: bigint; last: bigint }[] = [];
-  for (const { first, last } of sorted) {
-    const previous = merged.at(-1);
-    if (previous === undefined || first > previous.last + 1n) merged.push({ first, last });
-    else if (last > previous.last) previous.last = last;
-  }
-  return merged.map(({ first, last }) => rangeOf(family, first, last));
-}
-
-function rangeOf(family: Family, first: bigint, last: bigint): AddressRange {
-  const size = last - first + 1n;
-  const hostBits = size.toString(2).length - 1;
-  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
-  return isPrefix
-    ? { kind: "prefix", address: addressOf(family, first), length: widthOf(family) - hostBits }
-    : { kind: "range", from: addressOf(family, first), to: addressOf(family, last) };
+  return joinIntervals(cidrs.map(boundsOf)).map((interval) => {
+    const length = prefixLength(family, interval);
+    const address = addressText(family, interval.first);
+    return length === undefined
+      ? { kind: "range", from: address, to: addressText(family, interval.last) }
+      : { kind: "prefix", address, length };
+  });
 }
 
 /** Orders canonical addresses by number, IPv4 first; for `sort`. */

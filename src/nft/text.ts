@@ -9,7 +9,7 @@ export function ruleText(rule: Rule): string {
 }
 
 /** One statement of a rule as `nft list` prints it. */
-export function statementText(statement: Statement): string {
+function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
     return `${expressionText(left)} ${op === "!=" ? "!= " : ""}${expressionText(right, typeBeside(left))}`;

@@ -1,4 +1,5 @@
-import { addressInterval, addressNumber } from "../nft/address.ts";
+import { addressNumber } from "../base/address-interval.ts";
+import { addressInterval } from "../nft/address.ts";
 import type { Expression, NftFamily, Statement } from "../nft/json.ts";
 import { addEffect, type Machine, type State, setOf, unknownToEvaluator } from "./state.ts";
 import { expressionValue, type Value } from "./value.ts";

@@ -15,7 +15,7 @@ import {
 } from "./lab/topology.ts";
 
 /** The lab's node, as the evaluator has to know it. */
-export const LAB_NODE: Host = {
+const LAB_NODE: Host = {
   localAddresses: new Set([...both(addressesOf("node")), ...both(podGateway), nodeSecondAddress]),
 };
 
@@ -30,7 +30,7 @@ function both({ v4, v6 }: AddressPair): readonly string[] {
 }
 
 /** The first packet of a probe's connections, with the source that the sender's routes give it. */
-export function packetOf(probe: Probe): Packet {
+function packetOf(probe: Probe): Packet {
   const { from, to, port, proto } = probe;
   const own = addressesOf(from);
   const address = to.includes(":") ? own.v6 : own.v4;

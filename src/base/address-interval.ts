@@ -1,0 +1,59 @@
+import { formatIPv6, parseIPv6 } from "./ipv6.ts";
+
+/** The address families, under nft's words. */
+type Family = "ip" | "ip6";
+
+/** The addresses from `first` to `last`, both included, as numbers of 32 or 128 bits. */
+export interface AddressInterval {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** Bits of an address. */
+export function addressWidth(family: Family): number {
+  return family === "ip" ? 32 : 128;
+}
+
+/** A valid address as a number. */
+export function addressNumber(family: Family, address: string): bigint {
+  if (family === "ip") {
+    let number = 0;
+    for (const byte of address.split(".")) number = number * 256 + Number(byte);
+    return BigInt(number);
+  }
+  return (parseIPv6(address) ?? []).reduce((number, group) => (number << 16n) | BigInt(group), 0n);
+}
+
+/** The address of a number, in the form nft prints. */
+export function addressText(family: Family, number: bigint): string {
+  if (family === "ip") return [24n, 16n, 8n, 0n].map((shift) => (number >> shift) & 255n).join(".");
+  const shifts = [112n, 96n, 80n, 64n, 48n, 32n, 16n, 0n];
+  return formatIPv6(shifts.map((shift) => Number((number >> shift) & 0xffffn)));
+}
+
+/** The addresses that share the first `length` bits with `address`. */
+export function prefixInterval(family: Family, address: bigint, length: number): AddressInterval {
+  const hostBits = BigInt(addressWidth(family) - length);
+  const first = (address >> hostBits) << hostBits;
+  return { first, last: first + (1n << hostBits) - 1n };
+}
+
+/** The length of the prefix that covers exactly this interval; undefined when none does. */
+export function prefixLength(family: Family, { first, last }: AddressInterval): number | undefined {
+  const size = last - first + 1n;
+  const hostBits = size.toString(2).length - 1;
+  const isPrefix = size === 1n << BigInt(hostBits) && first % size === 0n;
+  return isPrefix ? addressWidth(family) - hostBits : undefined;
+}
+
+/** The same addresses in the fewest intervals: ascending, what overlaps or touches joined. */
+export function joinIntervals(intervals: readonly AddressInterval[]): AddressInterval[] {
+  const sorted = [...intervals].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+  const joined: AddressInterval[] = [];
+  for (const next of sorted) {
+    const last = joined.at(-1);
+    if (last === undefined || next.first > last.last + 1n) joined.push(next);
+    else if (next.last > last.last) joined[joined.length - 1] = { first: last.first, last: next.last };
+  }
+  return joined;
+}
