@@ -13,9 +13,6 @@ export interface OwnMetrics {
   readonly transactionBytes: Histogram;
   /** `operation` is `apply`, `list` or `check`. */
   readonly nftDuration: Histogram<"operation">;
-  readonly reflectorLastEvent: Gauge<"resource">;
-  readonly reflectorRelists: Counter<"resource">;
-  readonly reflectorErrors: Counter<"resource" | "kind">;
   /** `family` is `ip` or `ip6`, as in nft. */
   readonly mapElements: Gauge<"family" | "map">;
   /** The most elements that a map filled by packets takes; with mapElements, how full it is. */
@@ -54,7 +51,6 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       labelNames: ["operation"],
       buckets: NFT_BUCKETS,
     }),
-    ...reflectorMetrics(base),
     mapElements: new Gauge({ ...base("map_elements", "Elements in a set or map"), labelNames: ["family", "map"] }),
     mapCapacity: new Gauge({
       ...base("map_capacity", "Most elements that a map takes"),
@@ -67,21 +63,4 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
   for (const kind of ["table", "element"]) metrics.driftRepairs.inc({ kind }, 0);
   for (const result of ["same", "repaired", "failed"]) metrics.fullResyncs.inc({ result }, 0);
   return metrics;
-}
-
-type Base = (name: string, help: string) => { name: string; help: string; registers: Registry[] };
-
-function reflectorMetrics(base: Base) {
-  const labelNames = ["resource"] as const;
-  return {
-    reflectorLastEvent: new Gauge({
-      ...base("reflector_last_event_timestamp_seconds", "When the API server last said something of a resource"),
-      labelNames,
-    }),
-    reflectorRelists: new Counter({ ...base("reflector_relists_total", "Lists of a resource"), labelNames }),
-    reflectorErrors: new Counter({
-      ...base("reflector_errors_total", "Failed requests by resource and kind"),
-      labelNames: ["resource", "kind"] as const,
-    }),
-  };
 }

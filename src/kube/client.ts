@@ -4,11 +4,11 @@ import type { Connection, Credentials } from "./connection.ts";
 
 /** One request to an API server. */
 export interface ApiRequest {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PATCH";
   /** Absolute path in the API, such as `/api/v1/services`. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  /** Sent as JSON. */
+  /** Sent as JSON; of a PATCH, as a merge patch (RFC 7396). */
   readonly body?: object;
   /** Ends the request and its answer's stream. Nothing else bounds how long they take. */
   readonly signal: AbortSignal;
@@ -70,7 +70,7 @@ export class HttpApiClient implements ApiClient {
         "user-agent": this.options.userAgent,
         ...(body === undefined
           ? {}
-          : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
+          : { "content-type": contentType(request), "content-length": Buffer.byteLength(body) }),
         ...headers,
       },
     };
@@ -101,6 +101,10 @@ export class HttpApiClient implements ApiClient {
     }
     return { server: this.connection.server, ...(await this.connection.credentials()) };
   }
+}
+
+function contentType({ method }: ApiRequest): string {
+  return method === "PATCH" ? "application/merge-patch+json" : "application/json";
 }
 
 /** Reads a body to its end, as text. Rejects if the connection breaks before it. */

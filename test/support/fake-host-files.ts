@@ -1,7 +1,7 @@
 import type { HostFiles } from "../../src/kernel/host.ts";
 
 /** A system error as node:fs makes it. */
-export function systemError(code: string): NodeJS.ErrnoException {
+function systemError(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`${code}: refused`), { code });
 }
 

@@ -3,6 +3,8 @@ import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { createMetrics } from "../../../src/daemon/metrics.ts";
 import { addConnectionMetrics, type ConnectionCounts } from "../../../src/daemon/metrics-connections.ts";
+import { addSourceMetrics } from "../../../src/daemon/metrics-sources.ts";
+import { initialState } from "../../../src/kube/source.ts";
 
 const usage = { cpu: () => ({ user: 2_000_000, system: 500_000 }), residentBytes: () => 42, startedAt: 5000 };
 
@@ -116,4 +118,26 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(7));
     expect(errors).toEqual([new Error("nft is busy")]);
   });
+});
+
+test("source metrics are read from the source whenever scraped", async () => {
+  const registry = new Registry();
+  const states = {
+    services: initialState(),
+    endpointslices: initialState(),
+    nodes: { ...initialState(), failure: "connection refused" },
+    servicecidrs: initialState(),
+  };
+  addSourceMetrics(registry, { states: () => states });
+  await registry.metrics();
+  const { errors } = states.services;
+  states.services = { ...states.services, lastEventAt: 5500, relists: 2, objects: 3, errors: { ...errors, gone: 4 } };
+  const text = await registry.metrics();
+  const prefix = "nft_proxy_reflector_";
+  expect(text).toContain(`${prefix}last_event_timestamp_seconds{resource="services"} 5.5\n`);
+  expect(text).toContain(`${prefix}relists_total{resource="services"} 2\n`);
+  expect(text).toContain(`${prefix}objects{resource="services"} 3\n`);
+  expect(text).toContain(`${prefix}errors_total{resource="services",kind="gone"} 4\n`);
+  expect(text).toContain(`${prefix}connected{resource="services"} 1\n`);
+  expect(text).toContain(`${prefix}connected{resource="nodes"} 0\n`);
 });

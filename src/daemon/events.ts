@@ -1,0 +1,140 @@
+/** What an Event is about. */
+export interface EventSubject {
+  readonly kind: "Node" | "Service";
+  /** "" for a Node. */
+  readonly namespace: string;
+  readonly name: string;
+  /** "" when it is not known. */
+  readonly uid: string;
+}
+
+/** Something to tell the cluster's operators. */
+export interface EventNote {
+  readonly type: "Normal" | "Warning";
+  /** Why, in a word for scripts: kube-proxy's where it has one. */
+  readonly reason: string;
+  /** What was being done. */
+  readonly action: string;
+  /** For people. */
+  readonly note: string;
+  readonly regarding: EventSubject;
+}
+
+/** The most that the API server takes of a note, bytes. */
+const NOTE_LIMIT = 1024;
+
+/** The proxy has started: kube-proxy's Event. */
+export function startingEvent(node: EventSubject): EventNote {
+  return { type: "Normal", reason: "Starting", action: "StartKubeProxy", note: "", regarding: node };
+}
+
+/** A server of ours cannot listen: kube-proxy's Events. `problem` says where and why. */
+export function failedServerEvent(node: EventSubject, server: "healthz" | "metrics", problem: string): EventNote {
+  const reason = server === "healthz" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
+  return { type: "Warning", reason, action: "StartKubeProxy", note: problem, regarding: node };
+}
+
+/** The health check node port of a Service cannot be listened on: kube-proxy's Event. */
+export function failedHealthPortEvent(
+  service: EventSubject,
+  port: number,
+  nodeName: string,
+  problem: string,
+): EventNote {
+  const note = `node ${nodeName} failed to start healthcheck "${service.namespace}/${service.name}" on port ${port}: ${problem}`;
+  return { type: "Warning", reason: "FailedToStartServiceHealthcheck", action: "Listen", note, regarding: service };
+}
+
+/** Our rules were changed by someone else and put back. `what` says what was found. */
+export function driftRepairedEvent(node: EventSubject, what: string): EventNote {
+  const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${what}`;
+  return { type: "Warning", reason: "RulesRepaired", action: "Repair", note, regarding: node };
+}
+
+/** The kernel refuses a service port, which is left out while all others work. */
+export function quarantineEvent(
+  service: EventSubject,
+  servicePort: string,
+  nodeName: string,
+  problem: string,
+): EventNote {
+  const note = `node ${nodeName} cannot program ${servicePort}, which is left out: ${problem}`;
+  return { type: "Warning", reason: "ServicePortQuarantined", action: "Sync", note, regarding: service };
+}
+
+/** A service port is left out because an older Service has its address and port. `winner` is a service port's name. */
+export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
+  const note = `${servicePort} wants an address and port that the older ${winner} has`;
+  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service };
+}
+
+/** The rules could not be brought up to date; it is tried again. */
+export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
+  return { type: "Warning", reason: "SyncFailed", action: "Sync", note: problem, regarding: node };
+}
+
+/** When, by whom and under which name an Event is made. */
+export interface EventOrigin {
+  /** `reportingInstance`: this node. */
+  readonly instance: string;
+  /** Makes the name unique in the cluster. */
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** How often something has happened since its Event was made. */
+export interface EventSeries {
+  /** At least 2. */
+  readonly count: number;
+  /** Milliseconds since 1970. */
+  readonly lastAt: number;
+}
+
+/** The namespace of an Event: its subject's; "default" for a Node, as everyone does it. */
+export function eventNamespace({ namespace }: EventSubject): string {
+  return namespace === "" ? "default" : namespace;
+}
+
+/** An Event of the API group events.k8s.io/v1, as the API server takes it. */
+export function eventObject(event: EventNote, { instance, id, at }: EventOrigin) {
+  const { kind, namespace, name, uid } = event.regarding;
+  return {
+    apiVersion: "events.k8s.io/v1",
+    kind: "Event",
+    metadata: { name: `${name}.${id}`, namespace: eventNamespace(event.regarding) },
+    eventTime: microTime(at),
+    reportingController: "nft-proxy",
+    reportingInstance: instance,
+    type: event.type,
+    reason: event.reason,
+    action: event.action,
+    note: truncate(event.note, NOTE_LIMIT),
+    regarding: {
+      apiVersion: "v1",
+      kind,
+      name,
+      ...(namespace === "" ? {} : { namespace }),
+      ...(uid === "" ? {} : { uid }),
+    },
+  };
+}
+
+/** The change of an Event that has happened again. Nothing else of an Event may change. */
+export function seriesPatch({ count, lastAt }: EventSeries) {
+  return { series: { count, lastObservedTime: microTime(lastAt) } };
+}
+
+/** metav1.MicroTime is read with exactly six digits. */
+function microTime(milliseconds: number): string {
+  return new Date(milliseconds).toISOString().replace("Z", "000Z");
+}
+
+/** As many whole characters of `text` as fit into `bytes` bytes of UTF-8. */
+function truncate(text: string, bytes: number): string {
+  const encoded = Buffer.from(text);
+  if (encoded.length <= bytes) return text;
+  let end = bytes - 3;
+  while (((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return `${encoded.toString("utf8", 0, end)}...`;
+}
