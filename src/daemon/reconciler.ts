@@ -1,6 +1,6 @@
 import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
-import { type ServicePortKey, serviceOf } from "../model/ids.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { World } from "../model/world.ts";
 import { deltaSize, diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import type { NftFamily } from "../nft/json.ts";
@@ -21,8 +21,8 @@ export interface SyncReport {
   readonly kind: "nothing" | "partial" | "full";
   /** For a full sync: why. */
   readonly reason?: FullSyncReason;
-  /** Services rendered again. */
-  readonly rendered: number;
+  /** Services rendered again because they, their slices or nothing but the surroundings changed. */
+  readonly rendered: ReadonlySet<ServiceName>;
   /** What was sent to the kernel. */
   readonly deltas: readonly TableDelta[];
   readonly applied: readonly AppliedTransaction[];
@@ -122,26 +122,29 @@ export class Reconciler {
     }
   }
 
-  #render(): number {
-    this.#takeContexts(this.#parts.contexts());
+  #render(): ReadonlySet<ServiceName> {
+    const all = this.#takeContexts(this.#parts.contexts());
     const changes = this.#parts.world.takeChanges();
     for (const key of this.#quarantined) {
       if (changes.services.has(serviceOf(key))) this.#quarantined.delete(key);
     }
-    return this.#renderer.update(changes);
+    this.#renderer.update(changes);
+    return all ? new Set(this.#parts.world.serviceNames()) : changes.services;
   }
 
-  #takeContexts(contexts: readonly FamilyContext[]): void {
-    if (JSON.stringify(contexts) === JSON.stringify(this.#contexts)) return;
+  /** @returns whether all Services had to be rendered again */
+  #takeContexts(contexts: readonly FamilyContext[]): boolean {
+    if (JSON.stringify(contexts) === JSON.stringify(this.#contexts)) return false;
     const sameSets = JSON.stringify(contexts.map(setSpecs)) === JSON.stringify(this.#contexts.map(setSpecs));
     this.#contexts = contexts;
     if (sameSets) {
       this.#renderer.setContexts(contexts);
-      return;
+      return true;
     }
     this.#renderer = new Renderer(this.#parts.world, contexts, this.#quarantined);
     this.#renderer.update({ services: new Set(this.#parts.world.serviceNames()) });
     this.requestFullSync("configuration");
+    return true;
   }
 
   async #partial(): Promise<SyncOutcome> {

@@ -1,5 +1,5 @@
 import type { Endpoint } from "../model/endpoint.ts";
-import type { ServicePort } from "../model/service-port.ts";
+import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Chain } from "../nft/ruleset.ts";
@@ -34,6 +34,8 @@ export interface Contribution {
   readonly frontends: readonly FrontendContribution[];
   /** Elements that several service ports may want alike. */
   readonly shared: readonly WantedElement[];
+  /** The policies of "Local" for which this node has no endpoint while others do. */
+  readonly noLocalEndpoints: readonly ("internal" | "external")[];
 }
 
 /** Renders one service port. */
@@ -49,7 +51,17 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
       { set: CLUSTER_IPS, key: port.service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
     ],
+    noLocalEndpoints: noLocalEndpoints(port, choice),
   };
+}
+
+function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): ("internal" | "external")[] {
+  if (!hasAny || local.length > 0) return [];
+  const { internalPolicyLocal, externalPolicyLocal } = port.service;
+  return [
+    ...(internalPolicyLocal ? (["internal"] as const) : []),
+    ...(externalPolicyLocal && isExternallyAccessible(port) ? (["external"] as const) : []),
+  ];
 }
 
 /** Elements and balancers of one frontend, collected. */

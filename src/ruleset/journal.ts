@@ -76,6 +76,15 @@ export class TableJournal {
     };
   }
 
+  /** The table as it was when everything was last committed, a copy. */
+  committedTable(): Table {
+    const sets = new Map<string, ElementSet>();
+    for (const [name, { spec, elements }] of this.#table.sets) {
+      sets.set(name, { spec, elements: overlaid(elements, this.#elements.get(name)) });
+    }
+    return { ...this.#table, chains: overlaid(this.#table.chains, this.#chains), sets };
+  }
+
   /** The kernel has everything now. */
   committed(): void {
     this.#elements.clear();
@@ -111,4 +120,13 @@ function pendingElements(
     if (value !== undefined) added.push({ key, value });
   }
   return deleted.length + added.length === 0 ? [] : [{ spec, deleted, added }];
+}
+
+function overlaid<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T | undefined> | undefined) {
+  const result = new Map(now);
+  for (const [key, value] of before ?? []) {
+    if (value === undefined) result.delete(key);
+    else result.set(key, value);
+  }
+  return result;
 }

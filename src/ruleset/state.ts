@@ -83,6 +83,11 @@ export class FamilyState {
     return this.#contributions.get(key);
   }
 
+  /** What every service port contributes now. */
+  contributions(): Iterable<Contribution> {
+    return this.#contributions.values();
+  }
+
   /** The frontends that several service ports want, sorted. */
   conflicts(): Conflict[] {
     const family = this.table.family;
@@ -97,6 +102,11 @@ export class FamilyState {
   /** The service ports whose contributions the kernel does not have yet, sorted, with what it has instead. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: Contribution | undefined }[] {
     return [...this.#before].map(([key, before]) => ({ key, before })).sort((a, b) => (a.key < b.key ? -1 : 1));
+  }
+
+  /** The table as the kernel was last told, a copy. */
+  committedTable(): Table {
+    return this.#journal.committedTable();
   }
 
   /** What the kernel does not have yet; undefined when it has everything. */
@@ -199,6 +209,11 @@ export class RulesetState {
   /** The desired ruleset; live: it changes with the state. */
   get ruleset(): Ruleset {
     return Object.fromEntries(this.#states().map(({ table }) => [table.family, table]));
+  }
+
+  /** The ruleset as the kernel was last told, a copy. */
+  committedRuleset(): Ruleset {
+    return Object.fromEntries(this.#states().map((state) => [state.table.family, state.committedTable()]));
   }
 
   /** What the kernel does not have yet. */

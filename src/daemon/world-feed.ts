@@ -1,0 +1,127 @@
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ResourceName, SourceHandler, SourceHandlers } from "../kube/source.ts";
+import { RESOURCE_NAMES } from "../kube/source.ts";
+import type { EndpointSlice } from "../model/endpoint-slice.ts";
+import type { Family } from "../model/family.ts";
+import type { Node } from "../model/node.ts";
+import type { World } from "../model/world.ts";
+
+/** What a feed tells of. */
+export interface WorldFeedParts {
+  readonly world: World;
+  readonly logger: Logger;
+  /** Something changed, and every resource has been given once. */
+  readonly onChange: () => void;
+  /** Our Node appeared or changed. */
+  readonly onNode: (node: Node) => void;
+}
+
+/** A change of endpoints that the kernel does not have yet. */
+export interface EndpointTrigger {
+  readonly family: Family;
+  /** When the cluster saw the reason for it, milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** More of these than anyone looks at; the rest of a storm would only cost memory. */
+const MOST_TRIGGERS = 10_000;
+
+/** Puts what a source gives into the world, and counts it. Tells of nothing before every resource was given once. */
+export class WorldFeed {
+  readonly #parts: WorldFeedParts;
+  readonly #waitingFor = new Set<ResourceName>(RESOURCE_NAMES);
+  #triggers: EndpointTrigger[] = [];
+  /** Changes seen since the start. */
+  serviceChanges = 0;
+  endpointChanges = 0;
+
+  constructor(parts: WorldFeedParts) {
+    this.#parts = parts;
+  }
+
+  /** The resources that have not been given yet. */
+  get waitingFor(): readonly ResourceName[] {
+    return [...this.#waitingFor];
+  }
+
+  /** Hands over the changes of endpoints since the last call. */
+  takeTriggers(): EndpointTrigger[] {
+    const triggers = this.#triggers;
+    this.#triggers = [];
+    return triggers;
+  }
+
+  /** What a source is to be given. */
+  handlers(): SourceHandlers {
+    const { world } = this.#parts;
+    return {
+      services: this.#handler("services", {
+        put: (service) => world.putService(service),
+        remove: ({ name }) => world.deleteService(name),
+        count: () => {
+          this.serviceChanges++;
+        },
+      }),
+      endpointslices: this.#handler("endpointslices", {
+        put: (slice, previous) => {
+          world.putSlice(slice, previous);
+          this.#trigger(slice, previous);
+        },
+        remove: (slice) => world.deleteSlice(slice),
+        count: () => {
+          this.endpointChanges++;
+        },
+      }),
+      nodes: this.#handler("nodes", {
+        put: (node) => {
+          world.putNode(node);
+          this.#parts.onNode(node);
+        },
+        remove: () => world.deleteNode(),
+        count: () => {},
+      }),
+      servicecidrs: this.#handler("servicecidrs", {
+        put: (serviceCIDR) => world.putServiceCIDR(serviceCIDR),
+        remove: ({ name }) => world.deleteServiceCIDR(name),
+        count: () => {},
+      }),
+    };
+  }
+
+  #handler<T>(
+    resource: ResourceName,
+    use: { put: (object: T, previous: T | undefined) => void; remove: (object: T) => void; count: () => void },
+  ): SourceHandler<T> {
+    return {
+      onUpsert: (_key, object, previous) => {
+        use.put(object, previous);
+        use.count();
+        this.#changed();
+      },
+      onDelete: (_key, previous) => {
+        use.remove(previous);
+        use.count();
+        this.#changed();
+      },
+      onInvalid: (key, error) => {
+        this.#parts.logger.warn({ resource, object: key, error: messageOf(error) }, "object left out: it is not valid");
+      },
+      onSynced: () => {
+        if (!this.#waitingFor.delete(resource)) return;
+        this.#parts.logger.info({ resource, waitingFor: this.waitingFor }, "resource synced");
+        this.#changed();
+      },
+    };
+  }
+
+  #changed(): void {
+    if (this.#waitingFor.size === 0) this.#parts.onChange();
+  }
+
+  /** A slice's first sight is no change of endpoints: its time may be long ago. */
+  #trigger({ family, triggeredAt }: EndpointSlice, previous: EndpointSlice | undefined): void {
+    const isNew = triggeredAt > 0 && this.#waitingFor.size === 0 && triggeredAt !== previous?.triggeredAt;
+    if (isNew && this.#triggers.length < MOST_TRIGGERS) this.#triggers.push({ family, at: triggeredAt });
+  }
+}
