@@ -1,6 +1,6 @@
 import { type ByFamily, byFamily } from "../model/family.ts";
 import { canonicalCidr, familyOf } from "../model/ip.ts";
-import type { NodePortAddresses } from "./options.ts";
+import type { NodePortSelection } from "./options.ts";
 
 const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
 
@@ -22,7 +22,7 @@ export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | u
  *
  * @returns undefined when an entry is no CIDR, or `primary` is not alone.
  */
-export function parseNodePortAddresses(list: readonly string[]): NodePortAddresses | undefined {
+export function parseNodePortAddresses(list: readonly string[]): NodePortSelection | undefined {
   if (list.length === 0 || (list.length === 1 && list[0] === "primary")) return "primary";
   const given = splitByFamily(list);
   if (given === undefined) return undefined;

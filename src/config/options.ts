@@ -20,7 +20,7 @@ export type DetectLocal =
  * The node addresses that serve NodePorts: the node's primary ones, or those in these CIDRs. A family for which no
  * CIDR was given has the one that holds every address, as in kube-proxy.
  */
-export type NodePortAddresses = "primary" | ByFamily<readonly string[]>;
+export type NodePortSelection = "primary" | ByFamily<readonly string[]>;
 
 /** How to reach the API server. */
 export interface ClientOptions {
@@ -68,7 +68,7 @@ export interface ProxyOptions {
   /** At most one of each family. */
   readonly clusterCIDRs: ByFamily<readonly string[]>;
   readonly detectLocal: DetectLocal;
-  readonly nodePortAddresses: NodePortAddresses;
+  readonly nodePortAddresses: NodePortSelection;
   /** Masquerade all traffic to cluster IPs. */
   readonly masqueradeAll: boolean;
   /** The bit of the packet mark that asks for masquerading, 0..31. */

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import schema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
@@ -123,6 +124,10 @@ function fileWithField(path: string, value: string): string {
 const resolveField = (path: string, value: string) => resolveOptions({ configText: fileWithField(path, value) });
 
 describe("the schema", () => {
+  it("is one of draft 7, of which the reader need not convince itself at each start", () => {
+    expect(new Ajv().validateSchema(schema)).toBe(true);
+  });
+
   it("lists the fields that have an effect and those that have none, and no others", () => {
     const ignored = IGNORED_FIELDS.map(({ path }) => path);
     const working = WORKING_FIELDS.map(([path]) => path);
