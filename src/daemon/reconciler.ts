@@ -59,7 +59,6 @@ export class Reconciler {
   #renderer: Renderer;
   #contexts: readonly FamilyContext[];
   #fullSync: FullSyncReason | undefined = "start";
-  /** The kernel has had the whole ruleset from us. */
   #established = false;
 
   constructor(parts: ReconcilerParts) {
@@ -83,11 +82,22 @@ export class Reconciler {
     this.#fullSync ??= reason;
   }
 
-  /** The next sync tries again what the kernel refused. */
-  retryQuarantined(): void {
+  /** The kernel has had the whole ruleset from us. */
+  get isEstablished(): boolean {
+    return this.#established;
+  }
+
+  /** Whether these surroundings make another ruleset than those of the last sync. */
+  wouldChange(contexts: readonly FamilyContext[]): boolean {
+    return JSON.stringify(contexts) !== JSON.stringify(this.#contexts);
+  }
+
+  /** The next sync tries again what the kernel refused. @returns whether there is anything to try */
+  retryQuarantined(): boolean {
     const services = new Set([...this.#quarantined].map(serviceOf));
     this.#quarantined.clear();
     for (const name of services) this.#parts.world.touch(name);
+    return services.size > 0;
   }
 
   /**
@@ -134,7 +144,7 @@ export class Reconciler {
 
   /** @returns whether all Services had to be rendered again */
   #takeContexts(contexts: readonly FamilyContext[]): boolean {
-    if (JSON.stringify(contexts) === JSON.stringify(this.#contexts)) return false;
+    if (!this.wouldChange(contexts)) return false;
     const sameSets = JSON.stringify(contexts.map(setSpecs)) === JSON.stringify(this.#contexts.map(setSpecs));
     this.#contexts = contexts;
     if (sameSets) {

@@ -1,0 +1,254 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import type { Nft } from "../kernel/nft.ts";
+import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import type { ServiceName } from "../model/ids.ts";
+import type { World } from "../model/world.ts";
+import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import { familyContexts, type HostView } from "./contexts.ts";
+import { DriftWatcher } from "./drift-watcher.ts";
+import { HealthTracker } from "./health-tracker.ts";
+import { Reconciler, type SyncReport } from "./reconciler.ts";
+import type { ServiceHealthServers } from "./service-health.ts";
+import { ServiceHealthView } from "./service-health-view.ts";
+import type { StaleFlowCleaner } from "./stale-flow-cleaner.ts";
+import { udpFrontends } from "./stale-flows.ts";
+import { type Rhythm, SyncRunner } from "./sync-runner.ts";
+import type { Telemetry } from "./telemetry.ts";
+import { UdpView } from "./udp-view.ts";
+import { WorldFeed } from "./world-feed.ts";
+
+/** What a daemon is made of. */
+export interface DaemonParts {
+  readonly options: ProxyOptions;
+  readonly world: World;
+  readonly nft: Nft;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly host: HostView;
+  /** Reads the host again: its addresses may change. */
+  readonly readHost: () => Promise<HostView>;
+  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  readonly telemetry: Telemetry;
+  readonly serviceHealth: ServiceHealthServers;
+  readonly cleaner: StaleFlowCleaner;
+  /** Applies nothing: nothing is ever as it should be, so nobody looks. */
+  readonly dryRun: boolean;
+}
+
+/** How often the tables and the chains are looked at, milliseconds. */
+const TABLES_PERIOD = 1000;
+const CHAINS_PERIOD = 10_000;
+
+/** Retries of a failed sync: soon at first, as the cause may be a passing one. */
+const FIRST_RETRY = 500;
+const MAX_RETRY = 30_000;
+
+/** The service proxy at work: from objects to the kernel, until stopped. Stopping leaves the rules as they are. */
+export class Daemon {
+  readonly health: HealthTracker;
+  readonly #parts: DaemonParts;
+  readonly #feed: WorldFeed;
+  readonly #source: ObjectSource;
+  readonly #reconciler: Reconciler;
+  readonly #runner: SyncRunner;
+  readonly #watcher: DriftWatcher;
+  readonly #serviceHealthView: ServiceHealthView;
+  readonly #udpView: UdpView;
+  #options: ProxyOptions;
+  #host: HostView;
+  #timers: Timer[] = [];
+  #stopped = false;
+  /** Since when something has been wanted that no sync has begun to bring, milliseconds. */
+  #wantedSince: number | undefined;
+
+  constructor(parts: DaemonParts) {
+    const { world, clock, nft, logger } = parts;
+    this.#parts = parts;
+    this.#options = parts.options;
+    this.#host = parts.host;
+    this.health = new HealthTracker(parts.host.families, clock.now(), "waiting for the first lists");
+    this.#serviceHealthView = new ServiceHealthView(world);
+    this.#udpView = new UdpView(world);
+    this.#reconciler = new Reconciler({ world, nft, contexts: () => familyContexts(this.#options, world, this.#host) });
+    this.#runner = new SyncRunner(clock, rhythm(this.#options), () => this.#sync());
+    this.#feed = new WorldFeed({
+      world,
+      logger,
+      onChange: () => this.#request(),
+      onNode: (node) => this.health.nodeChanged(node),
+    });
+    this.#source = parts.makeSource(this.#feed.handlers());
+    this.#watcher = new DriftWatcher({
+      nft,
+      clock,
+      logger,
+      expected: () => (this.#isSettled() ? this.#reconciler.state.ruleset : undefined),
+      onDrift: (what) => this.#onDrift(what),
+      tablesPeriodMs: TABLES_PERIOD,
+      chainsPeriodMs: CHAINS_PERIOD,
+    });
+  }
+
+  /** Where the objects come from. */
+  get source(): ObjectSource {
+    return this.#source;
+  }
+
+  /** What is desired, and what is left out of it. */
+  get reconciler(): Reconciler {
+    return this.#reconciler;
+  }
+
+  /** What came from the source so far. */
+  get feed(): WorldFeed {
+    return this.#feed;
+  }
+
+  /** Begins to follow the source and to program the kernel. */
+  start(): void {
+    this.#source.start();
+    if (!this.#parts.dryRun) this.#watcher.start();
+    this.#every(
+      () => this.#options.syncPeriodMs,
+      () => this.#maintain(),
+    );
+    this.#every(
+      () => this.#options.fullResyncPeriodMs,
+      async () => {
+        this.#reconciler.requestFullSync("periodic");
+        this.#request();
+      },
+    );
+  }
+
+  /** Stops everything; the rules stay. Resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#source.stop();
+    this.#watcher.stop();
+    for (const timer of this.#timers) timer.cancel();
+    await this.#runner.stop();
+    await this.#parts.serviceHealth.close();
+  }
+
+  /** Takes over options that are safe to change while running (see config/reload.ts). */
+  setOptions(options: ProxyOptions): void {
+    this.#options = options;
+    this.#runner.setRhythm(rhythm(options));
+    void this.#maintain();
+    this.#request();
+  }
+
+  /** The desired and the committed state and what stands between them, for support. */
+  snapshot(): Record<string, unknown> {
+    const { state, quarantined } = this.#reconciler;
+    return {
+      at: new Date(this.#parts.clock.now()).toISOString(),
+      sources: this.#source.states(),
+      health: this.health.snapshot(),
+      quarantined: [...quarantined],
+      conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
+        return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
+      }),
+      pending: toTransaction(state.pending()),
+      desired: rebuildTransaction(state.ruleset),
+      committed: rebuildTransaction(state.committedRuleset()),
+    };
+  }
+
+  /** Whether the kernel has, as far as we know, everything that is wanted. */
+  #isSettled(): boolean {
+    return this.#wantedSince === undefined && this.#reconciler.isEstablished;
+  }
+
+  #request(): void {
+    if (this.#stopped || this.#feed.waitingFor.length > 0) return;
+    const now = this.#parts.clock.now();
+    this.#wantedSince ??= now;
+    this.health.queued(now);
+    this.#parts.telemetry.queued(now);
+    this.#runner.request();
+  }
+
+  async #sync(): Promise<boolean> {
+    const { clock, telemetry } = this.#parts;
+    const startedAt = clock.now();
+    this.#wantedSince = undefined;
+    const triggers = this.#feed.takeTriggers();
+    try {
+      const report = await this.#reconciler.sync();
+      const endedAt = clock.now();
+      const wantedSince: number | undefined = this.#wantedSince;
+      this.health.synced(endedAt, wantedSince === undefined ? undefined : { wantedSince });
+      telemetry.synced(report, { startedAt, endedAt }, triggers);
+      this.#afterSync(report);
+      return true;
+    } catch (error) {
+      this.#wantedSince ??= startedAt;
+      this.health.failed(clock.now(), messageOf(error));
+      telemetry.failed(error);
+      return false;
+    }
+  }
+
+  #afterSync(report: SyncReport): void {
+    this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
+    if (this.#serviceHealthView.update(report.rendered)) this.#syncServiceHealth();
+    if (this.#udpView.update(report.rendered) && !this.#parts.dryRun) {
+      void this.#parts.cleaner.clean(udpFrontends(this.#udpView.ports()));
+    }
+  }
+
+  #syncServiceHealth(): void {
+    const contexts = familyContexts(this.#options, this.#parts.world, this.#host);
+    const chosen = contexts.map(({ nodePorts }) => nodePorts);
+    const addresses = chosen.some(({ kind }) => kind === "all")
+      ? ["0.0.0.0"]
+      : chosen.flatMap((one) => (one.kind === "addresses" ? one.addresses : []));
+    void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
+  }
+
+  #onDrift(what: string): void {
+    if (!this.#isSettled()) return;
+    this.#parts.logger.warn({ what }, "someone changed our rules, repairing");
+    this.#reconciler.requestFullSync("drift");
+    this.#request();
+  }
+
+  /** What is due from time to time: chains out of use, other addresses of the host, another try for the refused. */
+  async #maintain(): Promise<void> {
+    try {
+      this.#host = await this.#parts.readHost();
+      if (!this.#parts.dryRun && this.#isSettled()) await this.#reconciler.tidy();
+    } catch (error) {
+      this.#parts.logger.warn({ error: messageOf(error) }, "maintenance failed, will try again");
+    }
+    const retried = this.#reconciler.retryQuarantined();
+    if (retried || this.#contextsChanged()) this.#request();
+  }
+
+  #contextsChanged(): boolean {
+    return this.#reconciler.wouldChange(familyContexts(this.#options, this.#parts.world, this.#host));
+  }
+
+  #every(period: () => number, action: () => Promise<void>): void {
+    const slot = this.#timers.length;
+    const next = (): void => {
+      if (this.#stopped) return;
+      this.#timers[slot] = this.#parts.clock.after(period(), () => void action().finally(next));
+    };
+    next();
+  }
+}
+
+/** The names of Services whose uid is asked for, looked up in a world. */
+export function uidOf(world: World, service: string): string {
+  return world.service(service as ServiceName)?.uid ?? "";
+}
+
+function rhythm({ minSyncPeriodMs }: ProxyOptions): Rhythm {
+  return { minPeriodMs: minSyncPeriodMs, firstRetryMs: FIRST_RETRY, maxRetryMs: MAX_RETRY };
+}

@@ -1,0 +1,165 @@
+import { AppError, messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import { FAMILIES, type Family } from "../model/family.ts";
+import { serviceOf } from "../model/ids.ts";
+import type { Node } from "../model/node.ts";
+import { deltaSize, type TableDelta } from "../nft/delta.ts";
+import type { Conflict, RulesetState } from "../ruleset/state.ts";
+import type { EventRecorder } from "./event-recorder.ts";
+import { contestedEvent, driftRepairedEvent, type EventSubject, failedSyncEvent, quarantineEvent } from "./events.ts";
+import type { Metrics } from "./metrics.ts";
+import { IP_FAMILY } from "./metrics-kube-proxy.ts";
+import type { SyncReport } from "./reconciler.ts";
+import type { EndpointTrigger } from "./world-feed.ts";
+
+/** Whom a telemetry tells. */
+export interface TelemetryParts {
+  readonly metrics: Metrics;
+  readonly events: EventRecorder;
+  readonly logger: Logger;
+  readonly families: readonly Family[];
+  readonly node: () => Node;
+  /** The uid of a Service, "" when it is not known. */
+  readonly uidOf: (service: string) => string;
+}
+
+/** A sync that succeeded, and when. Milliseconds. */
+export interface SyncTimes {
+  readonly startedAt: number;
+  readonly endedAt: number;
+}
+
+/** Turns what syncs report into metrics, log lines and Kubernetes Events. */
+export class Telemetry {
+  readonly #parts: TelemetryParts;
+  #reportedConflicts = "";
+
+  constructor(parts: TelemetryParts) {
+    this.#parts = parts;
+  }
+
+  /** A sync was asked for. */
+  queued(at: number): void {
+    for (const family of this.#parts.families) {
+      this.#parts.metrics.kubeProxy.lastQueued.set({ ip_family: IP_FAMILY[family] }, at / 1000);
+    }
+  }
+
+  /** A sync succeeded. */
+  synced(report: SyncReport, { startedAt, endedAt }: SyncTimes, triggers: readonly EndpointTrigger[]): void {
+    const { kubeProxy } = this.#parts.metrics;
+    const seconds = (endedAt - startedAt) / 1000;
+    for (const family of this.#parts.families) {
+      const labels = { ip_family: IP_FAMILY[family] };
+      kubeProxy.syncDuration.observe(labels, seconds);
+      (report.kind === "full" ? kubeProxy.fullSyncDuration : kubeProxy.partialSyncDuration).observe(labels, seconds);
+      kubeProxy.lastSynced.set(labels, endedAt / 1000);
+    }
+    for (const { family, at } of triggers) {
+      kubeProxy.networkProgramming.observe({ ip_family: IP_FAMILY[family] }, Math.max(0, endedAt - at) / 1000);
+    }
+    this.#transactions(report);
+    if (report.kind === "full") this.#fullSync(report, seconds);
+    else this.#parts.logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
+    for (const key of report.refused) this.#quarantined(key);
+  }
+
+  /** A sync failed; it will be tried again. */
+  failed(error: unknown): void {
+    const { metrics, logger, events } = this.#parts;
+    for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: IP_FAMILY[family] });
+    const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
+    logger.error({ error: messageOf(error), ...evidence }, "sync failed, will try again");
+    events.record(failedSyncEvent(this.#nodeSubject(), messageOf(error)));
+  }
+
+  /** Tells of contested frontends, when they changed since the last time. */
+  conflicts(conflicts: readonly Conflict[]): void {
+    const { metrics, logger, events } = this.#parts;
+    metrics.own.contested.set(conflicts.reduce((count, { losers }) => count + losers.length, 0));
+    const now = JSON.stringify(conflicts.map(({ frontend, winner, losers }) => [frontend, winner.key, losers.length]));
+    if (now === this.#reportedConflicts) return;
+    this.#reportedConflicts = now;
+    for (const { frontend, winner, losers } of conflicts) {
+      for (const loser of losers) {
+        logger.warn({ frontend, winner: winner.name, loser: loser.name }, "contested: the older Service has it");
+        events.record(contestedEvent(this.#serviceSubject(loser.service.name), loser.name, winner.name));
+      }
+    }
+  }
+
+  /** Sets the gauges that are read from the state; for scrapes. */
+  gauges(state: RulesetState, quarantined: number): void {
+    const { own, kubeProxy } = this.#parts.metrics;
+    own.quarantined.set(quarantined);
+    for (const family of FAMILIES) {
+      const familyState = state.families[family];
+      if (familyState === undefined) continue;
+      for (const { spec, elements } of familyState.table.sets.values()) {
+        if (spec.dynamic) own.mapCapacity.set({ family, map: spec.name }, spec.size ?? 0);
+        else own.mapElements.set({ family, map: spec.name }, elements.size);
+      }
+      const missing = { internal: 0, external: 0 };
+      for (const { noLocalEndpoints } of familyState.contributions()) {
+        for (const policy of noLocalEndpoints) missing[policy]++;
+      }
+      for (const policy of ["internal", "external"] as const) {
+        kubeProxy.noLocalEndpoints.set({ ip_family: IP_FAMILY[family], traffic_policy: policy }, missing[policy]);
+      }
+    }
+  }
+
+  #transactions({ applied, deltas }: SyncReport): void {
+    const { own } = this.#parts.metrics;
+    if (applied.length > 0) own.transactionElements.observe(deltaSize(deltas).elements);
+    for (const { bytes, durationMs } of applied) {
+      own.transactionBytes.observe(bytes);
+      own.nftDuration.observe({ operation: "apply" }, durationMs / 1000);
+    }
+  }
+
+  #fullSync({ reason, deltas, drift, applied, unreadable }: SyncReport, seconds: number): void {
+    const { metrics, logger, events } = this.#parts;
+    const differs = drift.length > 0 || (unreadable !== undefined && reason !== "start");
+    metrics.own.fullResyncs.inc({ result: differs ? "repaired" : "same" });
+    if (!differs) {
+      logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
+      return;
+    }
+    const found = driftText(drift, unreadable);
+    const { chains, sets, elements } = deltaSize(drift);
+    metrics.own.fullResyncDifferences.inc(chains + sets + elements);
+    metrics.own.driftRepairs.inc({ kind: drift.some(({ mode }) => mode !== "change") ? "table" : "element" });
+    logger.warn({ reason, seconds, found }, "the rules were changed by someone else, and have been repaired");
+    events.record(driftRepairedEvent(this.#nodeSubject(), found));
+  }
+
+  #quarantined(key: SyncReport["refused"][number]): void {
+    const servicePort = key.slice(key.indexOf(" ") + 1);
+    this.#parts.logger.error({ servicePort: key }, "the kernel refuses a service port, which is left out");
+    const problem = "the kernel refuses its rules";
+    const subject = this.#serviceSubject(serviceOf(key));
+    this.#parts.events.record(quarantineEvent(subject, servicePort, this.#parts.node().name, problem));
+  }
+
+  #nodeSubject(): EventSubject {
+    const { name, uid } = this.#parts.node();
+    return { kind: "Node", namespace: "", name, uid };
+  }
+
+  #serviceSubject(service: string): EventSubject {
+    const [namespace = "", name = ""] = service.split("/");
+    return { kind: "Service", namespace, name, uid: this.#parts.uidOf(service) };
+  }
+}
+
+function driftText(drift: readonly TableDelta[], unreadable: string | undefined): string {
+  if (unreadable !== undefined) return `our tables could not be read: ${unreadable}`;
+  return drift
+    .map((delta) => {
+      if (delta.mode !== "change") return `table ${delta.family} ${delta.table} was gone or foreign`;
+      const { chains, sets, elements } = deltaSize([delta]);
+      return `table ${delta.family} ${delta.table}: ${chains} chains, ${sets} sets, ${elements} elements differed`;
+    })
+    .join("; ");
+}
