@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../base/clock.ts";
+import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FindRoute } from "./http-answers.ts";
 import { formatListenAddress, type ListenAddress, type OpenServer, openHttpServer } from "./http-servers.ts";
@@ -16,7 +17,7 @@ export interface KeptServerOptions {
   readonly logger: Logger;
   /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
   readonly hardFail: boolean;
-  /** Told once of a bind that failed, until one has succeeded again. Later attempts go on in the background. */
+  /** Told (as is the log) once of a bind that failed, until one has succeeded again. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -58,16 +59,23 @@ export class KeptServer {
   }
 
   async #try(): Promise<void> {
-    const { name, address, find, clock, logger, hardFail, onFailure } = this.#options;
+    const { name, address, find, clock, logger, hardFail } = this.#options;
     try {
       this.#server = await openHttpServer(address, find, logger);
       this.#failing = false;
       logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listens");
     } catch (error) {
       if (hardFail) throw error;
-      if (!this.#failing) onFailure(error);
+      if (!this.#failing) this.#reportFailure(error);
       this.#failing = true;
       if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
     }
+  }
+
+  #reportFailure(error: unknown): void {
+    const { name, logger, onFailure } = this.#options;
+    const hint = error instanceof AppError ? error.hint : undefined;
+    logger.warn({ server: name, error: messageOf(error), hint }, "HTTP server cannot listen, and keeps trying to");
+    onFailure(error);
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { type HttpAnswer, jsonAnswer } from "./http-answers.ts";
 import { formatListenAddress, listenAddress } from "./http-servers.ts";
@@ -85,6 +86,19 @@ export class ServiceHealthServers {
   #answer(service: ServiceName): HttpAnswer {
     return serviceHealthAnswer(service, this.#wanted.get(service)?.localEndpoints ?? 0, this.#options.isProxyHealthy());
   }
+}
+
+/**
+ * The addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts, and every address as soon as one
+ * family has them all, since a port cannot be listened on twice.
+ */
+export function healthCheckAddresses(matched: readonly NodePortAddresses[]): string[] {
+  const addresses: string[] = [];
+  for (const match of matched) {
+    if (match.kind === "all") return ["0.0.0.0"];
+    addresses.push(...match.addresses);
+  }
+  return addresses;
 }
 
 /** kube-proxy's answer for a Service: 200 when new connections are welcome here, otherwise 503. */

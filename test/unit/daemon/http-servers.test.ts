@@ -121,25 +121,27 @@ describe("KeptServer", () => {
   function kept(port: number, hardFail = false) {
     const clock = new ManualClock();
     const failures: unknown[] = [];
+    const logger = memoryLogger();
     const server = new KeptServer({
       name: "health",
       address: { host: "127.0.0.1", port },
       find: (path) => routes.get(path),
       clock,
-      logger: memoryLogger(),
+      logger,
       hardFail,
       onFailure: (error) => failures.push(error),
     });
     open.push(server);
-    return { server, clock, failures };
+    return { server, clock, failures, logger };
   }
 
   test("tries again until it can listen, and reports the failure once", async () => {
     const other = await serve();
-    const { server, clock, failures } = kept(other.port);
+    const { server, clock, failures, logger } = kept(other.port);
     await server.start();
     await server.start();
     expect(failures).toHaveLength(1);
+    expect(logger.lines).toMatchObject([{ level: "warn", fields: { server: "health" } }]);
     expect(server.port).toBeUndefined();
     await other.close();
     clock.advance(5000);

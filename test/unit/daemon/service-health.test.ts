@@ -1,6 +1,11 @@
 import { createServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { type ServiceHealth, ServiceHealthServers, serviceHealthAnswer } from "../../../src/daemon/service-health.ts";
+import {
+  healthCheckAddresses,
+  type ServiceHealth,
+  ServiceHealthServers,
+  serviceHealthAnswer,
+} from "../../../src/daemon/service-health.ts";
 import { type ServiceName, serviceName } from "../../../src/model/ids.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -64,6 +69,13 @@ describe("serviceHealthAnswer", () => {
   ])("%i endpoints and a proxy healthy: %o is 503", (count, healthy) => {
     expect(serviceHealthAnswer(WEB, count, healthy).status).toBe(503);
   });
+});
+
+test("health checks answer where NodePorts do", () => {
+  const some = { kind: "addresses", addresses: ["192.0.2.2"] } as const;
+  expect(healthCheckAddresses([some, { kind: "addresses", addresses: ["fd00::2"] }])).toEqual(["192.0.2.2", "fd00::2"]);
+  expect(healthCheckAddresses([some, { kind: "all" }])).toEqual(["0.0.0.0"]);
+  expect(healthCheckAddresses([{ kind: "addresses", addresses: [] }])).toEqual([]);
 });
 
 describe("ServiceHealthServers", () => {
