@@ -21,7 +21,13 @@ export const streamLines: StreamLines = async function* (path, args) {
     maxBuffer: { stderr: 10_000 },
     env: { LC_ALL: "C" },
   });
-  yield* child;
+  let rest = "";
+  for await (const chunk of child.stdout.setEncoding("utf8")) {
+    const lines = `${rest}${chunk}`.split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+  if (rest !== "") yield rest;
   const { failed, code, stderr, shortMessage, exitCode } = await child;
   if (!failed) return;
   const said = String(stderr ?? "").trim();
