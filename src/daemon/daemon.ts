@@ -182,6 +182,7 @@ export class Daemon {
       const report = await this.#reconciler.sync();
       const endedAt = clock.now();
       const wantedSince: number | undefined = this.#wantedSince;
+      if (wantedSince === undefined) this.#feed.synced();
       this.health.synced(endedAt, wantedSince === undefined ? undefined : { wantedSince });
       telemetry.synced(report, { startedAt, endedAt }, triggers);
       this.#afterSync(report);

@@ -24,6 +24,14 @@ export interface EndpointTrigger {
   readonly at: number;
 }
 
+/** How many changes came. */
+export interface ChangeCount {
+  /** Since the start. */
+  total: number;
+  /** Since the last sync. */
+  unsynced: number;
+}
+
 /** More of these than anyone looks at; the rest of a storm would only cost memory. */
 const MOST_TRIGGERS = 10_000;
 
@@ -32,12 +40,27 @@ export class WorldFeed {
   readonly #parts: WorldFeedParts;
   readonly #waitingFor = new Set<ResourceName>(RESOURCE_NAMES);
   #triggers: EndpointTrigger[] = [];
-  /** Changes seen since the start. */
-  serviceChanges = 0;
-  endpointChanges = 0;
+  readonly #services: ChangeCount = { total: 0, unsynced: 0 };
+  readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
 
   constructor(parts: WorldFeedParts) {
     this.#parts = parts;
+  }
+
+  /** Changes of Services. */
+  get services(): Readonly<ChangeCount> {
+    return this.#services;
+  }
+
+  /** Changes of EndpointSlices. */
+  get endpoints(): Readonly<ChangeCount> {
+    return this.#endpoints;
+  }
+
+  /** A sync that began after the last change has succeeded. */
+  synced(): void {
+    this.#services.unsynced = 0;
+    this.#endpoints.unsynced = 0;
   }
 
   /** The resources that have not been given yet. */
@@ -59,9 +82,7 @@ export class WorldFeed {
       services: this.#handler("services", {
         put: (service) => world.putService(service),
         remove: ({ name }) => world.deleteService(name),
-        count: () => {
-          this.serviceChanges++;
-        },
+        count: () => count(this.#services),
       }),
       endpointslices: this.#handler("endpointslices", {
         put: (slice, previous) => {
@@ -69,9 +90,7 @@ export class WorldFeed {
           this.#trigger(slice, previous);
         },
         remove: (slice) => world.deleteSlice(slice),
-        count: () => {
-          this.endpointChanges++;
-        },
+        count: () => count(this.#endpoints),
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
@@ -124,4 +143,9 @@ export class WorldFeed {
     const isNew = triggeredAt > 0 && this.#waitingFor.size === 0 && triggeredAt !== previous?.triggeredAt;
     if (isNew && this.#triggers.length < MOST_TRIGGERS) this.#triggers.push({ family, at: triggeredAt });
   }
+}
+
+function count(changes: ChangeCount): void {
+  changes.total++;
+  changes.unsynced++;
 }

@@ -9,12 +9,12 @@ import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
 import { resources } from "./resources.ts";
 import type { ObjectSource, ResourceName, SourceHandlers, SourceState } from "./source.ts";
 
-/** Makes of an API object what is kept of it. Pure; throws for an object that cannot be used. */
+/** Makes of an API object what is kept of it, undefined if it is none of ours; throws for one that cannot be used. */
 export interface Decoders {
-  readonly services: (object: unknown) => Service;
-  readonly endpointslices: (object: unknown) => EndpointSlice;
-  readonly nodes: (object: unknown) => Node;
-  readonly servicecidrs: (object: unknown) => ServiceCIDR;
+  readonly services: (object: unknown) => Service | undefined;
+  readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
+  readonly nodes: (object: unknown) => Node | undefined;
+  readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
 }
 
 /** What {@link clusterSource} needs. */

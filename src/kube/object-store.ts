@@ -1,6 +1,6 @@
 import type { SourceErrorKind, SourceHandler } from "./source.ts";
 
-/** What is kept of an object. `object` is absent when it is invalid, so that it is reported once only. */
+/** What is kept of an object. `object` is absent when it is invalid or not ours, so that it is looked at once only. */
 interface Entry<T> {
   readonly uid: string;
   readonly version: string;
@@ -12,8 +12,11 @@ export type Staged<T> = Map<string, Entry<T>>;
 
 /** What an {@link ObjectStore} needs. */
 export interface ObjectStoreOptions<T> {
-  /** Pure: makes of an API object what is kept of it. May throw: then the object counts as absent. */
-  readonly slim: (object: unknown) => T;
+  /**
+   * Makes of an API object what is kept of it, undefined if it is none of ours. May throw when it cannot be used. Either
+   * way the object counts as absent.
+   */
+  readonly slim: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
   /** Told of each object that `slim` refused, and of each time that the handler threw. */
   readonly onFault: (kind: SourceErrorKind, key: string, error: unknown) => void;

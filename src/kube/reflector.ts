@@ -18,7 +18,7 @@ export interface ReflectorOptions<T> {
   readonly client: ApiClient;
   readonly resource: Resource;
   /** Pure: makes of an API object what is kept of it. May throw: then the object counts as absent. */
-  readonly slim: (object: unknown) => T;
+  readonly slim: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
