@@ -1,13 +1,16 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { SourceErrorKind } from "../../../src/kube/source.ts";
 import { Follower, tinyService } from "../../support/follower.ts";
 import type { Fault, Verb } from "../../support/stub-api/faults.ts";
 import type { OpenWatch } from "../../support/stub-api/open-watch.ts";
 import { StubApi } from "../../support/stub-api/stub-api.ts";
 
-const HOUR = 3_600_000;
-/** Back-off reaches 30 s, 15 s on average, and a round takes at most a list and a watch. */
-const REQUESTS_AN_HOUR = 2 * (HOUR / 15_000) + 20;
+const OUTAGE = 1_200_000;
+/** Back-off reaches 30 s, 15 s on average, and a round takes at most a list of two pages and a watch. */
+const REQUESTS_IN_OUTAGE = 3 * (OUTAGE / 15_000 + 10);
+
+// Hundreds of real requests in some tests, on whatever machine this runs.
+vi.setConfig({ testTimeout: 60_000 });
 
 let api: StubApi;
 let follower: Follower;
@@ -96,14 +99,14 @@ describe("faults of a request, three times over", () => {
     expect(follower.reflector.state()).toMatchObject({ synced: true, failure: "" });
   });
 
-  test.each(rows)("%s on %s, for an hour, is no hot loop", async (_name, verb, fault) => {
+  test.each(rows)("%s on %s, for twenty minutes, is no hot loop", async (_name, verb, fault) => {
     if (verb === "continue") fill(501);
     api.addFault({ verb, fault, times: Number.POSITIVE_INFINITY });
     const began = follower.clock.now();
     follower.start();
-    await follower.until(() => follower.clock.now() - began >= HOUR);
-    expect(api.requests.length).toBeLessThanOrEqual(verb === "list" ? REQUESTS_AN_HOUR : 1.5 * REQUESTS_AN_HOUR);
-    expect(follower.logger.lines.filter(({ level }) => level === "warn").length).toBeLessThanOrEqual(300);
+    await follower.until(() => follower.clock.now() - began >= OUTAGE);
+    expect(api.requests.length).toBeLessThanOrEqual(REQUESTS_IN_OUTAGE);
+    expect(follower.logger.lines.filter(({ level }) => level === "warn").length).toBeLessThanOrEqual(90);
 
     api.clearFaults();
     change();
@@ -239,14 +242,14 @@ describe("outages", () => {
     expect(follower.clock.waits.slice(8)).toEqual([400]);
   });
 
-  test("a server that goes away for an hour and comes back is followed again, with one warning for each reason", async () => {
+  test("a server that goes away for twenty minutes and comes back is followed again, with one warning for each reason", async () => {
     follower.start();
     await follower.untilEqual();
     const { port, cluster } = api;
     await api.close();
     change();
     const began = follower.clock.now();
-    await follower.until(() => follower.clock.now() - began >= HOUR);
+    await follower.until(() => follower.clock.now() - began >= OUTAGE);
     expect(follower.objects.size, "what is known stays").toBe(5);
     expect(follower.reflector.state().failure).toContain("ECONNREFUSED");
     expect(follower.logger.lines.filter(({ level }) => level === "warn").length).toBeLessThanOrEqual(3);
