@@ -13,7 +13,15 @@ const family = "ip";
 const table = "nft-proxy-probe";
 const rule = (...expr: readonly unknown[]): Command =>
   ({ add: { rule: { family, table, chain: "probe", expr } } }) as Command;
-const key = { concat: [{ payload: { protocol: "ip", field: "daddr" } }, { meta: { key: "priority" } }] };
+// nft lets a dnat name a port only where the transport protocol is known: it must be part of the key.
+const key = {
+  concat: [
+    { payload: { protocol: "ip", field: "daddr" } },
+    { meta: { key: "l4proto" } },
+    { payload: { protocol: "th", field: "dport" } },
+    { meta: { key: "priority" } },
+  ],
+};
 
 const BASE: readonly Command[] = [
   { add: { table: { family, name: table } } },
@@ -27,7 +35,7 @@ const ENDPOINTS: Command = {
       family,
       table,
       name: "endpoints",
-      type: ["ipv4_addr", "classid"],
+      type: ["ipv4_addr", "inet_proto", "inet_service", "classid"],
       map: ["ipv4_addr", "inet_service"],
     },
   },

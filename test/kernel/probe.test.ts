@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import { Nft } from "../../src/kernel/nft.ts";
+import { probeFeatures } from "../../src/kernel/probe.ts";
+import type { RunProcess } from "../../src/kernel/process.ts";
+import { runProcess } from "../../src/kernel/process.ts";
+
+/** An nft that cannot do something: it refuses every transaction that asks for it. */
+function nftWithout(word: string): Nft {
+  const run: RunProcess = async (path, args, input, limits) => {
+    const result = await runProcess(path, args, input, limits);
+    return input.includes(word) ? { ...result, exitCode: 1, stderr: `Error: no ${word}` } : result;
+  };
+  return new Nft({ path: "nft", run });
+}
+
+describe("the probe of nft and the kernel", () => {
+  test("finds every feature in the ones that the project is tested with, and leaves nothing behind", async () => {
+    const nft = new Nft({ path: "nft" });
+    const before = await nft.tableNames();
+    await probeFeatures(nft);
+    expect(await nft.tableNames()).toEqual(before);
+  });
+
+  test("names the one that is missing, and no other", async () => {
+    await expect(probeFeatures(nftWithout('"masquerade"'))).rejects.toMatchObject({
+      code: "NFT_FEATURE",
+      message: 'nft at "nft" or this kernel lacks: masquerading with random ports',
+      hint: expect.stringContaining("nft_masq"),
+    });
+  });
+});
