@@ -5,7 +5,7 @@ import { metadataOf } from "./object-store.ts";
 import type { Resource } from "./resources.ts";
 
 /** Objects in one answer, as client-go's pager asks for. */
-export const PAGE_SIZE = 500;
+const PAGE_SIZE = 500;
 
 /** What a list needs besides the resource. */
 export interface ListOptions {

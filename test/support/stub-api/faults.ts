@@ -1,7 +1,7 @@
 import type { ResourceName } from "../../../src/kube/source.ts";
 
-/** What a request wants. `continue` is a list's second page or later. */
-export type Verb = "list" | "continue" | "watch" | "post";
+/** What a request wants. `continue` is a list's second page or later, `write` creates or patches. */
+export type Verb = "list" | "continue" | "watch" | "write";
 
 /** A way to answer a request wrongly. */
 export type Fault =

@@ -37,8 +37,8 @@ export interface StubApiOptions {
  */
 export class StubApi {
   readonly requests: RecordedRequest[] = [];
-  /** Events that were posted. */
-  readonly events: unknown[] = [];
+  /** Events as they were created, and patched since. */
+  readonly events: StubObject[] = [];
   /** Tokens that are let in; everybody is while there are none. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
@@ -124,15 +124,14 @@ export class StubApi {
       resource,
       verb,
     });
-    const body = verb === "post" ? await readJson(request) : undefined;
+    const body = verb === "write" ? await readJson(request) : undefined;
     const fault = this.#faults.take(resource, verb);
     if (fault !== undefined) {
       answerFault(response, fault);
     } else if (!this.#isLetIn(request)) {
       answerJson(response, 401, statusObject(401));
-    } else if (verb === "post" && url.pathname.endsWith("/events")) {
-      this.events.push(body);
-      answerJson(response, 201, body);
+    } else if (verb === "write") {
+      this.#write(url.pathname, body as StubObject, response);
     } else if (resource === undefined || this.cluster.absent.has(resource)) {
       answerJson(response, 404, statusObject(404));
     } else if (verb === "watch") {
@@ -145,6 +144,22 @@ export class StubApi {
   #isLetIn(request: IncomingMessage): boolean {
     const [scheme, token = ""] = (request.headers.authorization ?? "").split(" ");
     return this.tokens.size === 0 || (scheme === "Bearer" && this.tokens.has(token));
+  }
+
+  /** Creates Events, and merges patches into them. */
+  #write(path: string, body: StubObject, response: ServerResponse): void {
+    const [, name] = /\/events(?:\/([^/]+))?$/.exec(path) ?? ["", "no Event"];
+    const at = this.events.findIndex(({ metadata }) => metadata.name === name);
+    const known = this.events[at];
+    if (name === undefined) {
+      this.events.push(body);
+      answerJson(response, 201, body);
+    } else if (known === undefined) {
+      answerJson(response, 404, statusObject(404));
+    } else {
+      this.events[at] = { ...known, ...body, metadata: { ...known.metadata, ...body.metadata } };
+      answerJson(response, 200, this.events[at]);
+    }
   }
 
   #list(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {
@@ -183,7 +198,7 @@ export class StubApi {
 }
 
 function verbOf(method: string | undefined, query: Readonly<Record<string, string>>): Verb {
-  if (method === "POST") return "post";
+  if (method !== "GET") return "write";
   if (query.watch !== undefined) return "watch";
   return query.continue === undefined ? "list" : "continue";
 }

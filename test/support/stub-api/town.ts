@@ -20,7 +20,7 @@ export function replayTown(cluster: StubCluster): void {
 }
 
 /** The lines of the recorded streams, in the order of their versions. */
-export function townLines(): readonly { readonly resource: ResourceName; readonly line: string }[] {
+function townLines(): readonly { readonly resource: ResourceName; readonly line: string }[] {
   const lines = RESOURCE_NAMES.flatMap((resource) =>
     readFileSync(new URL(`town/${resource}.watch.jsonl`, FIXTURES), "utf8")
       .split("\n")

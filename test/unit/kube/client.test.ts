@@ -73,17 +73,21 @@ describe("over http", () => {
     expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
   });
 
-  test("an Event is posted", async () => {
+  test("an Event is created, and patched later", async () => {
     await start({}, () => ({ master: api.url }));
-    const answer = await client.request({
-      method: "POST",
-      path: "/apis/events.k8s.io/v1/namespaces/default/events",
-      body: { note: "déjà vu" },
-      signal: new AbortController().signal,
-    });
-    expect(answer.status).toBe(201);
-    await readText(answer.body);
-    expect(api.events).toEqual([{ note: "déjà vu" }]);
+    const path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    const { signal } = new AbortController();
+    const event = { metadata: { name: "e1" }, note: "déjà vu" };
+    const created = await client.request({ method: "POST", path, body: event, signal });
+    const patch = { series: { count: 2 } };
+    const patched = await client.request({ method: "PATCH", path: `${path}/e1`, body: patch, signal });
+    expect([created.status, patched.status]).toEqual([201, 200]);
+    for (const { body } of [created, patched]) await readText(body);
+    expect(api.events).toEqual([{ ...event, ...patch }]);
+    expect(api.requests.map(({ headers }) => headers["content-type"])).toEqual([
+      "application/json",
+      "application/merge-patch+json",
+    ]);
   });
 
   test("the server may live below a path", async () => {
