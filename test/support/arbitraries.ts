@@ -1,0 +1,122 @@
+import fc from "fast-check";
+import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
+import { FAMILIES, type Family } from "../../src/model/family.ts";
+import type { NodePortAddresses } from "../../src/model/node-port-addresses.ts";
+import type { Protocol, Service, ServicePortSpec } from "../../src/model/service.ts";
+import type { FamilyContext, LocalTraffic } from "../../src/ruleset/context.ts";
+import { bothContexts, familyContext, HERE, type Objects, service, slice } from "./build.ts";
+
+// Few values of everything, so that they meet: addresses, ports and endpoints are contested on purpose.
+
+const NAMES = ["a", "b", "b-2", "other/a", "other/c", "other/c-d"];
+const CLUSTER_IPS = { ip: ["10.96.0.1", "10.96.0.2", "10.96.0.3"], ip6: ["fd00:10:96::1", "fd00:10:96::2"] };
+const EXTERNAL_IPS = ["203.0.113.1", "203.0.113.2", "10.96.0.1", "fd00:1b::1", "fd00:1b::2"];
+const RANGES = ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24", "192.0.2.200/32", "0.0.0.0/0", "fd00::/8", "fd00:c0::/64"];
+const ENDPOINTS: Readonly<Record<Family, readonly string[]>> = {
+  ip: ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2", "10.244.3.1"],
+  ip6: ["fd00:244:1::1", "fd00:244:1::2", "fd00:244:2::1", "fd00:244:2::2"],
+};
+const PORT_NAMES = ["", "http", "dns"];
+
+const protocol = fc.constantFrom<Protocol>("tcp", "tcp", "udp", "sctp");
+const some = <T>(values: readonly T[], maxLength = 2) => fc.uniqueArray(fc.constantFrom(...values), { maxLength });
+const policy = fc.constantFrom("Cluster" as const, "Local" as const);
+
+const portSpec: fc.Arbitrary<ServicePortSpec> = fc.record({
+  name: fc.constantFrom(...PORT_NAMES),
+  protocol,
+  port: fc.constantFrom(80, 443),
+  nodePort: fc.constantFrom(0, 0, 30080, 30081),
+});
+
+const clusterIPs = fc
+  .record({
+    ip: fc.option(fc.constantFrom(...CLUSTER_IPS.ip), { freq: 4 }),
+    ip6: fc.option(fc.constantFrom(...CLUSTER_IPS.ip6), { freq: 1 }),
+  })
+  .map(({ ip, ip6 }) => [ip, ip6].filter((address) => address !== null));
+
+const anyService: fc.Arbitrary<Service> = fc
+  .record({
+    name: fc.constantFrom(...NAMES),
+    createdAt: fc.constantFrom(0, 1000, 2000),
+    clusterIPs,
+    ports: fc.uniqueArray(portSpec, { selector: ({ name }) => name, minLength: 1, maxLength: 3 }),
+    externalIPs: some(EXTERNAL_IPS),
+    loadBalancerIPs: some(EXTERNAL_IPS),
+    sourceRanges: some(RANGES, 3),
+    affinitySeconds: fc.constantFrom(0, 0, 60, 10800),
+    internal: policy,
+    external: policy,
+  })
+  .map(service);
+
+const slicePort: fc.Arbitrary<SlicePort> = fc.record({
+  name: fc.constantFrom(...PORT_NAMES),
+  protocol,
+  port: fc.constantFrom(8080, 8081),
+});
+
+function sliceEndpoint(family: Family): fc.Arbitrary<SliceEndpoint> {
+  return fc.record({
+    address: fc.constantFrom(...ENDPOINTS[family]),
+    nodeName: fc.constantFrom(HERE.name, "node-2", ""),
+    zone: fc.constantFrom("zone-a", "zone-b", ""),
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+    zoneHints: fc.oneof(fc.constant(["zone-a"]), some(["zone-a", "zone-b"])),
+    nodeHints: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, some([HERE.name, "node-2"])),
+    pod: fc.constant(""),
+  });
+}
+
+const anySlice: fc.Arbitrary<EndpointSlice> = fc
+  .tuple(fc.constantFrom(...NAMES), fc.constantFrom(...FAMILIES), fc.nat(2))
+  .chain(([owner, family, index]) =>
+    fc
+      .record({
+        ports: fc.uniqueArray(slicePort, { selector: (port) => `${port.name} ${port.protocol}`, maxLength: 3 }),
+        endpoints: fc.array(sliceEndpoint(family), { maxLength: 4 }),
+      })
+      .map((rest) => slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` })),
+  );
+
+/** Worlds of up to six Services with up to twelve EndpointSlices, which contest addresses, ports and endpoints. */
+export const anyObjects: fc.Arbitrary<Required<Objects>> = fc.record({
+  services: fc.uniqueArray(anyService, { selector: ({ name }) => name, maxLength: NAMES.length }),
+  slices: fc.uniqueArray(anySlice, { selector: ({ namespace, name }) => `${namespace}/${name}`, maxLength: 12 }),
+});
+
+const localTraffic = (family: Family): fc.Arbitrary<LocalTraffic> =>
+  fc.constantFrom<LocalTraffic>(
+    familyContext(family).localTraffic,
+    { kind: "unknown" },
+    { kind: "interface", pattern: "veth*" },
+  );
+
+const nodePorts = (family: Family): fc.Arbitrary<NodePortAddresses> =>
+  fc.constantFrom<NodePortAddresses>(
+    familyContext(family).nodePorts,
+    { kind: "all" },
+    { kind: "addresses", addresses: [] },
+    { kind: "addresses", addresses: family === "ip" ? ["192.0.2.2", "198.51.100.2"] : ["fd00:c0::9"] },
+  );
+
+/** Surroundings of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
+export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
+  .record({
+    masqueradeAll: fc.boolean(),
+    place: fc.constantFrom(HERE, { name: HERE.name, zone: "zone-b" }, { name: HERE.name, zone: "" }),
+    localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
+    nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
+    withServiceCIDRs: fc.boolean(),
+  })
+  .map(({ localTraffic: traffic, nodePorts: addresses, withServiceCIDRs, ...options }) =>
+    bothContexts(options).map((context) => ({
+      ...context,
+      localTraffic: traffic[context.family],
+      nodePorts: addresses[context.family],
+      serviceCIDRs: withServiceCIDRs ? context.serviceCIDRs : [],
+    })),
+  );
