@@ -1,0 +1,107 @@
+import { fileURLToPath } from "node:url";
+import { execaSync } from "execa";
+import { describe, expect, test } from "vitest";
+import { diffRuleset } from "../../src/nft/delta.ts";
+import type { Command, Transaction } from "../../src/nft/json.ts";
+import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import {
+  bothContexts,
+  endpoint,
+  localEndpoint,
+  type Objects,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+} from "../support/build.ts";
+
+/** One small world that shows one thing. Goldens are updated by `vitest -u` and then read. */
+interface World {
+  readonly name: string;
+  readonly objects: Objects;
+  readonly surroundings?: Partial<Omit<FamilyContext, "family">>;
+}
+
+const everywhere = slice({ endpoints: [localEndpoint("10.244.1.11"), endpoint("10.244.2.12")] });
+const elsewhere = slice({ endpoints: ["10.244.2.12"] });
+
+function world(name: string, options: ServiceOptions, slices = [everywhere]): World {
+  return { name, objects: { services: [service(options)], slices } };
+}
+
+const nodePort = { ports: [port(80, { nodePort: 30080 })] };
+const balanced: ServiceOptions = { loadBalancerIPs: ["203.0.113.10"] };
+
+const WORLDS: readonly World[] = [
+  world("cluster-ip", {}),
+  world("node-port", nodePort),
+  world("session-affinity", { affinitySeconds: 10800 }),
+  world("external-local", { ...balanced, external: "Local" }),
+  world("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
+  world("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
+  world("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
+  world("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
+  world("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
+    slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),
+    slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
+  ]),
+  { name: "pods-by-bridge", objects: {}, surroundings: { localTraffic: { kind: "interface", pattern: "cni0" } } },
+  {
+    name: "pods-by-interface-prefix",
+    objects: {},
+    surroundings: { localTraffic: { kind: "interface", pattern: "veth*" } },
+  },
+  { name: "pods-unknown", objects: {}, surroundings: { localTraffic: { kind: "unknown" } } },
+  {
+    name: "masquerade-all-all-node-ports",
+    objects: {},
+    surroundings: { masqueradeAll: true, nodePorts: { kind: "all" } },
+  },
+];
+
+const nothing = renderAll({}).state.ruleset;
+const empty = rebuildTransaction(nothing);
+
+/** What the world adds to the rules of a cluster without Services. */
+function addition({ objects, surroundings }: World): Transaction {
+  return toTransaction(diffRuleset(nothing, renderAll(objects, bothContexts(surroundings)).state.ruleset));
+}
+
+/** What nft and the kernel say of commands on top of the rules of a cluster without Services; "" if they take them. */
+function complaint(commands: readonly Command[]): string {
+  const input = JSON.stringify({ nftables: [...empty.nftables, ...commands] });
+  const { exitCode, stderr } = execaSync("nft", ["-j", "-c", "-f", "-"], { input, reject: false });
+  return exitCode === 0 ? "" : stderr || `exit ${exitCode}`;
+}
+
+/** A transaction with a line for each command. */
+function lines({ nftables }: Transaction): string {
+  return `{ "nftables": [\n${nftables.map((command) => JSON.stringify(command)).join(",\n")}\n] }\n`;
+}
+
+const golden = (name: string) => fileURLToPath(new URL(`../fixtures/golden/${name}.json`, import.meta.url));
+
+describe("the golden transaction", () => {
+  test("of a cluster without Services is written and taken", async () => {
+    await expect(lines(empty)).toMatchFileSnapshot(golden("no-services"));
+    expect(complaint([])).toBe("");
+  });
+
+  test.each(WORLDS)("$name is written and taken", async (given) => {
+    const transaction = addition(given);
+    await expect(lines(transaction)).toMatchFileSnapshot(golden(given.name));
+    expect(complaint(transaction.nftables)).toBe("");
+  });
+});
+
+test.each([
+  ["a chain that is not there", /goto":\{"target":"balance-2"/g, 'goto":{"target":"balance-3"', "No such file"],
+  ["a protocol that is none", /"tcp"/g, '"ip-over-pigeons"', "protocol name"],
+  ["a set that is not there", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
+])("nft refuses the same with %s", (_, what, by, complains) => {
+  const [clusterIP] = WORLDS;
+  const damaged = JSON.stringify(addition(clusterIP as World)).replaceAll(what, by);
+  expect(complaint((JSON.parse(damaged) as Transaction).nftables)).toContain(complains);
+});
