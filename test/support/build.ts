@@ -204,11 +204,6 @@ export function chainNames(renderer: Renderer, family: Family = "ip"): string[] 
   return [...(renderer.state.families[family]?.table.chains.keys() ?? [])].sort();
 }
 
-/** The rules of a chain. */
-export function rulesOf(renderer: Renderer, chain: string, family: Family = "ip") {
-  return renderer.state.families[family]?.table.chains.get(chain)?.rules;
-}
-
 function addressesByFamily(addresses: readonly string[]): ByFamily<readonly string[]> {
   return byFamily((family) => addresses.filter((address) => familyOf(address) === family));
 }
