@@ -12,7 +12,9 @@ export function ruleText(rule: Rule): string {
 function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
-    return `${expressionText(left)} ${op === "!=" ? "!= " : ""}${expressionText(right, typeBeside(left))}`;
+    // Left out where it goes without saying, as nft does.
+    const operator = op === "!=" ? " !=" : isOperation(left) ? " ==" : "";
+    return `${expressionText(left)}${operator} ${expressionText(right, typeBeside(left))}`;
   }
   if ("mangle" in statement) {
     const { key, value } = statement.mangle;
@@ -74,6 +76,10 @@ function expressionText(expression: Expression, type: PrintedType = "text"): str
   }
   if ("|" in expression) return operationText(expression["|"], "|");
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");
+}
+
+function isOperation(expression: Expression): boolean {
+  return typeof expression === "object" && ("|" in expression || "&" in expression || "^" in expression);
 }
 
 function operationText(operands: readonly [Expression, Expression], operator: string): string {

@@ -22,10 +22,9 @@ function isInterfaceName(left: Expression): boolean {
   return typeof left === "object" && "meta" in left && left.meta.key === "iifname";
 }
 
-/** A connection's status is a set of bits, of which translations set one each. */
+/** A connection's status is a set of bits; the first packet has no other that rules of ours ask for. */
 function statusMatches(state: State, right: Expression): boolean {
   if (right === "dnat") return state.translated;
-  if (right === "snat") return state.masqueraded;
   throw unknownToEvaluator("this conntrack status", right);
 }
 

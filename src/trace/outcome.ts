@@ -62,7 +62,7 @@ export type Outcome = {
       readonly to: Destination;
       /** By the node itself (input), or sent on. */
       readonly local: boolean;
-      /** False: it goes where it was sent to, and is none of the proxy's. */
+      /** False: it goes where it was sent to. */
       readonly translated: boolean;
       readonly source: "kept" | "masqueraded";
       /** What is left in the registers when it leaves: nobody else's rules should see ours. */

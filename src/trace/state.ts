@@ -43,7 +43,10 @@ export interface State {
   priority: number;
   translated: boolean;
   masqueraded: boolean;
-  /** Each kind of translation is set up once for a connection; a packet that comes back over loopback has it. */
+  /**
+   * Each kind of translation is set up once for a connection, by the first of the hook's nat chains that has one for
+   * it, or when the hook is left; a packet that comes back over loopback passes no nat chain again.
+   */
   destinationNatDone: boolean;
   sourceNatDone: boolean;
   /** Changes to the dynamic maps, by `map key`; undefined for what was deleted. */

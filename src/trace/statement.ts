@@ -78,20 +78,26 @@ export function assignRandom(state: State, value: number, choices: number): void
   addEffect(state, { kind: "random", value, choices });
 }
 
-/** A dnat is also an accept of its chain. Source: net/netfilter/nft_nat.c, Linux 6.18. */
+/**
+ * A dnat is also an accept of its chain, and the last one of its hook. It leaves no trace in the connection's status
+ * where it changes nothing. Source: net/netfilter/nft_nat.c and nf_nat_core.c, Linux 6.18.
+ */
 function runDnat(machine: Machine, state: State, addr: Expression): Result {
   const target = expressionValue(machine, state, addr);
   if (target === undefined) return BREAK;
   const [address = "", port] = String(target).split(" . ");
-  state.destination = address;
-  state.port = port === undefined ? state.port : Number(port);
-  state.translated = true;
-  addEffect(state, { kind: "dnat", to: { address: state.destination, port: state.port } });
+  const to = { address, port: port === undefined ? state.port : Number(port) };
+  state.translated = to.address !== state.destination || to.port !== state.port;
+  state.destinationNatDone = true;
+  state.destination = to.address;
+  state.port = to.port;
+  addEffect(state, { kind: "dnat", to });
   return ACCEPT;
 }
 
 function runMasquerade(state: State): Result {
   state.masqueraded = true;
+  state.sourceNatDone = true;
   addEffect(state, { kind: "masquerade" });
   return ACCEPT;
 }

@@ -45,7 +45,7 @@ function takeVerdict(machine: Machine, state: State, verdict: Verdict): boolean 
   nextRule(state, true);
   if ("drop" in verdict) return end(machine, state, { kind: "dropped" });
   if ("accept" in verdict) {
-    leaveBase(machine, state);
+    leaveBase(state);
     return true;
   }
   if ("return" in verdict) return leaveChain(machine, state);
@@ -96,15 +96,11 @@ function leaveChain(machine: Machine, state: State): boolean {
     addStep(state, { kind: "policy", hook: state.hook, chain: base.name, policy: "drop" });
     return end(machine, state, { kind: "dropped" });
   }
-  leaveBase(machine, state);
+  leaveBase(state);
   return true;
 }
 
-function leaveBase(machine: Machine, state: State): void {
-  const isNat = machine.baseChains[state.hook][state.base]?.base?.type === "nat";
-  // The nat chains of a hook run one after another until one of them translates.
-  if (isNat && (state.hook === "prerouting" || state.hook === "output")) state.destinationNatDone ||= state.translated;
-  if (isNat && state.hook === "postrouting") state.sourceNatDone ||= state.masqueraded;
+function leaveBase(state: State): void {
   state.chain = undefined;
   state.caller = undefined;
   state.base++;

@@ -15,7 +15,7 @@ import {
 } from "./lab/topology.ts";
 
 /** The lab's node, as the evaluator has to know it. */
-const LAB_NODE: Host = {
+export const LAB_NODE: Host = {
   localAddresses: new Set([...both(addressesOf("node")), ...both(podGateway), nodeSecondAddress]),
 };
 
@@ -30,7 +30,7 @@ function both({ v4, v6 }: AddressPair): readonly string[] {
 }
 
 /** The first packet of a probe's connections, with the source that the sender's routes give it. */
-function packetOf(probe: Probe): Packet {
+export function packetOf(probe: Probe): Packet {
   const { from, to, port, proto } = probe;
   const own = addressesOf(from);
   const address = to.includes(":") ? own.v6 : own.v4;
@@ -64,23 +64,30 @@ export function probeOutcomes(ruleset: Ruleset, probe: Probe): readonly ProbeOut
   });
 }
 
-function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
+export function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
   return Object.fromEntries(outcomes.map((outcome) => [answerOf(packet, outcome), 1]));
 }
 
 /**
  * What a connection meets when the evaluator's outcome is this:
- * - refused: the node's reject, `refused`; dropped: nothing comes back, `timeout`
+ * - refused: the node's reject, `refused`
+ * - dropped: nothing comes back, `timeout`; but a process of the node that sends UDP is told at once, `refused`
  * - delivered to a machine: it answers on the ports that are served and resets on others, `refused`
  * - delivered to an address that no machine has: sent on into nothing, `timeout`
  * - a masqueraded connection comes from the node's address on the way to the endpoint
  */
 function answerOf(packet: Packet, outcome: Outcome): string {
   if (outcome.kind === "refused") return "refused";
-  if (outcome.kind === "dropped") return "timeout";
+  if (outcome.kind === "dropped") return isSenderTold(packet, outcome) ? "refused" : "timeout";
   const { address, port } = outcome.to;
   if (!outcome.local && !machines.has(address)) return "timeout";
   if (!served.has(port)) return "refused";
   const peer = outcome.source === "masqueraded" ? nodeAddressTowards(address) : packet.from.address;
   return `${address} ${port} ${peer}`;
+}
+
+/** sendto(2) fails with EPERM when its packet is dropped on the way out. TCP takes the loss for the network's. */
+function isSenderTold(packet: Packet, { steps }: Outcome): boolean {
+  const hook = steps.findLast((step) => step.kind === "hook")?.hook;
+  return packet.from.at === "node" && packet.protocol === "udp" && hook === "output";
 }

@@ -76,6 +76,7 @@ describe("ruleText", () => {
     [match({ meta: { key: "l4proto" } }, { set: ["udp", "tcp"] }), "meta l4proto { tcp, udp }"],
     [match({ meta: { key: "priority" } }, 5), "meta priority 0:5"],
     [match(mark, 5), "meta mark 0x00000005"],
+    [match({ "&": [mark, 1] }, 0), "meta mark & 0x00000001 == 0x00000000"],
     [match({ ct: { key: "state" } }, "new", "!="), "ct state != new"],
     [match({ fib: { flags: ["daddr", "iif"], result: "type" } }, "local"), "fib daddr . iif type local"],
     [match(saddr, "@cluster-ips", "!="), "ip saddr != @cluster-ips"],

@@ -156,6 +156,14 @@ describe("the way through the hooks", () => {
     expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([{ to: { address: "10.0.0.1" } }]);
   });
 
+  test("a dnat to where the packet goes anyway ends its chain, and does not count as a translation", () => {
+    const hooks = { pre: nat("prerouting"), forward: filter("forward") };
+    const isTranslated = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } } as const;
+    const to96 = ruleset({ hooks, chains: { pre: [[to("10.96.0.1")], [drop]], forward: [[isTranslated, drop]] } });
+    expect(evaluate(to96, host, packet())).toMatchObject([{ kind: "delivered", translated: false }]);
+    expect(evaluate(to96, host, packet({ to: "10.96.0.2" }))).toMatchObject([{ kind: "dropped" }]);
+  });
+
   test("forwarding clears the priority of IPv4 packets, sending does not", () => {
     const hooks = { pre: filter("prerouting"), out: filter("output") };
     const rules = ruleset({ hooks, chains: { pre: [[set(priority, 7)]], out: [[set(priority, 7)]] } });
