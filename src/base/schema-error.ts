@@ -21,14 +21,22 @@ export function pathOfPointer(pointer: string): string {
 /** Appends a key (or an index, as a number or its digits) to a path. */
 export function joinPath(path: string, key: string | number): string {
   if (typeof key === "number" || /^\d+$/.test(key)) return `${path}[${key}]`;
-  if (!PLAIN_KEY.test(key)) return `${path}[${quoted(key)}]`;
+  if (!PLAIN_KEY.test(key)) return `${path}[${JSON.stringify(key)}]`;
   return path === "" ? key : `${path}.${key}`;
 }
 
-/** A value for a message: JSON on one line, cut short. */
+/** The keys of a path that {@link joinPath} made, indices as digits. */
+export function splitPath(path: string): string[] {
+  const keys = path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g);
+  return [...keys].map(([, index, key, plain]) => index ?? plain ?? (JSON.parse(key ?? '""') as string));
+}
+
+/** A value for a message: scalars as JSON, cut short; of the others, however large or deep, only what they are. */
 export function quoted(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value);
-  return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object" && value !== null) return "an object";
+  if (typeof value !== "string") return String(value);
+  return value.length > SHOWN ? `${JSON.stringify(value.slice(0, SHOWN))}...` : JSON.stringify(value);
 }
 
 /** Where the fault is, and what was expected, in words: the schema's description where it has one. */

@@ -94,13 +94,13 @@ describe("is ignored", () => {
 describe("is refused", () => {
   test.each<[string, string, unknown]>([
     ["", "must be object, not null", null],
-    ["", "must be object, not []", []],
+    ["", "must be object, not an array", []],
     ["", "must have required property 'spec'", { metadata: { name: "x" } }],
     ["metadata.name", "must be a DNS label", service({ metadata: { name: "web; flush ruleset" } })],
     ["metadata.namespace", "must be a DNS label", service({ metadata: { namespace: "../x" } })],
     ["metadata.creationTimestamp", "must be a time", service({ metadata: { creationTimestamp: "yesterday" } })],
     ["spec.type", "must be one of ClusterIP", service({ spec: { type: "Magic" } })],
-    ["spec.ports", "must be array or null, not {}", service({ spec: { ports: {} } })],
+    ["spec.ports", "must be array or null, not an object", service({ spec: { ports: {} } })],
     ["spec.ports", "must have a port", service({ spec: { ports: [] } })],
     ["spec.ports[0]", "must have required property 'port'", service({ spec: { ports: [{}] } })],
     ["spec.ports[0].port", "must be >= 1, not 0", service({ spec: { ports: [{ port: 0 }] } })],

@@ -1,0 +1,44 @@
+import { scanJson } from "./files-json-scan.ts";
+import { positionAt, unreadable } from "./files-problem.ts";
+import { type InputDocument, jsonLines } from "./files-yaml.ts";
+
+/** To find a line, the text is read once more, and more slowly. */
+const MOST_CHARACTERS_FOR_LINES = 1024 * 1024;
+
+/**
+ * The documents of a JSON text: one, or several in a row, as commands print them one after another.
+ *
+ * Throws UNREADABLE_INPUT with file, line, column and reason.
+ */
+export function parseJson(text: string, file: string): InputDocument[] {
+  const documents: InputDocument[] = [];
+  for (let start = 0; start < text.length; ) {
+    const { value, end } = parseFirst(text, start, file);
+    documents.push({ number: documents.length + 1, value, lineOf: lazyLines(text, start, end) });
+    start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
+  }
+  return documents;
+}
+
+/** Parses all that is left in the hope that it is one document, which it is in all large files. */
+function parseFirst(text: string, start: number, file: string): { readonly value: unknown; readonly end: number } {
+  try {
+    return { value: JSON.parse(text.slice(start)), end: text.length };
+  } catch {
+    const scan = scanJson(text, start);
+    if (scan.kind === "value") return { value: JSON.parse(text.slice(start, scan.end)), end: scan.end };
+    const found = text.slice(scan.offset, scan.offset + 1);
+    const reason = found === "" ? "the JSON ends too early" : `this is not JSON: unexpected ${JSON.stringify(found)}`;
+    throw unreadable(file, reason, positionAt(text, scan.offset));
+  }
+}
+
+function lazyLines(text: string, start: number, end: number): InputDocument["lineOf"] {
+  let lineOf: InputDocument["lineOf"] | undefined;
+  return (keys) => {
+    if (end - start > MOST_CHARACTERS_FOR_LINES) return undefined;
+    lineOf ??= jsonLines(text.slice(start, end));
+    const line = lineOf(keys);
+    return line === undefined ? undefined : line + positionAt(text, start).line - 1;
+  };
+}

@@ -1,0 +1,92 @@
+import { type Document, isMap, isNode, isPair, isSeq, LineCounter, type ParsedNode, parseAllDocuments } from "yaml";
+import { nestsDeeperThan } from "../base/yaml-nesting.ts";
+import { type Position, unreadable } from "./files-problem.ts";
+import { plainValue, YamlFault } from "./files-yaml-value.ts";
+
+/** One document of an input. */
+export interface InputDocument {
+  /** From 1. */
+  readonly number: number;
+  readonly value: unknown;
+  /** The line, from 1, of what the keys lead to, or of the last on the way that is there; if it is known. */
+  readonly lineOf: (keys: readonly string[]) => number | undefined;
+}
+
+/** The syntax tree takes 60 times the text's memory. JSON, which takes none, may be larger. */
+const MOST_CHARACTERS = 16 * 1024 * 1024;
+/** Kubernetes objects nest about 15 levels deep. */
+const DEEPEST = 64;
+
+/**
+ * The documents of a YAML text (1.2, core schema), empty ones left out. At most 16 MiB and 64 levels.
+ *
+ * Throws UNREADABLE_INPUT with file, line and reason for the first thing that is wrong: syntax, equal keys, tags
+ * beyond JSON's types, aliases that multiply.
+ */
+export function parseYaml(text: string, file: string): InputDocument[] {
+  if (text.length > MOST_CHARACTERS)
+    throw unreadable(file, "is more than 16 MiB of YAML", undefined, "Give it as JSON, which may be larger.");
+  if (nestsDeeperThan(text, DEEPEST)) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
+  const lines = new LineCounter();
+  const documents = compose(text, lines);
+  return documents.flatMap((document, index) => {
+    const fault = document.errors[0] ?? document.warnings[0];
+    if (fault !== undefined) throw unreadable(file, fault.message, positionOf(lines, fault.pos[0]));
+    const value = plainValueOf(document, lines, file);
+    const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
+    return value === null ? [] : [{ number: index + 1, value, lineOf }];
+  });
+}
+
+/** Equal keys are looked for later, and messages made without the text: both take quadratic time here. */
+function compose(text: string, lines: LineCounter): Document.Parsed[] {
+  const options = { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: "error" } as const;
+  const documents = parseAllDocuments(text, options);
+  return Array.isArray(documents) ? [...documents] : [];
+}
+
+function plainValueOf(document: Document.Parsed, lines: LineCounter, file: string): unknown {
+  try {
+    return plainValue(document.contents);
+  } catch (error) {
+    if (error instanceof YamlFault) throw unreadable(file, error.message, positionOf(lines, error.offset));
+    throw error;
+  }
+}
+
+function positionOf(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(line, 1), column: Math.max(col, 1) };
+}
+
+function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly string[]): number {
+  let node: unknown = document.contents;
+  let offset = document.contents?.range[0] ?? 0;
+  for (const key of keys) {
+    const { at, next } = step(node, key);
+    if (at === undefined) break;
+    offset = at;
+    node = next;
+  }
+  return positionOf(lines, offset).line;
+}
+
+/** Goes down by one key: where the key or item stands, and the node under it. */
+function step(node: unknown, key: string): { readonly at?: number; readonly next?: unknown } {
+  if (isSeq(node)) return { ...offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
+  if (!isMap(node)) return {};
+  const pair = node.items.find((each) => isPair(each) && String(each.key) === key);
+  return pair === undefined ? {} : { ...offsetOf(pair.key), next: pair.value };
+}
+
+function offsetOf(node: unknown): { readonly at?: number } {
+  const range = isNode(node) ? (node as ParsedNode).range : undefined;
+  return range === undefined || range === null ? {} : { at: range[0] };
+}
+
+/** Where things stand in a JSON text, which is YAML as well. */
+export function jsonLines(text: string): InputDocument["lineOf"] {
+  const lines = new LineCounter();
+  const [document] = nestsDeeperThan(text, DEEPEST) ? [] : compose(text, lines);
+  return (keys) => (document === undefined ? undefined : lineIn(document, lines, keys));
+}
