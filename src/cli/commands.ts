@@ -3,6 +3,30 @@ import type { Command } from "./command.ts";
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
   {
+    name: "run",
+    summary: "Program this node from a cluster, as a daemon",
+    flags: ["from", "dry-run", "cleanup", "init-only", "write-config-to"],
+    load: async () => await import("./commands/run.ts"),
+  },
+  {
+    name: "apply",
+    summary: "Program this node from files, once",
+    flags: ["from"],
+    load: async () => await import("./commands/apply.ts"),
+  },
+  {
+    name: "dump",
+    summary: "Print the nftables transaction for some objects",
+    flags: ["from"],
+    load: async () => await import("./commands/dump.ts"),
+  },
+  {
+    name: "check",
+    summary: "Check objects and the transaction they make; for CI",
+    flags: ["from"],
+    load: async () => await import("./commands/check.ts"),
+  },
+  {
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy"],

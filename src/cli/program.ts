@@ -65,7 +65,8 @@ async function parse(args: readonly string[], { stdout, columns }: Surroundings)
 }
 
 function optionsOf({ flags }: Command): ReturnType<typeof yargsOptions> {
-  return yargsOptions(FLAGS.filter((flag) => flag.target.kind !== "command" || flags.includes(flag.name)));
+  const taken = ["config", ...flags];
+  return yargsOptions(FLAGS.filter((flag) => flag.target.kind !== "command" || taken.includes(flag.name)));
 }
 
 function badArgument(message: string): AppError {

@@ -9,6 +9,7 @@ import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { FAMILIES } from "../model/family.ts";
 import { World } from "../model/world.ts";
+import { readConnectionCounts } from "./connection-counts.ts";
 import { Daemon, uidOf } from "./daemon.ts";
 import { EventRecorder, type EventSink } from "./event-recorder.ts";
 import { type EventSubject, failedHealthPortEvent, failedServerEvent, startingEvent } from "./events.ts";
@@ -19,6 +20,7 @@ import type { FindRoute } from "./http-answers.ts";
 import { listenAddress } from "./http-servers.ts";
 import { KeptServer } from "./kept-server.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
+import { addConnectionMetrics } from "./metrics-connections.ts";
 import { IP_FAMILY } from "./metrics-kube-proxy.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
 import { addSourceMetrics } from "./metrics-sources.ts";
@@ -54,7 +56,10 @@ export interface AssembledDaemon {
 }
 
 /** How long a reading of the connection counters is good for, milliseconds. */
-const MAX_SYNC_AGE_FACTOR = 2;
+const COUNTERS_MAX_AGE = 5000;
+
+/** Unhealthy is a kernel that has not been brought up to date for this many sync periods: kube-proxy's measure. */
+const UNHEALTHY_AFTER_PERIODS = 2;
 
 /** Puts a daemon together from its parts. */
 export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDaemon> {
@@ -88,7 +93,7 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     node: () => world.node,
     uidOf: (service) => uidOf(world, service),
   });
-  const unhealthyAfter = (): number => MAX_SYNC_AGE_FACTOR * options.syncPeriodMs;
+  const unhealthyAfter = (): number => UNHEALTHY_AFTER_PERIODS * options.syncPeriodMs;
   const isProxyHealthy = (): boolean =>
     judgeHealth(daemon.health.snapshot(), clock.now(), unhealthyAfter()).proxyHealthy;
   const serviceHealth = new ServiceHealthServers({
@@ -130,6 +135,14 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     dryRun,
   });
   addSourceMetrics(metrics.registry, daemon.source);
+  if (options.serviceCounters !== "off") {
+    addConnectionMetrics(metrics.registry, {
+      read: () => readConnectionCounts(nft, daemon.reconciler.state),
+      now: clock.now,
+      maxAge: COUNTERS_MAX_AGE,
+      onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters"),
+    });
+  }
   const server = (name: "healthz" | "metrics", address: ListenAddress, find: FindRoute): KeptServer =>
     new KeptServer({
       name,

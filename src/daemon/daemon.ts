@@ -11,7 +11,7 @@ import { familyContexts, type HostView } from "./contexts.ts";
 import { DriftWatcher } from "./drift-watcher.ts";
 import { HealthTracker } from "./health-tracker.ts";
 import { Reconciler, type SyncReport } from "./reconciler.ts";
-import type { ServiceHealthServers } from "./service-health.ts";
+import { healthCheckAddresses, type ServiceHealthServers } from "./service-health.ts";
 import { ServiceHealthView } from "./service-health-view.ts";
 import type { StaleFlowCleaner } from "./stale-flow-cleaner.ts";
 import { udpFrontends } from "./stale-flows.ts";
@@ -205,10 +205,7 @@ export class Daemon {
 
   #syncServiceHealth(): void {
     const contexts = familyContexts(this.#options, this.#parts.world, this.#host);
-    const chosen = contexts.map(({ nodePorts }) => nodePorts);
-    const addresses = chosen.some(({ kind }) => kind === "all")
-      ? ["0.0.0.0"]
-      : chosen.flatMap((one) => (one.kind === "addresses" ? one.addresses : []));
+    const addresses = healthCheckAddresses(contexts.map(({ nodePorts }) => nodePorts));
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
   }
 

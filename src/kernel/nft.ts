@@ -31,6 +31,8 @@ export class NftRefusedError extends AppError {
 export interface NftOptions {
   /** Path or name of the program. */
   readonly path: string;
+  /** A program, with its arguments, that starts nft in other surroundings: `["unshare", "-n"]`. */
+  readonly through?: readonly string[];
   readonly run?: RunProcess;
   readonly limits?: ProcessLimits;
 }
@@ -48,11 +50,13 @@ const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 
 /** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
 export class Nft {
   readonly path: string;
+  readonly #through: readonly string[];
   readonly #run: RunProcess;
   readonly #limits: ProcessLimits;
 
-  constructor({ path, run = runProcess, limits = LIMITS }: NftOptions) {
+  constructor({ path, through = [], run = runProcess, limits = LIMITS }: NftOptions) {
     this.path = path;
+    this.#through = through;
     this.#run = run;
     this.#limits = limits;
   }
@@ -113,8 +117,9 @@ export class Nft {
   }
 
   async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
-    const result = await this.#run(this.path, args, input, this.#limits);
-    if (result.startError !== undefined) throw missing(this.path, result.startError);
+    const [program = this.path, ...rest] = [...this.#through, this.path];
+    const result = await this.#run(program, [...rest, ...args], input, this.#limits);
+    if (result.startError !== undefined) throw missing(program, result.startError);
     if (result.tooMuchOutput) {
       throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);
     }

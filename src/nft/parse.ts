@@ -3,8 +3,8 @@ import { parseSetSpec } from "./declarations.ts";
 import { dataText, valueText } from "./element-text.ts";
 import type { NftFamily } from "./json.ts";
 import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
-import type { Ruleset } from "./ruleset.ts";
-import { asList, asNumber, asObject, asTagged, notUnderstood } from "./shape.ts";
+import type { Ruleset, SetSpec } from "./ruleset.ts";
+import { asList, asNumber, asObject, asTagged, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** What `nft -j list ...` printed: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
@@ -53,30 +53,65 @@ export function parseListing(listing: Listing): Ruleset {
 /** What packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
 export function dynamicElements(listing: Listing): readonly DynamicElement[] {
   const found: DynamicElement[] = [];
+  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
+    if (spec.dynamic) found.push({ family, map: spec.name, key, value, ...lifeOf(properties) });
+  });
+  return found;
+}
+
+/** An element of a map that counts what it matched. */
+export interface CountedElement {
+  readonly family: NftFamily;
+  readonly map: string;
+  /** Canonical text, see {@link ElementSet}. */
+  readonly key: string;
+  readonly value: string;
+  /** Packets that matched since the element was made; in a nat chain: connections. */
+  readonly packets: number;
+}
+
+/** The counters in a listing of maps (`nft -j list map ip nft-proxy service-ips`). */
+export function elementCounters(listing: Listing): readonly CountedElement[] {
+  const found: CountedElement[] = [];
+  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
+    const { counter } = properties;
+    if (counter === undefined) return;
+    const packets = asNumber(asObject(counter, "counter").packets, "packets");
+    found.push({ family, map: spec.name, key, value, packets });
+  });
+  return found;
+}
+
+interface MapElement {
+  readonly family: NftFamily;
+  readonly spec: SetSpec;
+  readonly key: string;
+  readonly value: string;
+  /** Its time-out, counter and whatever else stands beside the key. */
+  readonly properties: JsonObject;
+}
+
+function forEachMapElement(listing: Listing, use: (element: MapElement) => void): void {
   for (const object of listing.objects) {
     const [kind, body] = asTagged(object, "listed object");
     if (kind !== "map") continue;
     const map = asObject(body, kind);
     const family = ownFamily(kind, map);
+    if (family === undefined) continue;
     const spec = parseSetSpec(kind, map);
-    if (family === undefined || !spec.dynamic) continue;
     for (const item of asList(map.elem ?? [], "elements")) {
-      const { key, value } = splitElement(item, true);
-      found.push({
-        family,
-        map: spec.name,
-        key: dataText(unwrapKey(key), spec.key),
-        value: valueText(value, spec.value),
-        ...lifeOf(key),
-      });
+      const split = splitElement(item, true);
+      const key = dataText(unwrapKey(split.key), spec.key);
+      use({ family, spec, key, value: valueText(split.value, spec.value), properties: propertiesOf(split.key) });
     }
   }
-  return found;
 }
 
-function lifeOf(key: unknown): Pick<DynamicElement, "timeout" | "expires"> {
-  const { elem } = asObject(key, "element with a timeout");
-  const { timeout, expires } = asObject(elem, "element with a timeout");
-  if (timeout === undefined) throw notUnderstood("element without a timeout", key);
+function propertiesOf(key: unknown): JsonObject {
+  return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};
+}
+
+function lifeOf({ timeout, expires }: JsonObject): Pick<DynamicElement, "timeout" | "expires"> {
+  if (timeout === undefined) throw notUnderstood("element without a timeout", timeout);
   return { timeout: asNumber(timeout, "timeout"), expires: asNumber(expires ?? timeout, "expires") };
 }

@@ -83,6 +83,11 @@ export class FamilyState {
     return this.#contributions.get(key);
   }
 
+  /** The service port that has a frontend, by its key: `10.96.0.10 . tcp . 53`, or `tcp . 30080`. */
+  ownerOf(frontend: string): ServicePort | undefined {
+    return this.#owners.get(frontend)?.port;
+  }
+
   /** What every service port contributes now. */
   contributions(): Iterable<Contribution> {
     return this.#contributions.values();

@@ -1,0 +1,38 @@
+import { type FullSyncReport, fullSync } from "../../daemon/full-sync.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { probeFeatures } from "../../kernel/probe.ts";
+import { deltaSize } from "../../nft/delta.ts";
+import type { Argv } from "../command.ts";
+import { conflictNotices } from "../conflicts.ts";
+import { type Desired, loadDesired } from "../desired.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+import { hasErrors, problemText } from "../problems.ts";
+
+/** `apply`: one full sync from files. Refused objects leave the kernel as it is. */
+export async function run(argv: Argv): Promise<CommandResult> {
+  const desired = await loadDesired(argv);
+  const { options, state, problems } = desired;
+  const said = [...desired.notices, ...problems.map(problemText)];
+  if (hasErrors(problems)) {
+    return { exitCode: EXIT.refused, notices: [...said, "nothing was applied: the kernel's rules stay as they are"] };
+  }
+  const nft = new Nft({ path: options.nftPath });
+  await probeFeatures(nft);
+  const report = await fullSync(nft, state.ruleset);
+  return {
+    exitCode: EXIT.ok,
+    output: `${summary(desired, report)}\n`,
+    notices: [...said, ...conflictNotices(state.conflicts())],
+  };
+}
+
+function summary({ world, objects }: Desired, { deltas, applied, unreadable }: FullSyncReport): string {
+  const input = `${world.serviceCount} Services, ${objects.endpointSlices.length} EndpointSlices`;
+  if (unreadable !== undefined) return `rebuilt for ${input}, because our tables could not be read: ${unreadable}`;
+  if (applied.length === 0) return `nothing to change for ${input}`;
+  const { chains, sets, elements } = deltaSize(deltas);
+  const bytes = applied.reduce((sum, transaction) => sum + transaction.bytes, 0);
+  const milliseconds = applied.reduce((sum, transaction) => sum + transaction.durationMs, 0);
+  const size = `${(bytes / 1000).toFixed(1)} kB in ${Math.round(milliseconds)} ms`;
+  return `applied for ${input}: ${chains} chains, ${sets} sets, ${elements} elements (${size})`;
+}

@@ -1,0 +1,47 @@
+import { readFileSync } from "node:fs";
+
+/** How often the file is read, milliseconds. The kubelet itself takes a minute to bring a changed ConfigMap. */
+const PERIOD = 5000;
+
+/**
+ * Notices changes of a configuration file by reading it: events of the file system miss a ConfigMap's swap of
+ * symbolic links. A file that cannot be read counts as unchanged.
+ */
+export class ConfigWatch {
+  readonly #path: string | undefined;
+  readonly #onChange: () => void;
+  #text: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param path undefined or "" for no file, which never changes */
+  constructor(path: string | undefined, onChange: () => void) {
+    this.#path = path;
+    this.#onChange = onChange;
+    this.#text = this.#read();
+  }
+
+  /** Begins to look. */
+  start(): void {
+    if (this.#path) this.#timer = setInterval(() => this.#look(), PERIOD);
+  }
+
+  /** Looks no more. */
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    const text = this.#read();
+    if (text === undefined || text === this.#text) return;
+    this.#text = text;
+    this.#onChange();
+  }
+
+  #read(): string | undefined {
+    try {
+      return this.#path ? readFileSync(this.#path, "utf8") : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,13 @@
+import type { Problem } from "../kube/files-problem.ts";
+
+/** Whether anything was refused, not merely remarked upon. */
+export function hasErrors(problems: readonly Problem[]): boolean {
+  return problems.some(({ severity }) => severity === "error");
+}
+
+/** A problem in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
+export function problemText({ severity, file, document, line, object, path, reason }: Problem): string {
+  const place = line === undefined ? `${file} (document ${document})` : `${file}:${line}`;
+  const subject = object === undefined ? "" : `${object}: `;
+  return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;
+}

@@ -1,0 +1,46 @@
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { apiEventSink } from "../daemon/api-event-sink.ts";
+import type { EventSink } from "../daemon/event-recorder.ts";
+import { systemClock } from "../daemon/system-clock.ts";
+import { HttpApiClient } from "../kube/client.ts";
+import { clusterSource } from "../kube/cluster-source.ts";
+import { apiDecoders, faultsText } from "../kube/decoders.ts";
+import { fileSource } from "../kube/file-source.ts";
+import { loadConnection } from "../kube/load-connection.ts";
+import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+
+/** Where a daemon's objects come from, and where its Events go. */
+export interface Objects {
+  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  readonly eventSink: EventSink;
+  /** Drops what connections there are; after the source was stopped. */
+  readonly close: () => void;
+}
+
+/** The objects of a cluster. Throws AppError BAD_CONFIG when no API server is known. */
+export async function clusterObjects(options: ProxyOptions, nodeName: string, logger: Logger): Promise<Objects> {
+  const { kubeconfig, master } = options.client;
+  const connect = () => loadConnection({ kubeconfig, master, env: process.env });
+  // A configuration that names no server is a mistake to say at once, not one to try again.
+  await connect();
+  const client = new HttpApiClient({ connect, userAgent: `nft-proxy/${__VERSION__}` });
+  const decoders = apiDecoders((object, faults) => {
+    logger.warn({ object, faults: faultsText(faults) }, "parts of an object were left out");
+  });
+  return {
+    makeSource: (handlers) =>
+      clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger }),
+    eventSink: apiEventSink(client),
+    close: () => client.close(),
+  };
+}
+
+/** The objects of files, followed as they change. Their Events go nowhere. */
+export function fileObjects(paths: readonly string[], logger: Logger): Objects {
+  return {
+    makeSource: (handlers) => fileSource({ paths, handlers, clock: systemClock, logger }),
+    eventSink: { send: async () => {} },
+    close: () => {},
+  };
+}
