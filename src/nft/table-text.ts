@@ -66,7 +66,7 @@ function elementsPerLine({ key, value }: SetSpec): number {
 }
 
 /** An element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
-export function elementText(spec: SetSpec, key: string, value: string): string {
+function elementText(spec: SetSpec, key: string, value: string): string {
   const keyText = dataText(spec.key, key);
   if (spec.value === undefined) return keyText;
   return `${keyText} : ${spec.value === "verdict" ? value : dataText(spec.value, value)}`;

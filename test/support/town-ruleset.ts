@@ -11,7 +11,7 @@ import { townList } from "./stub-api/town.ts";
 const decoders = apiDecoders(() => undefined);
 
 /** The world of a recorded cluster, as node-1 sees it. */
-export function townWorld(town: ScenarioName): World {
+function townWorld(town: ScenarioName): World {
   const world = new World("node-1");
   const put: Readonly<Record<ResourceName, (object: unknown) => void>> = {
     services: (object) => withDefined(decoders.services(object), (service) => world.putService(service)),

@@ -1,0 +1,21 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+import { differences, loadScenario } from "../support/lab/scenario.ts";
+import { townRuleset } from "../support/town-ruleset.ts";
+
+describe.each(["town", "town-after"] as const)("the rules rendered for %s", (name) => {
+  let lab: Lab;
+  beforeAll(async () => {
+    lab = await createLab();
+  });
+  afterAll(() => lab?.close());
+
+  test("treat every packet as kube-proxy did", async () => {
+    const town = await loadScenario(name);
+    await lab.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name))));
+    const outcomes = await lab.probe(town.probes);
+    expect(outcomes.size).toBe(town.probes.length);
+    expect(differences(town, outcomes)).toEqual([]);
+  });
+});
