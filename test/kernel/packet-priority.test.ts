@@ -1,0 +1,67 @@
+import { isIP } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { port, service, slice } from "../support/build.ts";
+import { ProgrammedLab } from "../support/programmed-lab.ts";
+
+// Balancing uses a packet's priority as its scratch number. Queueing disciplines read it after our last hook, so a
+// table of its own looks there, behind all others.
+
+const FAMILIES = ["ip", "ip6"] as const;
+const CLUSTER_IPS = { ip: "10.96.6.1", ip6: "fd00:10:96::6:1" };
+
+let node: ProgrammedLab;
+beforeAll(async () => {
+  node = await ProgrammedLab.create();
+  await node.program({
+    services: [
+      service({ name: "plain", clusterIPs: Object.values(CLUSTER_IPS) }),
+      service({
+        name: "sticky",
+        clusterIPs: Object.values(CLUSTER_IPS),
+        ports: [port(81)],
+        affinitySeconds: 600,
+      }),
+    ],
+    slices: ["plain", "sticky"].flatMap((name) => [
+      slice({ service: name, endpoints: ["10.244.2.11", "10.244.2.12"] }),
+      slice({ service: name, endpoints: ["fd00:244:2::11", "fd00:244:2::12"] }),
+    ]),
+  });
+  for (const family of FAMILIES) {
+    await node.nft(
+      `table ${family} watch {
+        counter leaks { }
+        counter seen { }
+        chain last {
+          type filter hook postrouting priority 1000;
+          ct status dnat ct state new counter name seen
+          ct status dnat meta priority != 0 counter name leaks
+        }
+      }`,
+    );
+  }
+});
+afterAll(() => node?.close());
+
+async function packets(family: "ip" | "ip6", counter: string): Promise<number> {
+  const text = await node.nft("reset", "counter", family, "watch", counter);
+  return Number(/packets (\d+)/.exec(text)?.[1]);
+}
+
+const probe = (from: "pod1" | "node", family: "ip" | "ip6", to: number) =>
+  node.answers({ from, to: CLUSTER_IPS[family], port: to, proto: "tcp", n: 20 });
+
+test.each(FAMILIES.flatMap((family) => (["pod1", "node"] as const).map((from) => [from, family] as const)))(
+  "what %s sends by %s leaves without the scratch number",
+  async (from, family) => {
+    for (const to of [80, 81]) expect((await probe(from, family, to)).map(isIP)).not.toContain(0);
+    expect(await packets(family, "seen")).toBeGreaterThanOrEqual(40);
+    expect(await packets(family, "leaks")).toBe(0);
+  },
+);
+
+test.each(FAMILIES)("the scratch number is seen where nothing takes it back (%s)", async (family) => {
+  await node.nft("flush", "chain", family, "nft-proxy", "filter-output");
+  await probe("node", family, 81);
+  expect(await packets(family, "leaks")).toBeGreaterThan(0);
+});

@@ -1,0 +1,267 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import {
+  bothContexts,
+  familyContext,
+  localEndpoint,
+  type Objects,
+  port,
+  type ServiceOptions,
+  service,
+  slice,
+  slicePort,
+} from "../support/build.ts";
+import type { Outcome, Probe } from "../support/lab/outcome.ts";
+import { ProgrammedLab } from "../support/programmed-lab.ts";
+
+// What the recorded town does not show, with real connections. Addresses are those of the lab: pods 10.244.1.11 to
+// .16 on the node, 10.244.2.11 and so on elsewhere; `ext` is outside.
+
+interface Row extends Omit<Probe, "id"> {
+  readonly shows: string;
+  readonly expected: Outcome;
+}
+
+const POD1 = localEndpoint("10.244.1.11");
+const POD1_V6 = localEndpoint("fd00:244:1::11");
+const REMOTE = ["10.244.2.11", "10.244.2.12", "10.244.3.11"];
+const NODE = "192.0.2.2";
+const NODE_SECOND = "198.51.100.2";
+
+const answered = (source: string, ...endpoints: string[]): Outcome => ({ result: "ok", source, endpoints });
+const refused: Outcome = { result: "refused" };
+const dropped: Outcome = { result: "timeout" };
+const tcp = { port: 80, proto: "tcp" } as const;
+
+function objects(...given: readonly (readonly [ServiceOptions, ...Parameters<typeof slice>[0][]])[]): Objects {
+  return {
+    services: given.map(([options]) => service(options)),
+    slices: given.flatMap(([{ name = "web" }, ...slices]) =>
+      slices.map((options, index) => slice({ service: name, name: `${name}-${index}`, ...options })),
+    ),
+  };
+}
+
+let node: ProgrammedLab;
+beforeAll(async () => {
+  node = await ProgrammedLab.create();
+});
+afterAll(() => node?.close());
+
+/** A test for each row, all in the same world. */
+function packets(title: string, world: Objects, contexts: readonly FamilyContext[], rows: readonly Row[]): void {
+  describe(title, () => {
+    beforeAll(() => node.program(world, contexts));
+    test.each(rows.map((row) => [row.shows, row] as const))("%s", async (_, { shows, expected, ...probe }) => {
+      expect(await node.outcome(probe)).toEqual(expected);
+    });
+  });
+}
+
+const STICKY_LOCAL: ServiceOptions = {
+  name: "sticky-local",
+  clusterIPs: ["10.96.1.1", "fd00:10:96::1:1"],
+  loadBalancerIPs: ["203.0.113.20", "fd00:1b::20"],
+  ports: [port(80, { nodePort: 30020 })],
+  affinitySeconds: 600,
+  external: "Local",
+};
+const STICKY_REMOTE: ServiceOptions = {
+  ...STICKY_LOCAL,
+  name: "sticky-remote",
+  clusterIPs: ["10.96.1.2"],
+  loadBalancerIPs: ["203.0.113.21"],
+  ports: [port(80, { nodePort: 30021 })],
+};
+
+packets(
+  "session affinity with external Local policy",
+  objects(
+    [STICKY_LOCAL, { endpoints: [POD1, ...REMOTE] }, { endpoints: [POD1_V6, "fd00:244:2::11"] }],
+    [STICKY_REMOTE, { endpoints: REMOTE }],
+  ),
+  bothContexts(),
+  [
+    {
+      shows: "keeps an outside client's address and sends it to local endpoints",
+      ...{ from: "ext", to: "203.0.113.20", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
+    },
+    {
+      shows: "does so for IPv6",
+      ...{ from: "ext2", to: "fd00:1b::20", ...tcp, expected: answered("kept", "fd00:244:1::11 8080") },
+    },
+    {
+      shows: "does so through a NodePort",
+      ...{ from: "ext", to: NODE, port: 30020, proto: "tcp", expected: answered("kept", "10.244.1.11 8080") },
+    },
+    {
+      shows: "drops outside clients without a local endpoint",
+      ...{ from: "ext", to: "203.0.113.21", ...tcp, n: 2, expected: dropped },
+    },
+    {
+      shows: "sends a pod to one endpoint, of the whole cluster",
+      ...{ from: "pod3", to: "203.0.113.21", ...tcp, sticky: true, expected: { result: "ok", distinct: 1 } },
+    },
+    {
+      shows: "sends the node to one endpoint, of the whole cluster",
+      ...{ from: "node", to: "203.0.113.21", ...tcp, sticky: true, expected: { result: "ok", distinct: 1 } },
+    },
+    {
+      shows: "sends a pod through a NodePort to one endpoint, of the whole cluster",
+      ...{ from: "pod3", to: NODE, port: 30021, proto: "tcp", sticky: true, expected: { result: "ok", distinct: 1 } },
+    },
+  ],
+);
+
+const contested = (name: string, createdAt: number): ServiceOptions => ({
+  name,
+  createdAt,
+  clusterIPs: [`10.96.2.${createdAt}`],
+  externalIPs: ["203.0.113.30"],
+});
+
+packets(
+  "Services of all kinds",
+  objects(
+    [{ name: "hairpin", clusterIPs: ["10.96.2.10"], externalIPs: ["203.0.113.31"] }, { endpoints: [POD1] }],
+    [{ name: "hairpin6", clusterIPs: ["fd00:10:96::2:10"] }, { endpoints: [POD1_V6] }],
+    [
+      { name: "dns", clusterIPs: ["10.96.2.11"], ports: [port(53, { protocol: "udp", nodePort: 30053 })] },
+      { ports: [slicePort(5353, { protocol: "udp" })], endpoints: REMOTE },
+    ],
+    [contested("newer", 2), { endpoints: ["10.244.2.12"] }],
+    [contested("older", 1), { endpoints: ["10.244.2.11"] }],
+    [
+      { name: "signalling", clusterIPs: ["10.96.2.12"], ports: [port(36412, { protocol: "sctp" })] },
+      { ports: [slicePort(36412, { protocol: "sctp" })], endpoints: ["10.244.2.11"] },
+    ],
+  ),
+  bothContexts(),
+  [
+    {
+      shows: "a pod reaches itself, and sees the node's address",
+      ...{ from: "pod1", to: "10.96.2.10", ...tcp, expected: answered("node", "10.244.1.11 8080") },
+    },
+    {
+      shows: "a pod reaches itself through an external IP",
+      ...{ from: "pod1", to: "203.0.113.31", ...tcp, expected: answered("node", "10.244.1.11 8080") },
+    },
+    {
+      shows: "a pod reaches itself by IPv6",
+      ...{ from: "pod1", to: "fd00:10:96::2:10", ...tcp, expected: answered("node", "fd00:244:1::11 8080") },
+    },
+    {
+      shows: "another pod keeps its address",
+      ...{ from: "pod2", to: "10.96.2.10", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
+    },
+    {
+      shows: "UDP is balanced",
+      from: "pod2",
+      to: "10.96.2.11",
+      port: 53,
+      proto: "udp",
+      expected: answered("kept", ...REMOTE.map((address) => `${address} 5353`)),
+    },
+    {
+      shows: "UDP is balanced through a NodePort, masqueraded",
+      from: "ext",
+      to: NODE,
+      port: 30053,
+      proto: "udp",
+      expected: answered("node", ...REMOTE.map((address) => `${address} 5353`)),
+    },
+    {
+      shows: "TCP to a port that is served by UDP alone is refused",
+      ...{ from: "pod2", to: "10.96.2.11", port: 53, proto: "tcp", expected: refused },
+    },
+    {
+      shows: "the older Service has a contested external IP",
+      ...{ from: "ext", to: "203.0.113.30", ...tcp, expected: answered("node", "10.244.2.11 8080") },
+    },
+    {
+      shows: "the newer one has its own cluster IP",
+      ...{ from: "pod1", to: "10.96.2.2", ...tcp, expected: answered("kept", "10.244.2.12 8080") },
+    },
+  ],
+);
+
+test("SCTP has its frontend in the kernel, as TCP and UDP have", async () => {
+  expect(await node.nft("get element ip nft-proxy service-ips { 10.96.2.12 . sctp . 36412 }")).toContain(
+    "goto balance-1",
+  );
+});
+
+const NODE_PORT = objects([
+  { clusterIPs: ["10.96.3.1", "fd00:10:96::3:1"], ports: [port(80, { nodePort: 30080 })] },
+  { endpoints: [POD1] },
+  { endpoints: [POD1_V6] },
+]);
+const toNodePort = (from: Probe["from"], to: string, expected: Outcome): Omit<Row, "shows"> => ({
+  ...{ from, to, port: 30080, proto: "tcp", expected },
+});
+const byNodePort = answered("node", "10.244.1.11 8080");
+const byNodePort6 = answered("node", "fd00:244:1::11 8080");
+
+packets("NodePorts on all addresses", NODE_PORT, bothContexts({ nodePorts: { kind: "all" } }), [
+  { shows: "answer on the primary address", ...toNodePort("ext", NODE, byNodePort) },
+  { shows: "answer on another address", ...toNodePort("ext", NODE_SECOND, byNodePort) },
+  { shows: "answer pods", ...toNodePort("pod2", NODE_SECOND, byNodePort) },
+  { shows: "answer the node itself", ...toNodePort("node", NODE_SECOND, byNodePort) },
+  { shows: "answer on IPv6", ...toNodePort("ext", "fd00:c0::2", byNodePort6) },
+  { shows: "do not answer on loopback", ...toNodePort("node", "127.0.0.1", refused) },
+  { shows: "do not answer on other loopback addresses", ...toNodePort("node", "127.1.2.3", refused) },
+  { shows: "do not answer on IPv6 loopback", ...toNodePort("node", "::1", refused) },
+]);
+
+packets(
+  "NodePorts on chosen addresses",
+  NODE_PORT,
+  [familyContext("ip", { nodePorts: { kind: "addresses", addresses: [NODE_SECOND] } }), familyContext("ip6")],
+  [
+    { shows: "answer there", ...toNodePort("ext", NODE_SECOND, byNodePort) },
+    { shows: "do not answer elsewhere", ...toNodePort("ext", NODE, refused) },
+    { shows: "do not answer on loopback", ...toNodePort("node", "127.0.0.1", refused) },
+  ],
+);
+
+const ORIGINS = objects(
+  [{ name: "plain", clusterIPs: ["10.96.4.1"] }, { endpoints: [POD1] }],
+  [
+    { name: "local", clusterIPs: ["10.96.4.2"], loadBalancerIPs: ["203.0.113.40"], external: "Local" },
+    { endpoints: ["10.244.2.11"] },
+  ],
+);
+const keeps = answered("kept", "10.244.1.11 8080");
+const masqueraded = answered("node", "10.244.1.11 8080");
+const shortCut = answered("kept", "10.244.2.11 8080");
+
+packets(
+  "pods told by a prefix of their interfaces' names",
+  ORIGINS,
+  bothContexts({ localTraffic: { kind: "interface", pattern: "pod*" } }),
+  [
+    { shows: "keep their addresses", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
+    { shows: "are short-cut past Local policy", from: "pod2", to: "203.0.113.40", ...tcp, expected: shortCut },
+    { shows: "unlike those outside", from: "ext", to: "10.96.4.1", ...tcp, expected: masqueraded },
+    { shows: "who are not short-cut", from: "ext", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
+  ],
+);
+
+packets("pods told by one bridge", ORIGINS, bothContexts({ localTraffic: { kind: "interface", pattern: "pod2" } }), [
+  { shows: "keep their addresses", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
+  { shows: "unlike those on other interfaces", from: "pod3", to: "10.96.4.1", ...tcp, expected: masqueraded },
+  { shows: "who are not short-cut", from: "pod3", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
+]);
+
+packets("pods that cannot be told from others", ORIGINS, bothContexts({ localTraffic: { kind: "unknown" } }), [
+  { shows: "nobody is masqueraded for his origin", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
+  { shows: "no pod is short-cut", from: "pod2", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
+  {
+    shows: "the node still is",
+    ...{ from: "node", to: "203.0.113.40", ...tcp, expected: answered("kept", "10.244.2.11 8080") },
+  },
+]);
+
+packets("masquerading of everything", ORIGINS, bothContexts({ masqueradeAll: true }), [
+  { shows: "hides pods too", from: "pod2", to: "10.96.4.1", ...tcp, expected: masqueraded },
+]);
