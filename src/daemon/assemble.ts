@@ -10,7 +10,7 @@ import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { FAMILIES } from "../model/family.ts";
 import { World } from "../model/world.ts";
 import { readConnectionCounts } from "./connection-counts.ts";
-import { Daemon, uidOf } from "./daemon.ts";
+import { Daemon, type DaemonParts, uidOf } from "./daemon.ts";
 import { EventRecorder, type EventSink } from "./event-recorder.ts";
 import { type EventSubject, failedHealthPortEvent, failedServerEvent, startingEvent } from "./events.ts";
 import { judgeHealth } from "./health.ts";
@@ -42,6 +42,7 @@ export interface AssemblyParts {
   /** The flags that were given, by name, for /flagz. */
   readonly flags: ReadonlyMap<string, string>;
   readonly dryRun: boolean;
+  readonly onFirstSync: DaemonParts["onFirstSync"];
 }
 
 /** A daemon with its servers. */
@@ -133,6 +134,7 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     serviceHealth,
     cleaner,
     dryRun,
+    onFirstSync: parts.onFirstSync,
   });
   addSourceMetrics(metrics.registry, daemon.source);
   if (options.serviceCounters !== "off") {

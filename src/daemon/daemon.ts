@@ -36,6 +36,8 @@ export interface DaemonParts {
   readonly cleaner: StaleFlowCleaner;
   /** Applies nothing: nothing is ever as it should be, so nobody looks. */
   readonly dryRun: boolean;
+  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
+  readonly onFirstSync: () => void;
 }
 
 /** How often the tables and the chains are looked at, milliseconds. */
@@ -61,6 +63,7 @@ export class Daemon {
   #host: HostView;
   #timers: Timer[] = [];
   #stopped = false;
+  #hasSynced = false;
   /** Since when something has been wanted that no sync has begun to bring, milliseconds. */
   #wantedSince: number | undefined;
 
@@ -196,6 +199,8 @@ export class Daemon {
   }
 
   #afterSync(report: SyncReport): void {
+    if (!this.#hasSynced) this.#parts.onFirstSync();
+    this.#hasSynced = true;
     this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
     if (this.#serviceHealthView.update(report.rendered)) this.#syncServiceHealth();
     if (this.#udpView.update(report.rendered) && !this.#parts.dryRun) {

@@ -60,6 +60,8 @@ async function serve(
     eventSink: objects.eventSink,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
+    // The conntrack module may come only with our rules: what it lacked can be set now.
+    onFirstSync: () => void (dryRun ? undefined : setConntrack(options, logger)),
   });
   let current = options;
   const ended = onSignals({
@@ -103,6 +105,10 @@ function planned(argv: Argv, current: ProxyOptions, logger: Logger): ProxyOption
 /** What kube-proxy sets on its host. Whatever the host forbids is warned about and left. */
 async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
+  await setConntrack(options, logger);
+}
+
+async function setConntrack(options: ProxyOptions, logger: Logger): Promise<void> {
   const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
   await applySettings(hostFiles, settings, logger);
 }
