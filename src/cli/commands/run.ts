@@ -61,7 +61,7 @@ async function serve(
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
     // The conntrack module may come only with our rules: what it lacked can be set now.
-    onFirstSync: () => void (dryRun ? undefined : setConntrack(options, logger)),
+    onFirstSync: () => void (dryRun ? undefined : setConntrack(options, withoutWarnings(logger))),
   });
   let current = options;
   const ended = onSignals({
@@ -106,6 +106,16 @@ function planned(argv: Argv, current: ProxyOptions, logger: Logger): ProxyOption
 async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
   await setConntrack(options, logger);
+}
+
+/** What could not be set the first time has been warned about. */
+function withoutWarnings(logger: Logger): Logger {
+  return {
+    debug: (fields, message) => logger.debug(fields, message),
+    info: (fields, message) => logger.info(fields, message),
+    warn: (fields, message) => logger.debug(fields, message),
+    error: (fields, message) => logger.error(fields, message),
+  };
 }
 
 async function setConntrack(options: ProxyOptions, logger: Logger): Promise<void> {
