@@ -67,9 +67,8 @@ export class ObjectGatherer {
   readonly #legacy: IgnoredObject[] = [];
   #foreign = 0;
 
-  /** A directory was named that has nothing in it, which is hardly meant. */
-  addEmptyDirectory(file: string): void {
-    const reason = "this directory holds no .yaml, .yml or .json file";
+  /** A file or directory was named that has nothing in it, which is hardly meant. */
+  addEmpty(file: string, reason: string): void {
     this.#problems.push({ file, document: 1, path: "", reason, severity: "warning" });
   }
 

@@ -6,17 +6,19 @@ import { type InputDocument, jsonLines } from "./files-yaml.ts";
 const MOST_CHARACTERS_FOR_LINES = 1024 * 1024;
 
 /**
- * The documents of a JSON text: one, or several in a row, as commands print them one after another.
+ * The documents of a JSON text: one, or several in a row, as commands print them one after another. An
+ * empty text is none: it is more likely a file cut short.
  *
  * Throws UNREADABLE_INPUT with file, line, column and reason.
  */
 export function parseJson(text: string, file: string): InputDocument[] {
   const documents: InputDocument[] = [];
-  for (let start = 0; start < text.length; ) {
+  let start = 0;
+  do {
     const { value, end } = parseFirst(text, start, file);
     documents.push({ number: documents.length + 1, value, lineOf: lazyLines(text, start, end) });
     start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
-  }
+  } while (start < text.length);
   return documents;
 }
 

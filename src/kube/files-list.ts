@@ -40,10 +40,10 @@ async function manifestsUnder(directory: string, visited: Set<string>): Promise<
   visited.add(real);
   const result: string[] = [];
   const names = await attempt(directory, () => readdir(directory));
-  for (const name of names.filter((each) => !each.startsWith("."))) {
+  for (const name of names.filter((each) => !each.startsWith(".")).sort()) {
     const path = join(directory, name);
     const stats = await statOf(path, !MANIFEST.test(name));
-    if (stats.isDirectory()) result.push(...(await manifestsUnder(path, visited)));
+    if (stats.isDirectory()) for (const found of await manifestsUnder(path, visited)) result.push(found);
     else if (stats.isFile() && MANIFEST.test(name)) result.push(path);
   }
   return result;

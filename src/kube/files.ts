@@ -14,10 +14,12 @@ import { type InputDocument, parseYaml } from "./files-yaml.ts";
 export async function readFiles(paths: readonly string[], stdin: AsyncIterable<Uint8Array>): Promise<FilesResult> {
   const { files, empty } = await listFiles(paths);
   const gatherer = new ObjectGatherer();
-  for (const file of empty) gatherer.addEmptyDirectory(file);
+  for (const file of empty) gatherer.addEmpty(file, "this directory holds no .yaml, .yml or .json file");
   for (const file of files) {
     const text = await readText(file, stdin);
-    for (const document of parseDocuments(text, file)) gatherer.addDocument(file, document);
+    const documents = parseDocuments(text, file);
+    if (documents.length === 0) gatherer.addEmpty(file, "this file holds no document");
+    for (const document of documents) gatherer.addDocument(file, document);
   }
   return gatherer.result();
 }

@@ -12,6 +12,8 @@ import type { Family } from "./family.ts";
 
 /** No leading zeros: some parsers read `010.1.1.1` as 8.1.1.1, others as 10.1.1.1 (CVE-2021-29923). */
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;
+const MULTICAST = /^(?:22[4-9]|23\d)\.|^ff[\da-f]{2}:/;
+const LINK_LOCAL = /^169\.254\.|^fe[89ab][\da-f]:/;
 const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
 
 /**
@@ -107,8 +109,7 @@ export function isLoopback(address: string): boolean {
 
 /** 224.0.0.0/4 and ff00::/8. */
 export function isMulticast(address: string): boolean {
-  const [first = 0] = partsOf(address);
-  return familyOf(address) === "ip" ? first >= 224 && first < 240 : first >> 8 === 0xff;
+  return MULTICAST.test(address);
 }
 
 /** 0.0.0.0 and ::. */
@@ -118,6 +119,5 @@ export function isUnspecified(address: string): boolean {
 
 /** 169.254.0.0/16 and fe80::/10. */
 export function isLinkLocal(address: string): boolean {
-  if (familyOf(address) === "ip") return address.startsWith("169.254.");
-  return ((partsOf(address)[0] ?? 0) & 0xffc0) === 0xfe80;
+  return LINK_LOCAL.test(address);
 }
