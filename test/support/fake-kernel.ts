@@ -7,7 +7,7 @@ import type { Ruleset, Table } from "../../src/nft/ruleset.ts";
 /**
  * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with
  * the kernel's refusals (Linux 6.18): a key that has another value, a deleted element that is not there, a deleted
- * chain that holds rules or is led to, an unknown chain or set, a declaration that differs from what is there.
+ * chain or set that is in use, an unknown chain or set, a declaration that differs from what is there.
  */
 export class FakeKernel {
   ruleset: Ruleset = {};
@@ -27,7 +27,7 @@ export class FakeKernel {
 
 function refusal(before: Ruleset, after: Ruleset, command: Command): string | undefined {
   if ("add" in command) return refusedAddition(before, after, command.add);
-  return "delete" in command ? refusedDeletion(before, after, command.delete) : undefined;
+  return "delete" in command ? refusedDeletion(after, command.delete) : undefined;
 }
 
 function refusedAddition(before: Ruleset, after: Ruleset, object: CommandObject): string | undefined {
@@ -57,7 +57,7 @@ function refusedElements(table: Table, earlier: Table | undefined, name: string)
   return undefined;
 }
 
-function refusedDeletion(before: Ruleset, after: Ruleset, object: CommandObject): string | undefined {
+function refusedDeletion(after: Ruleset, object: CommandObject): string | undefined {
   if ("table" in object || "element" in object || "rule" in object) return undefined;
   const table = tableAt(after, object);
   const rules = JSON.stringify([...table.chains.values()].flatMap((chain) => chain.rules));
@@ -66,7 +66,6 @@ function refusedDeletion(before: Ruleset, after: Ruleset, object: CommandObject)
     return rules.includes(`"@${name}"`) ? "the set is in use" : undefined;
   }
   const { name } = object.chain;
-  if ((before[table.family]?.chains.get(name)?.rules.length ?? 0) > 0) return "the chain holds rules";
   if (rules.includes(`"target":"${name}"`)) return "a rule leads to the chain";
   const leads = [...table.sets.values()].some(({ elements }) =>
     [...elements.values()].some((value) => verdictTarget(value) === name),

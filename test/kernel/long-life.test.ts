@@ -1,0 +1,111 @@
+import { execaSync } from "execa";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { diffRuleset } from "../../src/nft/delta.ts";
+import type { Command, Transaction } from "../../src/nft/json.ts";
+import { parseListing, readListing } from "../../src/nft/parse.ts";
+import type { Ruleset } from "../../src/nft/ruleset.ts";
+import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import { anyContexts, anyObjects } from "../support/arbitraries.ts";
+import { renderAll, service, slice } from "../support/build.ts";
+import { FakeKernel } from "../support/fake-kernel.ts";
+import { rulesetText } from "../support/ruleset-text.ts";
+
+// The properties of test/property rest on a fake kernel; here the real one takes the same transactions.
+
+function nft(args: readonly string[], input = ""): string {
+  return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
+}
+
+function load(transaction: Transaction): void {
+  nft(["-j", "-f", "-"], JSON.stringify(transaction));
+}
+
+/** The rules that the kernel has, as nft lists them. */
+function kernelRules(): Ruleset {
+  const families = ["ip", "ip6"] as const;
+  return Object.assign(
+    {},
+    ...families.map((family) => parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))),
+  );
+}
+
+beforeAll(() => void nft(["flush", "ruleset"]));
+afterAll(() => void nft(["flush", "ruleset"]));
+
+// The seed makes the same worlds in every run.
+const worlds = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
+
+test("the kernel goes from world to world by differences, and lists what was meant", () => {
+  const fake = new FakeKernel();
+  for (const [objects, contexts] of worlds) {
+    const wanted = renderAll(objects, contexts).state.ruleset;
+    const transaction = toTransaction(diffRuleset(fake.ruleset, wanted));
+    load(transaction);
+    fake.apply(transaction);
+    expect(rulesetText(kernelRules())).toBe(rulesetText(wanted));
+    expect(diffRuleset(kernelRules(), wanted)).toEqual([]);
+    expect(rulesetText(fake.ruleset)).toBe(rulesetText(wanted));
+  }
+});
+
+test("a rebuild over whatever is there makes the same rules", () => {
+  for (const [objects, contexts] of worlds.slice(0, 5)) {
+    const wanted = renderAll(objects, contexts).state.ruleset;
+    load(rebuildTransaction(wanted));
+    load(rebuildTransaction(wanted));
+    for (const delta of diffRuleset(kernelRules(), wanted)) {
+      expect({ written: delta.writtenChains, elements: delta.elements, sets: delta.addedSets }).toEqual({
+        written: [],
+        elements: [],
+        sets: [],
+      });
+    }
+  }
+});
+
+describe("the kernel and the fake one refuse", () => {
+  const at = { family: "ip", table: "nft-proxy" } as const;
+  const wanted = rebuildTransaction(
+    renderAll({
+      services: [service({ externalIPs: ["203.0.113.1"] }), service({ name: "idle", clusterIPs: ["10.96.0.11"] })],
+      slices: [slice({ endpoints: ["10.244.2.11"] })],
+    }).state.ruleset,
+  );
+  const verdict = (key: string, target: string): Command => ({
+    add: { element: { ...at, name: "service-ips", elem: [[{ concat: [key, "tcp", 80] }, { goto: { target } }]] } },
+  });
+  const chain = (name: string) => ({ chain: { ...at, name } });
+
+  test.each<[string, Command]>([
+    ["the deletion of a chain that an element leads to", { delete: chain("reject-chain") }],
+    ["the deletion of a chain that a rule leads to", { delete: chain("nodeports") }],
+    ["the deletion of a set that a rule reads", { delete: { set: { ...at, name: "cluster-ips" } } }],
+    [
+      "the deletion of an element that is not there",
+      { delete: { element: { ...at, name: "cluster-ips", elem: ["10.255.255.255"] } } },
+    ],
+    [
+      "an unknown chain in a rule",
+      { add: { rule: { ...at, chain: "services", expr: [{ jump: { target: "none" } }] } } },
+    ],
+    ["an unknown chain in an element", verdict("10.0.0.1", "none")],
+    ["an unknown set", { add: { element: { ...at, name: "none", elem: ["10.0.0.1"] } } }],
+    ["another value for a key", verdict("10.96.0.10", "reject-chain")],
+    ["another type of set", { add: { set: { ...at, name: "cluster-ips", type: "inet_service" } } }],
+    [
+      "another hook",
+      { add: { chain: { ...at, name: "nat-output", type: "nat", hook: "output", prio: 0, policy: "accept" } } },
+    ],
+  ])("%s", (_, command) => {
+    const fake = new FakeKernel();
+    nft(["flush", "ruleset"]);
+    for (const kernel of [load, (transaction: Transaction) => fake.apply(transaction)]) {
+      kernel(wanted);
+      kernel({ nftables: [verdict("10.96.0.10", "balance-1")] });
+      const before = rulesetText(kernel === load ? kernelRules() : fake.ruleset);
+      expect(() => kernel({ nftables: [verdict("10.0.0.2", "balance-1"), command] })).toThrow();
+      expect(rulesetText(kernel === load ? kernelRules() : fake.ruleset)).toBe(before);
+    }
+  });
+});
