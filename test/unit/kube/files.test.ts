@@ -122,9 +122,6 @@ describe("what is read", () => {
     ],
     ["a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }), []],
     ["a.txt", stringify(service("a")), ["town/a"]],
-    ["a.yaml", "", []],
-    ["a.json", "\n", []],
-    ["a.yaml", "# a comment\n---\n---\n", []],
     [
       "a.yaml",
       "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: &spec\n  <<: [{clusterIP: 1.1.1.1, ports: []}]\n  ports: &p [{port: 1}]\n---\n",
@@ -195,7 +192,7 @@ describe("problems name file, document, line and path", () => {
         1,
       ),
       {
-        line: 22,
+        line: 23,
         path: "items[1].metadata.name",
         reason: "must be string, not 5",
         object: "Service default/(no name)",
@@ -259,6 +256,13 @@ describe("problems name file, document, line and path", () => {
     expect([objects.services, ignored]).toMatchObject([[], [{ object: "Service town/x", reason: "is headless" }]]);
   });
 
+  test.each(["", "# a comment\n---\n---\n"])("YAML without documents: %j", async (text) => {
+    const file = write("a.yaml", text);
+    expect((await read(file)).problems).toMatchObject([
+      { severity: "warning", file, reason: "this file holds no document" },
+    ]);
+  });
+
   test("a directory without manifests", async () => {
     expect((await read(directory)).problems).toMatchObject([{ severity: "warning", file: directory }]);
   });
@@ -266,6 +270,8 @@ describe("problems name file, document, line and path", () => {
 
 describe("what cannot be read is refused with file, line and reason", () => {
   test.each<[string, string | Uint8Array, string, string | undefined]>([
+    ["a.json", "", "the JSON ends too early", "1"],
+    ["a.json", " \n", "the JSON ends too early", "2"],
     ["a.json", '{"a": }', 'this is not JSON: unexpected "}"', "1"],
     ["a.json", '{"a":\n "b\n"}', 'this is not JSON: unexpected "\\""', "2"],
     ["a.json", '{"a": 1\n', "the JSON ends too early", "2"],
