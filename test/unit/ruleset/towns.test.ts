@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { probeOutcomes } from "../../support/expect.ts";
+import { evaluate } from "../../../src/trace/evaluate.ts";
+import { LAB_NODE, packetOf, probeOutcomes } from "../../support/expect.ts";
 import { loadScenario, type ScenarioName } from "../../support/lab/scenario.ts";
 import { townRuleset } from "../../support/town-ruleset.ts";
 
@@ -15,6 +16,16 @@ describe.each(scenarios)(
       const outcomes = probeOutcomes(ruleset, probe);
       expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
       expect(outcomes.length).toBeGreaterThan(0);
+    });
+
+    test("leave nothing of theirs in a packet that goes out", () => {
+      const left = probes.flatMap((probe) =>
+        evaluate(ruleset, LAB_NODE, packetOf(probe)).flatMap((outcome) =>
+          outcome.kind === "delivered" && !outcome.local ? [{ mark: outcome.mark, priority: outcome.priority }] : [],
+        ),
+      );
+      expect(left.length).toBeGreaterThan(100);
+      expect(left).toEqual(left.map(() => ({ mark: 0, priority: 0 })));
     });
   },
 );
