@@ -115,6 +115,7 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
       const kernel = new FakeKernel();
       applyValid(kernel, toTransaction(diffRuleset(kernel.ruleset, renderer.state.ruleset)));
       renderer.state.committed();
+      let committed = rulesetText(renderer.state.ruleset);
       for (const { objects, contexts: changed, order, reachesKernel } of stretches) {
         live(renderer, world, eventsBetween(before, objects), order);
         before = objects;
@@ -122,7 +123,10 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
           contexts = changed;
           renderer.setContexts(contexts);
         }
-        if (reachesKernel) commit(kernel, renderer);
+        expect(rulesetText(renderer.state.committedRuleset())).toBe(committed);
+        if (!reachesKernel) continue;
+        commit(kernel, renderer);
+        committed = rulesetText(kernel.ruleset);
       }
       commit(kernel, renderer);
       const fresh = renderAll(before, contexts).state;

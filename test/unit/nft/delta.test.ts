@@ -1,0 +1,141 @@
+import { describe, expect, test } from "vitest";
+import { deltaSize, diffRuleset, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
+import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../src/nft/ruleset.ts";
+import { toTransaction, withoutChainDeletions } from "../../../src/nft/transaction.ts";
+import { FakeKernel } from "../../support/fake-kernel.ts";
+import { rulesetText } from "../../support/ruleset-text.ts";
+
+const HOOK: BaseChain = { type: "filter", hook: "forward", prio: 0, policy: "accept" };
+
+function set(name: string, elements: Record<string, string> = {}, options: Partial<SetSpec> = {}): ElementSet {
+  const spec: SetSpec = { name, key: ["ipv4_addr"], value: "verdict", dynamic: false, counter: false, ...options };
+  return { spec, elements: new Map(Object.entries(elements)) };
+}
+
+const drops = (name: string, base?: BaseChain): Chain => ({ name, ...(base && { base }), rules: [[{ drop: null }]] });
+
+function ruleset(chains: readonly Chain[], sets: readonly ElementSet[] = []): Ruleset {
+  return {
+    ip: {
+      family: "ip",
+      name: "nft-proxy",
+      chains: new Map(chains.map((chain) => [chain.name, chain])),
+      sets: new Map(sets.map((each) => [each.spec.name, each])),
+    },
+  };
+}
+
+/** Makes `one`, turns it into `other`, and gives what that took. */
+function turn(one: Ruleset, other: Ruleset): TableDelta | undefined {
+  const kernel = new FakeKernel();
+  kernel.apply(toTransaction(diffRuleset({}, one)));
+  const deltas = diffRuleset(kernel.ruleset, other);
+  kernel.apply(toTransaction(deltas));
+  expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
+  return deltas[0];
+}
+
+describe("the difference of two rulesets", () => {
+  test("is nothing where nothing differs, whatever the order", () => {
+    const a = { "10.0.0.1": "drop" };
+    const b = { "10.0.0.2": "accept" };
+    const one = ruleset([drops("x"), drops("y")], [set("m", { ...a, ...b })]);
+    expect(diffRuleset(one, ruleset([drops("y"), drops("x")], [set("m", { ...b, ...a })]))).toEqual([]);
+  });
+
+  test("takes a changed value out and puts it in again", () => {
+    const delta = turn(
+      ruleset([], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop", "10.0.0.3": "drop" })]),
+      ruleset([], [set("m", { "10.0.0.1": "accept", "10.0.0.2": "drop", "10.0.0.4": "drop" })]),
+    );
+    expect(delta?.elements).toMatchObject([
+      {
+        deleted: ["10.0.0.1", "10.0.0.3"],
+        added: [
+          { key: "10.0.0.1", value: "accept" },
+          { key: "10.0.0.4", value: "drop" },
+        ],
+      },
+    ]);
+    expect(deltaSize(delta === undefined ? [] : [delta])).toEqual({ chains: 0, sets: 0, elements: 4 });
+  });
+
+  test("writes a chain before an element leads to it, and deletes one after none does", () => {
+    const delta = turn(
+      ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]),
+      ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]),
+    );
+    expect(delta).toMatchObject({ mode: "change", deletedChains: ["x"], writtenChains: [{ name: "y" }] });
+  });
+
+  test("replaces a base chain whose hook changed", () => {
+    const delta = turn(ruleset([drops("x", HOOK)]), ruleset([drops("x", { ...HOOK, prio: 10 })]));
+    expect(delta).toMatchObject({ mode: "change", replacedChains: ["x"] });
+  });
+
+  test("deletes what it does not know, chains that lead to each other too", () => {
+    const chain = (name: string, target: string): Chain => ({ name, rules: [[{ jump: { target } }]] });
+    turn(ruleset([drops("z"), chain("y", "z"), chain("x", "y")], [set("n", { "10.0.0.1": "goto x" })]), ruleset([]));
+  });
+
+  test.each<[string, Ruleset, Ruleset]>([
+    ["another type", ruleset([], [set("m")]), ruleset([], [set("m", {}, { key: ["inet_service"] })])],
+    ["counters", ruleset([], [set("m")]), ruleset([], [set("m", {}, { counter: true })])],
+    [
+      "another size",
+      ruleset([], [set("m", {}, { dynamic: true, size: 1 })]),
+      ruleset([], [set("m", {}, { dynamic: true, size: 2 })]),
+    ],
+    ["a hook where there was none", ruleset([drops("x")]), ruleset([drops("x", HOOK)])],
+  ])("makes the table anew for %s", (_, one, other) => {
+    expect(turn(one, other)?.mode).toBe("recreate");
+  });
+
+  test("leaves the elements of dynamic maps alone", () => {
+    const dynamic = (elements: Record<string, string>) =>
+      ruleset([], [set("m", elements, { dynamic: true, value: ["classid"] })]);
+    expect(diffRuleset(dynamic({ "10.0.0.1": "1" }), dynamic({ "10.0.0.2": "2" }))).toEqual([]);
+  });
+
+  test("does not look at a family that is not wanted", () => {
+    expect(diffRuleset(ruleset([drops("x")]), {})).toEqual([]);
+  });
+});
+
+test("chains are deleted apart for kernels that need it", () => {
+  const one = ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]);
+  const other = ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]);
+  const kernel = new FakeKernel();
+  kernel.apply(toTransaction(diffRuleset({}, one)));
+  const { main, deletions } = withoutChainDeletions(diffRuleset(one, other));
+  kernel.apply(toTransaction(main));
+  expect([...(kernel.ruleset.ip?.chains.keys() ?? [])].sort()).toEqual(["x", "y"]);
+  expect(toTransaction(deletions).nftables.map((command) => Object.keys(command)[0])).toEqual(["flush", "delete"]);
+  kernel.apply(toTransaction(deletions));
+  expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
+});
+
+describe("what a difference owes to others", () => {
+  const before = ruleset([drops("x")], [set("m", { "10.0.0.1": "drop" })]);
+  const wanted = ruleset([drops("x"), drops("y")], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop" })]);
+  const pending = diffRuleset(before, wanted);
+
+  test("is nothing when the kernel only was not told yet", () => {
+    expect(unexplained(diffRuleset(before, wanted), pending)).toEqual([]);
+  });
+
+  test("is what was not pending", () => {
+    const tampered = ruleset([drops("x"), drops("z")], [set("m", { "10.0.0.9": "drop" })]);
+    expect(unexplained(diffRuleset(tampered, wanted), pending)).toMatchObject([
+      {
+        writtenChains: [],
+        deletedChains: ["z"],
+        elements: [{ deleted: ["10.0.0.9"], added: [{ key: "10.0.0.1" }] }],
+      },
+    ]);
+  });
+
+  test("is everything when the table is gone", () => {
+    expect(unexplained(diffRuleset({}, wanted), pending)).toEqual(diffRuleset({}, wanted));
+  });
+});

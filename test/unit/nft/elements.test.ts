@@ -1,0 +1,72 @@
+import { describe, expect, test } from "vitest";
+import {
+  addedElements,
+  deletedElements,
+  joinParts,
+  splitParts,
+  verdictJson,
+  verdictTarget,
+  verdictText,
+} from "../../../src/nft/elements.ts";
+import type { SetSpec } from "../../../src/nft/ruleset.ts";
+
+const plain = { dynamic: false, counter: false };
+const endpoints: SetSpec = {
+  ...plain,
+  name: "endpoints",
+  key: ["ipv6_addr", "inet_proto", "inet_service", "classid"],
+  value: ["ipv6_addr", "inet_service"],
+};
+const services: SetSpec = { ...plain, name: "services", key: ["inet_proto", "inet_service"], value: "verdict" };
+const addresses: SetSpec = { ...plain, name: "addresses", key: ["ipv4_addr"] };
+const ids: SetSpec = { ...plain, name: "ids", key: ["inet_service"], value: ["classid"] };
+
+const at = { family: "ip", table: "nft-proxy" } as const;
+
+describe("elements as JSON", () => {
+  test.each<[string, SetSpec, { key: string; value: string }, unknown]>([
+    ["of a set", addresses, { key: "10.0.0.1", value: "" }, "10.0.0.1"],
+    [
+      "of a verdict map",
+      services,
+      { key: "tcp . 30080", value: "goto balance-1" },
+      [{ concat: ["tcp", 30080] }, { goto: { target: "balance-1" } }],
+    ],
+    [
+      "of a map to a concatenation",
+      endpoints,
+      { key: "fd00::1 . udp . 53 . 2147483649", value: "fd00::2 . 5353" },
+      [{ concat: ["fd00::1", "udp", 53, 2147483649] }, { concat: ["fd00::2", 5353] }],
+    ],
+    ["of a map between numbers", ids, { key: "80", value: "7" }, [80, 7]],
+  ])("%s", (_, spec, element, json) => {
+    expect(addedElements("ip", "nft-proxy", spec, [element])).toEqual({
+      element: { ...at, name: spec.name, elem: [json] },
+    });
+    const key = spec.value === undefined ? json : (json as unknown[])[0];
+    expect(deletedElements("ip", "nft-proxy", spec, [element.key])).toEqual({
+      element: { ...at, name: spec.name, elem: [key] },
+    });
+  });
+});
+
+test.each([
+  ["goto balance-2", { goto: { target: "balance-2" } }, "balance-2"],
+  ["jump external-local", { jump: { target: "external-local" } }, "external-local"],
+  ["drop", { drop: null }, undefined],
+  ["accept", { accept: null }, undefined],
+  ["return", { return: null }, undefined],
+])("the verdict %s as text, JSON and target", (text, json, target) => {
+  expect(verdictJson(text)).toEqual(json);
+  expect(verdictText(verdictJson(text))).toBe(text);
+  expect(verdictTarget(text)).toBe(target);
+});
+
+test("what is no verdict is refused", () => {
+  expect(() => verdictJson("flush")).toThrow("not a verdict: flush");
+});
+
+test("parts are joined as nft writes them, and split again", () => {
+  expect(joinParts("fd00::1", "tcp", 80)).toBe("fd00::1 . tcp . 80");
+  expect(splitParts("fd00::1 . tcp . 80")).toEqual(["fd00::1", "tcp", "80"]);
+});
