@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { parseListing, readListing } from "../../src/nft/parse.ts";
+import { bundle, townFlags, townObjects } from "../support/command.ts";
+import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
+import { differences, loadScenario } from "../support/lab/scenario.ts";
+import { rulesetText } from "../support/ruleset-text.ts";
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await createLab();
+});
+afterAll(() => lab?.close());
+beforeEach(() => nft("flush", "ruleset"));
+
+async function nft(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await lab.exec(["nft", ...args]);
+  if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+function apply(from: string, ...flags: string[]): Promise<RunResult> {
+  return lab.exec([process.execPath, bundle, "apply", "--from", from, ...townFlags, ...flags]);
+}
+
+async function kernel(): Promise<string> {
+  const families = await Promise.all(["ip", "ip6"].map((family) => nft("-j", "list", "table", family, "nft-proxy")));
+  return rulesetText(Object.assign({}, ...families.map((text) => parseListing(readListing(text)))));
+}
+
+/** Handles grow with every object that the kernel is given anew. */
+async function handles(): Promise<string> {
+  return await nft("-a", "list", "table", "ip", "nft-proxy");
+}
+
+describe("apply", () => {
+  test("programs the town, and the changed town over it, as kube-proxy did", async () => {
+    for (const name of ["town", "town-after"] as const) {
+      const { exitCode, stderr } = await apply(townObjects(name));
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+      const scenario = await loadScenario(name);
+      expect(differences(scenario, await lab.probe(scenario.probes))).toEqual([]);
+    }
+  });
+
+  test("leaves over an earlier apply exactly what it would have made from nothing", async () => {
+    await apply(townObjects("town-after"));
+    const fresh = await kernel();
+    await nft("flush", "ruleset");
+    await apply(townObjects("town"));
+    await apply(townObjects("town-after"));
+    expect(await kernel()).toBe(fresh);
+  });
+
+  test("changes nothing when nothing changed", async () => {
+    await apply(townObjects("town"));
+    const before = await handles();
+    const { stdout } = await apply(townObjects("town"));
+    expect(stdout).toContain("nothing to change");
+    expect(await handles()).toBe(before);
+  });
+
+  test("keeps what session affinity remembers", async () => {
+    await apply(townObjects("town"));
+    await lab.probe([{ id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true }]);
+    const remembered = await nft("list", "map", "ip", "nft-proxy", "affinity");
+    expect(remembered).toContain("10.244.1.13 . 10.96.1.2");
+    await apply(townObjects("town-after"));
+    expect(await nft("list", "map", "ip", "nft-proxy", "affinity")).toContain("10.244.1.13 . 10.96.1.2");
+  });
+
+  test("repairs what someone else did to our tables", async () => {
+    await apply(townObjects("town"));
+    const right = await kernel();
+    await nft("flush", "chain", "ip", "nft-proxy", "services");
+    await nft("add", "element", "ip", "nft-proxy", "cluster-ips", "{ 192.0.2.99 }");
+    await nft("delete", "element", "ip", "nft-proxy", "cluster-ips", "{ 10.96.1.1 }");
+    await nft("add", "chain", "ip", "nft-proxy", "foreign");
+    await nft("add", "set", "ip", "nft-proxy", "foreign-set", "{ type ipv4_addr; }");
+    await nft("add", "rule", "ip", "nft-proxy", "foreign", "ip", "saddr", "@foreign-set", "drop");
+    await nft("delete", "table", "ip6", "nft-proxy");
+    expect((await apply(townObjects("town"))).exitCode).toBe(0);
+    expect(await kernel()).toBe(right);
+  });
+
+  test("takes over a table whose maps are of another make", async () => {
+    await nft("add", "table", "ip", "nft-proxy");
+    await nft("add", "map", "ip", "nft-proxy", "endpoints", "{ type ipv4_addr : ipv4_addr; }");
+    expect((await apply(townObjects("town"))).exitCode).toBe(0);
+    const over = await kernel();
+    await nft("flush", "ruleset");
+    await apply(townObjects("town"));
+    expect(over).toBe(await kernel());
+  });
+
+  test("rebuilds tables that it cannot read", async () => {
+    await apply(townObjects("town"));
+    const right = await kernel();
+    await nft("add", "rule", "ip", "nft-proxy", "services", "ip", "saddr", "192.0.2.77", "log", "prefix", "foreign");
+    const { exitCode, stdout } = await apply(townObjects("town"));
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain("rebuilt");
+    expect(await kernel()).toBe(right);
+  });
+
+  test("leaves other tables alone, and removes its own with cleanup", async () => {
+    await nft("add", "table", "inet", "firewall");
+    await apply(townObjects("town"));
+    const { stdout } = await lab.exec([process.execPath, bundle, "cleanup"]);
+    expect(stdout).toBe("removed: ip nft-proxy, ip6 nft-proxy");
+    expect(await nft("list", "tables")).toBe("table inet firewall");
+  });
+
+  test("applies nothing when an object is refused, and names it", async () => {
+    await apply(townObjects("town"));
+    const before = await handles();
+    const bad = JSON.stringify({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { namespace: "shop", name: "bad" },
+      spec: { clusterIP: "10.0.0.1; flush ruleset", clusterIPs: ["10.0.0.1; flush ruleset"], ports: [{ port: 80 }] },
+    });
+    const { exitCode, stderr } = await lab.exec([process.execPath, bundle, "apply", "--from=-", ...townFlags], {
+      input: bad,
+    });
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/Service shop\/bad: .*spec\.clusterIP/);
+    expect(stderr).not.toMatch(/\n\s+at /);
+    expect(await handles()).toBe(before);
+  });
+
+  test("says what is wrong with an nft that cannot be used", async () => {
+    const absent = await apply(townObjects("town"), "--nft-path=/nowhere/nft");
+    expect(absent.exitCode).toBe(1);
+    expect(absent.stderr).toContain('cannot start nft at "/nowhere/nft"');
+    const useless = await apply(townObjects("town"), "--nft-path=false");
+    expect(useless.exitCode).toBe(1);
+    expect(useless.stderr).toContain("lacks");
+  });
+});

@@ -1,0 +1,62 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+
+describe("the command line", () => {
+  test.each([
+    ["no command", [], "say what to do"],
+    ["an unknown command", ["aply"], "aply"],
+    ["an unknown flag", ["apply", "--form=x"], "form"],
+    ["no objects", ["apply"], "--from"],
+    ["a value that is none", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
+    ["another proxy's mode", ["run", "--proxy-mode=ipvs"], "--proxy-mode"],
+    ["a file that is not there", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
+    ["a configuration that is not there", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
+    ["no cluster", ["run"], "API server"],
+  ])("%s: says so and ends with 2", async (_what, args, said) => {
+    const { exitCode, stdout, stderr } = await nftProxy(args);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toMatch(/^nft-proxy: /m);
+    expect(stderr).toContain(said);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  test("help names every command, and each command its options", async () => {
+    const { exitCode, stdout } = await nftProxy(["--help"]);
+    expect(exitCode).toBe(0);
+    for (const command of ["run", "apply", "dump", "check", "cleanup"])
+      expect(stdout).toContain(`nft-proxy ${command}`);
+    expect((await nftProxy(["apply", "--help"])).stdout).toContain("--nodeport-addresses");
+    expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+
+  test("reads a long dump to its end through a pipe", async () => {
+    const { stdout } = await nftProxy(["dump", "--from", townObjects("town"), ...townFlags]);
+    expect(JSON.parse(stdout).nftables.length).toBeGreaterThan(100);
+  });
+
+  test("reads the same from standard input, YAML and a directory", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "nft-proxy-"));
+    const service = `apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: cart }
+spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: 80 }] }
+`;
+    await writeFile(join(directory, "cart.yaml"), service);
+    const fromFile = await nftProxy(["dump", "--from", directory]);
+    const fromInput = await nftProxy(["dump", "--from=-"], service);
+    expect(fromFile).toEqual(fromInput);
+    expect(fromFile.stdout).toContain("10.96.0.7");
+  });
+
+  test("prints the same bytes for the same objects in another order of files", async () => {
+    const objects = townObjects("town");
+    const names = ["services", "endpointslices", "nodes", "servicecidrs"].map((name) => join(objects, `${name}.json`));
+    const there = await nftProxy(["dump", "--from", ...names, ...townFlags]);
+    const back = await nftProxy(["dump", "--from", ...names.reverse(), ...townFlags]);
+    expect(there.exitCode).toBe(0);
+    expect(there.stdout).toBe(back.stdout);
+  });
+});

@@ -1,0 +1,35 @@
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
+
+/** The built product. */
+export const bundle: string = fileURLToPath(new URL("../../dist/nft-proxy.js", import.meta.url));
+
+/** The flags under which the towns' scenarios were recorded. */
+export const townFlags: readonly string[] = [
+  "--hostname-override=node-1",
+  "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
+  "--nodeport-addresses=primary",
+];
+
+/** The objects of a recorded town. */
+export function townObjects(name: "town" | "town-after"): string {
+  return fileURLToPath(new URL(`../fixtures/${name}/objects`, import.meta.url));
+}
+
+/** What a run of the product left. */
+export interface CommandOutcome {
+  readonly exitCode: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the built product in this namespace. */
+export async function nftProxy(args: readonly string[], input = ""): Promise<CommandOutcome> {
+  const { exitCode, stdout, stderr } = await execa(process.execPath, [bundle, ...args], {
+    input,
+    reject: false,
+    timeout: 60_000,
+    maxBuffer: 200_000_000,
+  });
+  return { exitCode, stdout, stderr };
+}
