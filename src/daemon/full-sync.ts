@@ -1,7 +1,9 @@
 import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import type { NftFamily, Transaction } from "../nft/json.ts";
+import { type TimedElement, timedElements } from "../nft/elements.ts";
+import type { Command, NftFamily, Transaction } from "../nft/json.ts";
+import { dynamicElements, readListing } from "../nft/parse.ts";
 import type { Ruleset } from "../nft/ruleset.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 
@@ -29,15 +31,43 @@ export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncRepo
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
 }
 
-/** Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. */
+/**
+ * Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. What
+ * session affinity remembers is carried over into tables that have to be made anew.
+ */
 export async function applyDeltas(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
+  const carried = await carriedElements(nft, deltas);
   try {
-    return [await nft.apply(toTransaction(deltas))];
+    return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];
   } catch (error) {
+    if (!(error instanceof NftRefusedError)) throw error;
+    if (carried.length > 0) return [await nft.apply(toTransaction(deltas))];
     const { main, deletions } = withoutChainDeletions(deltas);
-    if (!(error instanceof NftRefusedError) || !error.isBusy || deletions.length === 0) throw error;
+    if (!error.isBusy || deletions.length === 0) throw error;
     return [await nft.apply(toTransaction(main)), await nft.apply(toTransaction(deletions))];
+  }
+}
+
+async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise<Command[]> {
+  const commands: Command[] = [];
+  for (const { family, table, mode, addedSets } of deltas) {
+    if (mode !== "recreate") continue;
+    for (const spec of addedSets.filter(({ dynamic }) => dynamic)) {
+      const elements = await rememberedElements(nft, family, spec.name);
+      if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
+    }
+  }
+  return commands;
+}
+
+/** Stickiness is worth keeping, not worth failing for. */
+async function rememberedElements(nft: Nft, family: NftFamily, map: string): Promise<readonly TimedElement[]> {
+  try {
+    const text = await nft.listSet(family, "map", map);
+    return text === undefined ? [] : dynamicElements(readListing(text));
+  } catch {
+    return [];
   }
 }
 

@@ -54,6 +54,29 @@ export function addedElements(
   return { element: { family, table, name: spec.name, elem } };
 }
 
+/** An element that packets put into a dynamic map, with the seconds that it lives after its last use, and has left. */
+export interface TimedElement extends Element {
+  readonly timeout: number;
+  readonly expires: number;
+}
+
+/** `add element` of a dynamic map, as packets left it elsewhere. */
+export function timedElements(
+  family: NftFamily,
+  table: string,
+  spec: SetSpec,
+  elements: readonly TimedElement[],
+): CommandObject {
+  const elem = elements.map(({ key, value, timeout, expires }): ElementJson => {
+    const val = partsJson(spec.key, key);
+    return [
+      { elem: { val, timeout, expires } },
+      spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value ?? [], value),
+    ];
+  });
+  return { element: { family, table, name: spec.name, elem } };
+}
+
 /** `delete element`, by key alone: the kernel needs no value to find it. */
 export function deletedElements(
   family: NftFamily,

@@ -1,6 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import { parseSetSpec } from "./declarations.ts";
 import { dataText, valueText } from "./element-text.ts";
+import type { TimedElement } from "./elements.ts";
 import type { NftFamily } from "./json.ts";
 import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
 import type { Ruleset, SetSpec } from "./ruleset.ts";
@@ -11,16 +12,10 @@ export interface Listing {
   readonly objects: readonly unknown[];
 }
 
-/** An element that packets put into a dynamic map. */
-export interface DynamicElement {
+/** An element that packets put into a dynamic map, and which. Key and value are canonical text. */
+export interface DynamicElement extends TimedElement {
   readonly family: NftFamily;
   readonly map: string;
-  /** Canonical text, see {@link ElementSet}. */
-  readonly key: string;
-  readonly value: string;
-  /** Seconds that it lives after its last use, and seconds that are left. */
-  readonly timeout: number;
-  readonly expires: number;
 }
 
 /** Reads the JSON text that nft printed; throws NFT_OUTPUT when it is none. */

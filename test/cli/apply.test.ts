@@ -92,6 +92,20 @@ describe("apply", () => {
     expect(over).toBe(await kernel());
   });
 
+  test("carries what session affinity remembers into tables that are made anew", async () => {
+    await apply(townObjects("town"));
+    await lab.probe([{ id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true }]);
+    const remembered = async (): Promise<string | undefined> =>
+      /10\.244\.1\.13 \. 10\.96\.1\.2 \. tcp \. 80 timeout 10m expires \S+ : (\S+)/.exec(
+        await nft("list", "map", "ip", "nft-proxy", "affinity"),
+      )?.[1];
+    const before = await remembered();
+    expect(before).toBeDefined();
+    expect((await apply(townObjects("town"), "--service-counters=services")).exitCode).toBe(0);
+    expect(await nft("list", "map", "ip", "nft-proxy", "service-ips")).toContain("counter");
+    expect(await remembered()).toBe(before);
+  });
+
   test("rebuilds tables that it cannot read", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
