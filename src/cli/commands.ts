@@ -32,4 +32,10 @@ export const COMMANDS: readonly Command[] = [
     flags: ["kube-proxy"],
     load: async () => await import("./commands/cleanup.ts"),
   },
+  {
+    name: "doctor",
+    summary: "Say what this host lacks, and what works against Services on it",
+    flags: ["output", "strict"],
+    load: async () => await import("./commands/doctor.ts"),
+  },
 ];

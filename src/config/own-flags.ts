@@ -24,6 +24,8 @@ export const OWN_FLAGS: readonly Flag[] = [
     "Time between two comparisons of everything with the kernel",
   ),
   overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name to look for"),
+  commanding("output", "string", "How to print what was found: text, or json for scripts"),
+  commanding("strict", "boolean", "Take warnings for faults"),
   overriding(
     "service-counters",
     "string",

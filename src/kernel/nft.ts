@@ -94,6 +94,15 @@ export class Nft {
     return new Set(readListing(text).objects.flatMap(tableName));
   }
 
+  /**
+   * Lists the chains of this network namespace, everyone's, without rules: nothing that others put into a table can
+   * keep nft from printing them (1.0.6 survives this beside maps on which its listing of tables crashes).
+   * @returns nft's JSON text
+   */
+  async listChains(): Promise<string> {
+    return (await this.#list(["list", "chains"])) ?? "";
+  }
+
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
     return (await this.#execute(["--version"], "")).stdout.trim();

@@ -1,0 +1,27 @@
+import { readFile } from "node:fs/promises";
+import { type HostFiles, hostFiles } from "../../kernel/host.ts";
+import { type RunProcess, runProcess } from "../../kernel/process.ts";
+import type { HealthAnswer } from "./daemon-check.ts";
+
+/** All that the doctor may ask of a host. Nothing of it changes anything. */
+export interface DoctorHost {
+  readonly files: HostFiles;
+  /** A whole file as bytes. Rejects with the system's error. */
+  bytes(path: string): Promise<Buffer>;
+  readonly run: RunProcess;
+  /** An HTTP GET of an address on this host. Rejects when there is no answer within two seconds. */
+  get(url: string): Promise<HealthAnswer>;
+}
+
+const ANSWER_WITHIN_MS = 2000;
+
+/** The host that we run on. */
+export const doctorHost: DoctorHost = {
+  files: hostFiles,
+  bytes: (path) => readFile(path),
+  run: runProcess,
+  get: async (url) => {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    return { status: answer.status, body: await answer.text() };
+  },
+};

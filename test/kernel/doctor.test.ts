@@ -1,0 +1,87 @@
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Ajv } from "ajv";
+import { execaSync } from "execa";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { findingsJson } from "../../src/cli/commands/doctor.ts";
+import { resolveOptions } from "../../src/config/resolve.ts";
+import { doctorHost } from "../../src/daemon/doctor/doctor-host.ts";
+import { examineHost } from "../../src/daemon/doctor/examine.ts";
+import type { CheckName, Finding } from "../../src/daemon/doctor/finding.ts";
+
+const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
+const TRANSACTION = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
+
+const GUARD = `table inet guard {
+  chain early { type filter hook prerouting priority -300; policy drop; }
+  chain in { type filter hook input priority 0; policy drop; }
+  chain out { type filter hook output priority 0; policy accept; }
+}
+`;
+
+function nft(args: readonly string[], input = ""): void {
+  execaSync("nft", [...args], { input });
+}
+
+async function examine(port = 1): Promise<Finding[]> {
+  const { options } = resolveOptions({ configText: configuration(port) });
+  return await examineHost(doctorHost, options);
+}
+
+function configuration(port: number): string {
+  return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+healthzBindAddress: 127.0.0.1:${port}
+`;
+}
+
+function of(findings: readonly Finding[], check: CheckName): readonly Finding[] {
+  return findings.filter((finding) => finding.check === check);
+}
+
+beforeEach(() => nft(["flush", "ruleset"]));
+afterEach(() => nft(["flush", "ruleset"]));
+
+describe("the doctor", () => {
+  test("finds nothing wrong with nft, the kernel and an empty node", async () => {
+    const findings = await examine();
+    for (const check of ["nft", "kernel", "kernel-modules", "capabilities", "other-proxy", "firewall"] as const) {
+      expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
+    }
+    expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);
+    const schema = JSON.parse(readFileSync(new URL("../../schemas/doctor.schema.json", import.meta.url), "utf8"));
+    expect(new Ajv().validate(schema, JSON.parse(findingsJson(findings)))).toBe(true);
+  });
+
+  test("tells of kube-proxy's tables, and of a firewall that drops by default", async () => {
+    nft(["-f", "-"], KUBE_PROXY);
+    nft(["-f", "-"], GUARD);
+    const findings = await examine();
+    expect(of(findings, "other-proxy")).toMatchObject([
+      { level: "warning", found: "kube-proxy's tables are there: ip kube-proxy, ip6 kube-proxy" },
+    ]);
+    expect(of(findings, "firewall").map(({ found }) => found)).toEqual([
+      "table inet guard, chain early (hook prerouting, priority -300) drops by default",
+      "table inet guard, chain in (hook input, priority 0) drops by default",
+    ]);
+  });
+
+  test("tells of rules that nobody keeps current, and of the daemon that does", async () => {
+    nft(["-j", "-f", "-"], TRANSACTION);
+    expect(of(await examine(), "daemon")).toMatchObject([
+      { level: "warning", means: expect.stringContaining("nobody keeps them current") },
+    ]);
+    const body = { currentTime: "2026-01-01T00:00:30Z", status: { IPv4: { lastUpdated: "2026-01-01T00:00:00Z" } } };
+    const server = createServer((_, response) => response.end(JSON.stringify(body)));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    try {
+      const findings = await examine((server.address() as AddressInfo).port);
+      expect(of(findings, "daemon")).toMatchObject([
+        { level: "ok", found: expect.stringContaining("last synced 30 s before it answered") },
+      ]);
+    } finally {
+      server.close();
+    }
+  });
+});

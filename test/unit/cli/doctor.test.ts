@@ -1,0 +1,39 @@
+import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
+import { expect, test } from "vitest";
+import { doctorExitCode, findingsJson, findingsText } from "../../../src/cli/commands/doctor.ts";
+import type { Finding } from "../../../src/daemon/doctor/finding.ts";
+
+const OK: Finding = { check: "ipv6", level: "ok", found: "both" };
+const WARNING: Finding = { check: "firewall", level: "warning", found: "drops", means: "dead", action: "open" };
+const FAULT: Finding = { check: "nft", level: "fault", found: "missing", means: "nothing works" };
+
+test.each([
+  [[OK], false, 0],
+  [[OK, WARNING], false, 0],
+  [[OK, WARNING], true, 1],
+  [[OK], true, 0],
+  [[FAULT, WARNING], false, 1],
+] as const)("the exit code of %o, strict %s, is %i", (findings, strict, code) => {
+  expect(doctorExitCode(findings, strict)).toBe(code);
+});
+
+test("for people, each finding says what it means and what to do", () => {
+  expect(findingsText([OK, WARNING, FAULT])).toBe(`ok       ipv6: both
+WARNING  firewall: drops
+         dead
+         -> open
+FAULT    nft: missing
+         nothing works
+faults: 1, warnings: 1, ok: 1
+`);
+});
+
+test("for scripts, the findings are as the schema says", () => {
+  const schema = JSON.parse(readFileSync(new URL("../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
+  const validate = new Ajv().compile(schema);
+  const printed = JSON.parse(findingsJson([OK, WARNING, FAULT]));
+  expect(printed.worst).toBe("fault");
+  expect(validate(printed)).toBe(true);
+  expect(validate({ ...printed, worst: "bad" })).toBe(false);
+});
