@@ -1,10 +1,12 @@
-// Bundles src/cli/main.ts into one file, dist/nft-proxy.js, which is also the package's bin.
-import { chmodSync, readFileSync } from "node:fs";
+// Bundles src/cli/main.ts into one file, dist/nft-proxy.js, which is also the package's bin, and writes the licences
+// of what it contains beside it.
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
+import { thirdPartyLicenses } from "./third-party-licenses.mjs";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
 
-await build({
+const { metafile } = await build({
   entryPoints: ["src/cli/main.ts"],
   outfile: "dist/nft-proxy.js",
   bundle: true,
@@ -14,6 +16,7 @@ await build({
   minifySyntax: true,
   minifyWhitespace: true,
   legalComments: "none",
+  metafile: true,
   define: { __VERSION__: JSON.stringify(version) },
   banner: {
     // CommonJS dependencies inside an ES module bundle call require() for Node's own modules.
@@ -21,3 +24,4 @@ await build({
   },
 });
 chmodSync("dist/nft-proxy.js", 0o755);
+writeFileSync("dist/THIRD_PARTY_LICENSES", thirdPartyLicenses(metafile));

@@ -1,0 +1,52 @@
+# syntax=docker/dockerfile:1
+
+# The image of nft-proxy, for amd64 and arm64: docker buildx build --platform linux/amd64,linux/arm64 .
+#
+# Bases are pinned by tag. To pin them by content too, look up each index digest and append it to the tag:
+#   docker buildx imagetools inspect debian:13-slim     ->   debian:13-slim@sha256:...
+# A digest keeps a build the same and Debian's security updates out, so renew it with every release.
+
+FROM --platform=$BUILDPLATFORM node:20.19-bookworm-slim AS build
+WORKDIR /source
+COPY package.json package-lock.json .npmrc ./
+# No package's install script is needed for the bundle, so none is run.
+RUN npm ci --ignore-scripts
+COPY scripts scripts
+COPY schemas schemas
+COPY src src
+RUN node scripts/build.mjs
+
+FROM debian:13-slim
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="nft-proxy" \
+  org.opencontainers.image.description="A Kubernetes service proxy for nftables-only distributions" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.base.name="debian:13-slim"
+
+# Debian 13 has Node 20.19, nft 1.1.3 (the first whose JSON is known to carry our maps) and conntrack 1.4.8.
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends nodejs nftables conntrack \
+  && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* /var/log/*
+
+COPY --from=build --chmod=0755 /source/dist/nft-proxy.js /usr/local/lib/nft-proxy/nft-proxy.mjs
+COPY --from=build /source/dist/THIRD_PARTY_LICENSES /usr/share/doc/nft-proxy/THIRD_PARTY_LICENSES
+COPY LICENSE /usr/share/doc/nft-proxy/LICENSE
+# For people: kubectl exec DAEMON-POD -- nft-proxy explain ...
+RUN ["ln", "-s", "/usr/local/lib/nft-proxy/nft-proxy.mjs", "/usr/local/bin/nft-proxy"]
+
+# The heap of `run` and of the commands run beside it, in MiB. nft's own memory comes on top of it, in the same
+# container: the limit in deploy/base leaves room for both.
+ENV NODE_OPTIONS="--max-old-space-size=320 --max-semi-space-size=16"
+
+# The kernel takes rules from root with CAP_NET_ADMIN alone. Nothing else of root is needed: drop all other
+# capabilities and mount the root read-only, as deploy/base does.
+USER 0:0
+
+# For plain Docker; Kubernetes asks /livez itself.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
+  CMD ["node", "--eval", "fetch('http://127.0.0.1:10256/livez').then(({ok}) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+
+# No shell in between: signals reach node.
+ENTRYPOINT ["node", "/usr/local/lib/nft-proxy/nft-proxy.mjs"]
+CMD ["run"]

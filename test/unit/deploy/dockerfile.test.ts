@@ -1,0 +1,84 @@
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { V1Container } from "@kubernetes/client-node";
+import { validate } from "dockerfile-utils";
+import { describe, expect, test } from "vitest";
+import { buildOverlay } from "../../support/overlays.ts";
+
+const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
+const TEXT = readFileSync(`${ROOT}Dockerfile`, "utf8");
+
+/** The instructions, comments left out and continued lines joined. */
+const INSTRUCTIONS = TEXT.replaceAll(/^#.*\n/gm, "")
+  .replaceAll(/\\\n\s*/g, "")
+  .split("\n")
+  .filter((line) => line !== "");
+
+const of = (keyword: string): string[] =>
+  INSTRUCTIONS.flatMap((line) => (line.startsWith(`${keyword} `) ? [line.slice(keyword.length + 1)] : []));
+
+describe("the Dockerfile", () => {
+  test("has no fault", () => {
+    expect(validate(TEXT)).toEqual([]);
+    expect(validate("FORM debian\n")).not.toEqual([]);
+  });
+
+  test("pins its bases, and takes only the bundle into the last one", () => {
+    const bases = of("FROM").map((line) => line.replace(/^--platform=\S+ /, "").split(" ")[0]);
+    expect(bases).toHaveLength(2);
+    for (const base of bases) expect(base).toMatch(/^[a-z]+:\d+[\w.-]*$/);
+    const last = TEXT.slice(TEXT.lastIndexOf("\nFROM "));
+    const taken = [...last.matchAll(/^COPY --from=build (?:--chmod=\d+ )?(\S+)/gm)].map(([, path]) => path);
+    expect(taken).toEqual(["/source/dist/nft-proxy.js", "/source/dist/THIRD_PARTY_LICENSES"]);
+    expect(last).not.toContain("node_modules");
+  });
+
+  test("copies what is there, and what .dockerignore lets through", () => {
+    const sources = of("COPY").flatMap((line) => (line.startsWith("--from") ? [] : line.split(" ").slice(0, -1)));
+    const ignore = readFileSync(`${ROOT}.dockerignore`, "utf8").split("\n");
+    for (const source of sources) {
+      expect(existsSync(ROOT + source), source).toBe(true);
+      expect(ignore).toContain(`!${source}`);
+    }
+  });
+
+  test("leaves no package lists behind, and installs nothing that is only recommended", () => {
+    const [install] = of("RUN").filter((line) => line.includes("apt-get install"));
+    expect(install).toContain("--no-install-recommends");
+    expect(install).toContain("rm -rf /var/lib/apt/lists/*");
+  });
+
+  test("needs no shell to start, to check its health or to be stopped", () => {
+    for (const line of [...of("ENTRYPOINT"), ...of("CMD")]) expect(JSON.parse(line)).toBeInstanceOf(Array);
+    const [health = ""] = of("HEALTHCHECK");
+    const command = JSON.parse(health.slice(health.indexOf("CMD ") + 4)) as string[];
+    expect(command.slice(0, 2)).toEqual(["node", "--eval"]);
+    expect(() => new Function(command[2] ?? "(")).not.toThrow();
+    expect(command[2]).toContain("/livez");
+  });
+
+  test("carries the package's version and licence", () => {
+    const { version, license, description } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"));
+    expect(of("ARG")).toEqual([`VERSION=${version}`]);
+    const [labels] = of("LABEL");
+    expect(labels).toContain(`licenses="${license}"`);
+    expect(labels).toContain(`description="${description}"`);
+  });
+
+  test("gives node a heap that leaves half of the DaemonSet's memory to nft", () => {
+    const heap = Number(/--max-old-space-size=(\d+)/.exec(of("ENV").join())?.[1]);
+    const daemonSet = buildOverlay("explicit-control-plane").find(({ kind }) => kind === "DaemonSet");
+    const spec = daemonSet?.spec as { template: { spec: { containers: V1Container[] } } };
+    const limit = spec.template.spec.containers[0]?.resources?.limits?.memory ?? "";
+    expect(heap).toBeGreaterThan(256);
+    expect(heap).toBeLessThanOrEqual(Number(limit.replace("Mi", "")) / 2);
+  });
+
+  test("makes the image that the DaemonSet names", () => {
+    const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"));
+    const text = readFileSync(`${ROOT}deploy/base/daemon-set.yaml`, "utf8");
+    expect([...text.matchAll(/image: (\S+)/g)].map(([, image]) => image)).toEqual(
+      Array(2).fill(`nft-proxy:${version}`),
+    );
+  });
+});

@@ -1,0 +1,141 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
+import { describe, expect, test } from "vitest";
+import { FLAGS } from "../../../src/config/flags.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { applyJsonPatch } from "../../support/json-patch.ts";
+import { manifestFaults } from "../../support/kubernetes-schema.ts";
+import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
+import { buildOverlay, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
+
+function podOf(manifests: readonly Manifest[]): V1PodSpec {
+  const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet") as unknown as V1DaemonSet;
+  return daemonSet.spec?.template.spec as V1PodSpec;
+}
+
+const named = (manifests: readonly Manifest[], kind: string, name: string) =>
+  manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
+
+describe.each(OVERLAYS)("the overlay %s", (overlay) => {
+  const manifests = buildOverlay(overlay);
+  const pod = podOf(manifests);
+
+  test("is what the API server takes", () => {
+    expect(manifests.flatMap(manifestFaults)).toEqual([]);
+    expect(manifests.map(({ kind }) => kind)).toContain("DaemonSet");
+  });
+
+  test("mounts what is there, each volume once", () => {
+    const volumes = (pod.volumes ?? []).map(({ name }) => name);
+    const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(({ volumeMounts = [] }) => volumeMounts);
+    expect([...new Set(mounted.map(({ name }) => name))].sort()).toEqual(volumes.sort());
+    for (const { configMap } of pod.volumes ?? []) {
+      if (configMap?.name !== undefined && configMap.name !== "kube-proxy") {
+        expect(named(manifests, "ConfigMap", configMap.name)).toBeDefined();
+      }
+    }
+  });
+
+  test("is given flags that exist, and its configuration from a file that is mounted", () => {
+    for (const { args = [], volumeMounts = [] } of [...(pod.initContainers ?? []), ...pod.containers]) {
+      const flags = args.slice(1).map((argument) => /^--([a-z-]+)/.exec(argument)?.[1]);
+      expect(args[0]).toBe("run");
+      expect(FLAGS.map(({ name }) => name)).toEqual(expect.arrayContaining(flags));
+      const config = args.find((argument) => argument.startsWith("--config="))?.slice("--config=".length) ?? "";
+      expect(volumeMounts.some(({ mountPath }) => config.startsWith(`${mountPath}/`))).toBe(true);
+    }
+  });
+
+  test("holds the daemon to what it needs", () => {
+    const [daemon] = pod.containers;
+    expect(daemon?.securityContext).toMatchObject({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"], add: overlay === "host-nft" ? ["NET_ADMIN", "SYS_CHROOT"] : ["NET_ADMIN"] },
+    });
+    expect(daemon?.securityContext?.privileged).toBeUndefined();
+    expect(pod).toMatchObject({
+      hostNetwork: true,
+      priorityClassName: "system-node-critical",
+      tolerations: [{ operator: "Exists" }],
+      securityContext: { seccompProfile: { type: "RuntimeDefault" } },
+    });
+    expect(pod.hostPID ?? pod.hostIPC).toBeUndefined();
+  });
+
+  test("knows the API server's address before there are rules", () => {
+    const env = pod.containers[0]?.env ?? [];
+    const from = env.map(({ name, valueFrom }) => [name, valueFrom?.configMapKeyRef?.name]);
+    if (overlay === "kubeadm") {
+      expect(pod.volumes?.find(({ name }) => name === "config")?.configMap?.name).toBe("kube-proxy");
+      expect(from).toEqual([["NODE_NAME", undefined]]);
+    } else {
+      expect(from).toContainEqual(["KUBERNETES_SERVICE_HOST", "nft-proxy-control-plane"]);
+      expect(from).toContainEqual(["KUBERNETES_SERVICE_PORT", "nft-proxy-control-plane"]);
+      const address = named(manifests, "ConfigMap", "nft-proxy-control-plane")?.data;
+      expect(address).toEqual({ host: "192.0.2.1", port: "6443" });
+    }
+  });
+
+  test("has a configuration without a fault or anything that is ignored", () => {
+    const data = named(manifests, "ConfigMap", "nft-proxy")?.data as Record<string, string> | undefined;
+    expect(data === undefined).toBe(overlay === "kubeadm");
+    if (data === undefined) return;
+    const { options, warnings } = resolveOptions({ configText: data["config.yaml"] ?? "" });
+    expect(warnings).toEqual([]);
+    expect(options.clusterCIDRs.ip6).toHaveLength(overlay === "dual-stack" ? 1 : 0);
+    // The probes ask this port.
+    expect(options.healthzBindAddress.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
+  });
+});
+
+describe("an overlay that lacks something", () => {
+  test("the control plane's address, is not built at all", () => {
+    expect(() => buildKustomization(join(DEPLOY, "overlays/explicit-control-plane"))).toThrow("control-plane.env");
+  });
+
+  test("in a field's name or type, is seen", () => {
+    const pod = { containers: [{ name: "a", imagePullPolice: "Always", ports: [{ containerPort: "80" }] }] };
+    const manifest = {
+      ...{ apiVersion: "apps/v1", kind: "DaemonSet", metadata: { name: "a" } },
+      spec: { selector: {}, template: { spec: pod } },
+    };
+    expect(manifestFaults(manifest)).toEqual([
+      "DaemonSet.spec.template.spec.containers[0].imagePullPolice does not exist",
+      expect.stringContaining("containerPort must be integer"),
+    ]);
+  });
+
+  test("in a kustomization, is refused", () => {
+    const folder = mkdtempSync(join(tmpdir(), "kustomization-"));
+    writeFileSync(join(folder, "kustomization.yaml"), "helmCharts: []\n");
+    expect(() => buildKustomization(folder)).toThrow("does not know helmCharts");
+  });
+});
+
+describe("a JSON patch", () => {
+  test("adds, replaces and removes, and leaves the original alone", () => {
+    const document = { a: [1, 2], "b/c": { d: 1 } };
+    const patched = applyJsonPatch<unknown>(document, [
+      { op: "add", path: "/a/-", value: 4 },
+      { op: "add", path: "/a/0", value: 0 },
+      { op: "replace", path: "/a/1", value: 9 },
+      { op: "remove", path: "/a/2" },
+      { op: "replace", path: "/b~1c/d", value: 2 },
+      { op: "add", path: "/e", value: 3 },
+    ]);
+    expect(patched).toEqual({ a: [0, 9, 4], "b/c": { d: 2 }, e: 3 });
+    expect(document.a).toEqual([1, 2]);
+  });
+
+  test.each([
+    ["replace", "/x"],
+    ["remove", "/a/2"],
+    ["add", "/x/y"],
+    ["add", "/a/5"],
+  ] as const)("%s %s fails where nothing is", (op, path) => {
+    expect(() => applyJsonPatch({ a: [1] }, [{ op, path, value: 1 }])).toThrow();
+  });
+});
