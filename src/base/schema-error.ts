@@ -13,7 +13,7 @@ const SHOWN = 80;
 const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 
 /** A JSON pointer as people write paths: `/spec/ports/0/port` is `spec.ports[0].port`; "" is the whole. */
-export function pathOfPointer(pointer: string): string {
+function pathOfPointer(pointer: string): string {
   const keys = pointer.split("/").slice(1);
   return keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~")).reduce(joinPath, "");
 }

@@ -15,6 +15,8 @@ import type { Service } from "../../src/model/service.ts";
 const SLOW = 60_000;
 
 const HOSTILE = [
+  // Sound, but not in the form nft prints.
+  "FD00:0::A",
   "10.0.0.1; flush ruleset",
   "10.0.0.1\n",
   "010.1.1.1",
