@@ -48,6 +48,9 @@ const CHAINS_PERIOD = 10_000;
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
 
+/** How long the kernel is not asked again about what it refused, milliseconds: each try costs a full sync. */
+const QUARANTINE_RETRY = 300_000;
+
 /** The service proxy at work: from objects to the kernel, until stopped. Stopping leaves the rules as they are. */
 export class Daemon {
   readonly health: HealthTracker;
@@ -117,6 +120,12 @@ export class Daemon {
     this.#every(
       () => this.#options.syncPeriodMs,
       () => this.#maintain(),
+    );
+    this.#every(
+      () => QUARANTINE_RETRY,
+      async () => {
+        if (this.#reconciler.retryQuarantined()) this.#request();
+      },
     );
     this.#every(
       () => this.#options.fullResyncPeriodMs,
@@ -221,7 +230,7 @@ export class Daemon {
     this.#request();
   }
 
-  /** What is due from time to time: chains out of use, other addresses of the host, another try for the refused. */
+  /** What is due from time to time: chains out of use, other addresses of the host. */
   async #maintain(): Promise<void> {
     try {
       this.#host = await this.#parts.readHost();
@@ -229,8 +238,7 @@ export class Daemon {
     } catch (error) {
       this.#parts.logger.warn({ error: messageOf(error) }, "maintenance failed, will try again");
     }
-    const retried = this.#reconciler.retryQuarantined();
-    if (retried || this.#contextsChanged()) this.#request();
+    if (this.#contextsChanged()) this.#request();
   }
 
   #contextsChanged(): boolean {

@@ -136,10 +136,10 @@ export class Reconciler {
     const all = this.#takeContexts(this.#parts.contexts());
     const changes = this.#parts.world.takeChanges();
     for (const key of this.#quarantined) {
-      if (changes.services.has(serviceOf(key))) this.#quarantined.delete(key);
+      if (changes.has(serviceOf(key))) this.#quarantined.delete(key);
     }
     this.#renderer.update(changes);
-    return all ? new Set(this.#parts.world.serviceNames()) : changes.services;
+    return all ? new Set(this.#parts.world.serviceNames()) : changes;
   }
 
   /** @returns whether all Services had to be rendered again */
@@ -152,7 +152,7 @@ export class Reconciler {
       return true;
     }
     this.#renderer = new Renderer(this.#parts.world, contexts, this.#quarantined);
-    this.#renderer.update({ services: new Set(this.#parts.world.serviceNames()) });
+    this.#renderer.update(new Set(this.#parts.world.serviceNames()));
     this.requestFullSync("configuration");
     return true;
   }

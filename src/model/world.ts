@@ -3,14 +3,6 @@ import type { ServiceName } from "./ids.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
 import type { Service } from "./service.ts";
 
-/** What changed since it was last asked for. */
-export interface Changes {
-  /** Services whose own object or whose slices changed. */
-  readonly services: ReadonlySet<ServiceName>;
-  /** The node or the ServiceCIDRs changed: what is not about one Service, or is about all. */
-  readonly surroundings: boolean;
-}
-
 /**
  * The objects as last seen, and which Services are dirty. It holds no more than the current state: the same
  * objects in any order, split or repeated, make the same world.
@@ -21,7 +13,6 @@ export class World {
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
   #node: Node;
   #dirty = new Set<ServiceName>();
-  #surroundings = true;
 
   /** @param nodeName the node that we run on; its object may follow later, or never. */
   constructor(nodeName: string) {
@@ -95,7 +86,6 @@ export class World {
   putNode(node: Node): void {
     if (node.name !== this.#node.name) return;
     this.#node = node;
-    this.#surroundings = true;
   }
 
   /** Forgets what was known of our Node. */
@@ -106,19 +96,17 @@ export class World {
   /** Puts a ServiceCIDR, new or changed. */
   putServiceCIDR(serviceCIDR: ServiceCIDR): void {
     this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);
-    this.#surroundings = true;
   }
 
   /** Forgets a ServiceCIDR. */
   deleteServiceCIDR(name: string): void {
-    if (this.#serviceCIDRs.delete(name)) this.#surroundings = true;
+    this.#serviceCIDRs.delete(name);
   }
 
-  /** Hands over what changed, and begins anew. */
-  takeChanges(): Changes {
-    const changes = { services: this.#dirty, surroundings: this.#surroundings };
+  /** Hands over the Services that changed, themselves or in their slices, and begins anew. */
+  takeChanges(): ReadonlySet<ServiceName> {
+    const changes = this.#dirty;
     this.#dirty = new Set();
-    this.#surroundings = false;
     return changes;
   }
 }

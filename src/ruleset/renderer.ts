@@ -2,7 +2,7 @@ import { endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
-import type { Changes, World } from "../model/world.ts";
+import type { World } from "../model/world.ts";
 import type { FamilyContext } from "./context.ts";
 import { type Contribution, renderServicePort } from "./contribution.ts";
 import { RulesetState } from "./state.ts";
@@ -43,8 +43,8 @@ export class Renderer {
    * @param changes from {@link World.takeChanges}
    * @returns how many Services were rendered
    */
-  update(changes: Pick<Changes, "services">): number {
-    const names = [...changes.services].sort();
+  update(changes: ReadonlySet<ServiceName>): number {
+    const names = [...changes].sort();
     for (const name of names) this.#renderService(name);
     return names.length;
   }
