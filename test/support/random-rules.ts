@@ -158,7 +158,8 @@ export const randomRulesProbes: readonly Probe[] = (["ip", "ip6"] as const).flat
         port,
         proto,
         n: 40,
-        // A reject that arrives while connect(2) holds the socket counts only with the second SYN, a second later.
+        // A reject that arrives while connect(2) holds the socket counts only with the second SYN, a second later. That one
+        // passes no nat chain any more: a seed whose rules tell the two apart shows what the evaluator does not ask about.
         wait: 1.3,
       })),
     ),
