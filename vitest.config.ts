@@ -8,7 +8,14 @@ export default defineConfig({
   test: {
     reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
-      { test: { name: "unit", include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"] } },
+      {
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
+          // Vitest's 5 seconds would make a slow machine fail.
+          testTimeout: 60_000,
+        },
+      },
       {
         test: {
           name: "kernel",

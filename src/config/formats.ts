@@ -14,7 +14,7 @@ export interface Format {
 const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
 
 /** IFNAMSIZ is 16 with its end; nft takes `*` for a wildcard. */
-const INTERFACE_NAME = /^[^\s/:*"]{0,15}$/;
+const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
 
 /** Node's timers hold 31 bits of milliseconds; beyond that they fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -44,7 +44,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   },
   "interface-name": {
     check: (text) => INTERFACE_NAME.test(text),
-    rule: "must be at most 15 characters without blanks, slashes, colons, quotes or asterisks",
+    rule: "must be at most 15 letters, digits, dots, dashes and underscores",
   },
   "node-name": {
     check: (text) => text === "" || NODE_NAME.test(text),

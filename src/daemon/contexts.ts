@@ -6,6 +6,8 @@ import type { NodePortAddresses } from "../model/node-port-addresses.ts";
 import type { World } from "../model/world.ts";
 import type { FamilyContext, LocalTraffic } from "../ruleset/context.ts";
 
+const LONGEST_INTERFACE_NAME = 15;
+
 /** What the host contributes to the rules. */
 export interface HostView {
   /** The families that this kernel has. */
@@ -53,8 +55,13 @@ function localTraffic(
     case "bridge":
       return { kind: "interface", pattern: detectLocal.interface };
     case "interface-prefix":
-      return { kind: "interface", pattern: `${detectLocal.prefix}*` };
+      return { kind: "interface", pattern: wildcard(detectLocal.prefix) };
   }
+}
+
+/** A prefix as long as a name can be (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 takes no asterisk behind it. */
+function wildcard(prefix: string): string {
+  return prefix.length < LONGEST_INTERFACE_NAME ? `${prefix}*` : prefix;
 }
 
 function sources(cidrs: readonly string[]): LocalTraffic {

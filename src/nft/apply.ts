@@ -1,5 +1,5 @@
 import { dataText } from "./element-text.ts";
-import type { Transaction } from "./json.ts";
+import type { Command, Transaction } from "./json.ts";
 import { type Draft, draftOf, memberOf, ownFamily, place, splitElement, tableOf, unwrapKey } from "./place.ts";
 import type { Ruleset } from "./ruleset.ts";
 import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
@@ -10,15 +10,18 @@ import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } fr
  */
 export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ruleset {
   const draft = draftOf(ruleset);
-  for (const command of transaction.nftables) {
-    const [verb, target] = asTagged(command, "command");
-    const [kind, body] = asTagged(target, "object of a command");
-    if (verb === "add") place(draft, kind, body);
-    else if (verb === "delete") remove(draft, kind, asObject(body, kind));
-    else if (verb === "flush") flush(draft, kind, asObject(body, kind));
-    else throw notUnderstood(`command "${verb}"`, command);
-  }
+  for (const command of transaction.nftables) applyCommand(draft, command);
   return draft;
+}
+
+/** {@link applyTransaction} for one command, on a draft that it changes. */
+export function applyCommand(draft: Draft, command: Command): void {
+  const [verb, target] = asTagged(command, "command");
+  const [kind, body] = asTagged(target, "object of a command");
+  if (verb === "add") place(draft, kind, body);
+  else if (verb === "delete") remove(draft, kind, asObject(body, kind));
+  else if (verb === "flush") flush(draft, kind, asObject(body, kind));
+  else throw notUnderstood(`command "${verb}"`, command);
 }
 
 function remove(draft: Draft, kind: string, object: JsonObject): void {

@@ -107,6 +107,7 @@ const nodePorts = (family: Family): fc.Arbitrary<NodePortAddresses> =>
 export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
   .record({
     masqueradeAll: fc.boolean(),
+    masqueradeMark: fc.constantFrom(0x4000, 0x8000_0000),
     place: fc.constantFrom(HERE, { name: HERE.name, zone: "zone-b" }, { name: HERE.name, zone: "" }),
     localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),

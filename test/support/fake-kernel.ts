@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
-import { applyTransaction } from "../../src/nft/apply.ts";
+import { applyCommand } from "../../src/nft/apply.ts";
 import { verdictTarget } from "../../src/nft/elements.ts";
-import type { Command, CommandObject, Transaction } from "../../src/nft/json.ts";
-import type { Ruleset, Table } from "../../src/nft/ruleset.ts";
+import type { Command, CommandObject, NftFamily, Transaction } from "../../src/nft/json.ts";
+import { type Draft, draftOf } from "../../src/nft/place.ts";
+import { type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../../src/nft/ruleset.ts";
 
 /**
  * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with
@@ -14,42 +15,41 @@ export class FakeKernel {
 
   /** Applies a transaction; throws, and changes nothing, if the kernel would refuse it. */
   apply(transaction: Transaction): void {
-    let draft = this.ruleset;
+    const draft = draftOf(this.ruleset);
     for (const command of transaction.nftables) {
-      const after = applyTransaction(draft, { nftables: [command] });
-      const reason = refusal(draft, after, command);
-      if (reason !== undefined) throw new Error(`refused: ${reason}: ${JSON.stringify(command).slice(0, 300)}`);
-      draft = after;
+      const reason = "add" in command ? refusedAddition(draft, command.add) : undefined;
+      applyCommand(draft, command);
+      const inUse = "delete" in command ? refusedDeletion(draft, command.delete) : undefined;
+      if (reason ?? inUse) throw new Error(`refused: ${reason ?? inUse}: ${JSON.stringify(command).slice(0, 300)}`);
     }
     this.ruleset = draft;
   }
 }
 
-function refusal(before: Ruleset, after: Ruleset, command: Command): string | undefined {
-  if ("add" in command) return refusedAddition(before, after, command.add);
-  return "delete" in command ? refusedDeletion(after, command.delete) : undefined;
-}
+type Member = Exclude<CommandObject, { readonly table: unknown }>;
 
-function refusedAddition(before: Ruleset, after: Ruleset, object: CommandObject): string | undefined {
+function refusedAddition(draft: Draft, object: CommandObject): string | undefined {
   if ("table" in object) return undefined;
-  const table = tableAt(after, object);
-  const earlier = before[table.family];
-  if ("chain" in object) {
-    const { type, hook, prio, policy, name } = object.chain;
-    const base = type === undefined ? undefined : { type, hook, prio, policy };
-    return isDeepStrictEqual(base, table.chains.get(name)?.base) ? undefined : "the chain exists with another hook";
-  }
+  const table = tableOf(draft, object);
   if ("rule" in object) return missingReference(table, JSON.stringify(object.rule.expr));
-  if ("element" in object) return refusedElements(table, earlier, object.element.name);
-  const declared = "set" in object ? object.set : object.map;
-  const alone: Command[] = [{ add: { table: { family: table.family, name: table.name } } }, { add: object }];
-  const spec = applyTransaction({}, { nftables: alone })[table.family]?.sets.get(declared.name)?.spec;
-  return isDeepStrictEqual(spec, table.sets.get(declared.name)?.spec) ? undefined : "the set exists with another type";
+  if ("element" in object) return refusedElements(table, object);
+  const declared = alone(table.family, { add: object });
+  for (const [name, chain] of declared.chains) {
+    const known = table.chains.get(name);
+    if (known !== undefined && !isDeepStrictEqual(known.base, chain.base)) return "the chain exists with another hook";
+  }
+  for (const [name, { spec }] of declared.sets) {
+    const known = table.sets.get(name);
+    if (known !== undefined && !isDeepStrictEqual(known.spec, spec)) return "the set exists with another type";
+  }
+  return undefined;
 }
 
-function refusedElements(table: Table, earlier: Table | undefined, name: string): string | undefined {
-  for (const [key, value] of table.sets.get(name)?.elements ?? []) {
-    const known = earlier?.sets.get(name)?.elements.get(key);
+function refusedElements(table: Table, object: Extract<Member, { readonly element: unknown }>): string | undefined {
+  const set = table.sets.get(object.element.name);
+  if (set === undefined) return `no set ${object.element.name}`;
+  for (const [key, value] of alone(table.family, { add: object }, set).sets.get(set.spec.name)?.elements ?? []) {
+    const known = set.elements.get(key);
     if (known !== undefined && known !== value) return `${key} exists with another value`;
     const target = verdictTarget(value);
     if (target !== undefined && !isRegularChain(table, target)) return `no chain ${target}`;
@@ -57,9 +57,9 @@ function refusedElements(table: Table, earlier: Table | undefined, name: string)
   return undefined;
 }
 
-function refusedDeletion(after: Ruleset, object: CommandObject): string | undefined {
+function refusedDeletion(draft: Draft, object: CommandObject): string | undefined {
   if ("table" in object || "element" in object || "rule" in object) return undefined;
-  const table = tableAt(after, object);
+  const table = tableOf(draft, object);
   const rules = JSON.stringify([...table.chains.values()].flatMap((chain) => chain.rules));
   if (!("chain" in object)) {
     const { name } = "set" in object ? object.set : object.map;
@@ -71,6 +71,14 @@ function refusedDeletion(after: Ruleset, object: CommandObject): string | undefi
     [...elements.values()].some((value) => verdictTarget(value) === name),
   );
   return leads ? "an element leads to the chain" : undefined;
+}
+
+/** What a command makes in a table that has nothing but, if given, one set without elements. */
+function alone(family: NftFamily, command: Command, set?: ElementSet): Table {
+  const table = { family, name: TABLE_NAME, chains: new Map(), sets: new Map<string, ElementSet>() };
+  if (set !== undefined) table.sets.set(set.spec.name, { spec: set.spec, elements: new Map() });
+  applyCommand({ [family]: table }, command);
+  return table;
 }
 
 function missingReference(table: Table, rule: string): string | undefined {
@@ -86,9 +94,9 @@ function isRegularChain(table: Table, name: string): boolean {
   return chain !== undefined && chain.base === undefined;
 }
 
-function tableAt(ruleset: Ruleset, object: Exclude<CommandObject, { readonly table: unknown }>): Table {
-  const [body] = Object.values(object) as { readonly family: "ip" | "ip6" }[];
-  const table = body === undefined ? undefined : ruleset[body.family];
-  if (table === undefined) throw new Error("a command on a missing table was applied");
+function tableOf(draft: Draft, object: Member): Table {
+  const [body] = Object.values(object) as { readonly family: NftFamily }[];
+  const table = body === undefined ? undefined : draft[body.family];
+  if (table === undefined) throw new Error(`refused: no table for ${JSON.stringify(object).slice(0, 300)}`);
   return table;
 }

@@ -37,6 +37,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface"],
   ["detectLocalMode: InterfaceNamePrefix", "detectLocal.interfaceNamePrefix"],
   ["detectLocal: {bridgeInterface: sixteen-letters-}", "detectLocal.bridgeInterface"],
+  ["detectLocal: {bridgeInterface: '@cluster-ips'}", "detectLocal.bridgeInterface"],
   ["detectLocal: {interfaceNamePrefix: 'veth*'}", "detectLocal.interfaceNamePrefix"],
   ["detectLocal: br0", "detectLocal"],
   ["nodePortAddresses: primary", "nodePortAddresses"],
