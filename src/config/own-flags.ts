@@ -15,7 +15,7 @@ export const OWN_FLAGS: readonly Flag[] = [
     "When the configuration file changes: reload what is safe, or exit",
   ),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
-  commanding("kube-proxy", "boolean", "Remove kube-proxy's nftables tables, too"),
+  commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode, and leave ours"),
   commanding("from", "path-list", "Take the objects from these files and directories in place of a cluster"),
   overriding(
     "full-resync-period",

@@ -8,14 +8,17 @@ import { type CommandResult, EXIT } from "../output.ts";
 /** What kube-proxy's nftables mode calls its tables. */
 const KUBE_PROXY_TABLE = "kube-proxy";
 
-/** `cleanup`: removes our tables, and with `--kube-proxy` those that kube-proxy's nftables mode left. */
+/**
+ * `cleanup`: removes our tables; with `--kube-proxy` those that kube-proxy's nftables mode left, and leaves ours, so
+ * that a node on its way from one to the other has rules all the while.
+ */
 export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices } = commandOptions(argv);
   const nft = new Nft({ path: options.nftPath });
-  const names = [TABLE_NAME, ...(isSet(argv, "kube-proxy") ? [KUBE_PROXY_TABLE] : [])];
+  const name = isSet(argv, "kube-proxy") ? KUBE_PROXY_TABLE : TABLE_NAME;
   const present = await nft.tableNames();
-  const tables = names.flatMap((name) =>
-    (["ip", "ip6"] as const).flatMap((family) => (present.has(`${family} ${name}`) ? [{ family, name }] : [])),
+  const tables = (["ip", "ip6"] as const).flatMap((family) =>
+    present.has(`${family} ${name}`) ? [{ family, name }] : [],
   );
   if (tables.length > 0) await nft.apply(removalTransaction(tables));
   const removed = tables.map(({ family, name }) => `${family} ${name}`).join(", ");
