@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
-/** How often the file is read, milliseconds. The kubelet itself takes a minute to bring a changed ConfigMap. */
-const PERIOD = 5000;
+/** How often the file is read, milliseconds. It is small, and `run --from` looks as often at its files. */
+const PERIOD = 1000;
 
 /**
  * Notices changes of a configuration file by reading it: events of the file system miss a ConfigMap's swap of

@@ -1,9 +1,16 @@
+import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+
+/** Why a long-running command ends. */
+export interface End {
+  readonly reason: string;
+  /** Nobody asked for it. */
+  readonly failed: boolean;
+}
 
 /** The end of a long-running command. */
 export interface Ended {
-  /** Resolves with the reason. */
-  readonly promise: Promise<string>;
+  readonly promise: Promise<End>;
   /** Ends it for another reason than a signal. */
   readonly end: (reason: string) => void;
 }
@@ -20,20 +27,22 @@ const KEEP_ALIVE_PERIOD = 2 ** 30;
 
 /** Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM ends the process at once. */
 export function onSignals({ dump, logger }: SignalParts): Ended {
-  let end: (reason: string) => void = () => {};
-  const promise = new Promise<string>((resolve) => {
+  let end: (reason: string, failed?: boolean) => void = () => {};
+  const promise = new Promise<End>((resolve) => {
     const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
-    end = (reason) => {
+    end = (reason, failed = false) => {
       clearInterval(keepAlive);
-      resolve(reason);
+      resolve({ reason, failed });
     };
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end(signal));
   process.on("SIGUSR1", dump);
   // A log that nobody reads any more (a closed pipe) is no reason to end.
   process.stderr.on("error", () => {});
-  process.on("unhandledRejection", (error) => {
-    logger.error({ error: error instanceof Error ? error.message : String(error) }, "internal error");
+  process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
+  process.on("uncaughtException", (error) => {
+    logger.error({ error: messageOf(error) }, "internal error");
+    end("internal error", true);
   });
   return { promise, end };
 }

@@ -18,6 +18,9 @@ export interface Objects {
   readonly close: () => void;
 }
 
+/** Where Events go when there is nobody to tell. */
+export const NO_EVENTS: EventSink = { send: async () => {} };
+
 /** The objects of a cluster. Throws AppError BAD_CONFIG when no API server is known. */
 export async function clusterObjects(options: ProxyOptions, nodeName: string, logger: Logger): Promise<Objects> {
   const { kubeconfig, master } = options.client;
@@ -40,7 +43,7 @@ export async function clusterObjects(options: ProxyOptions, nodeName: string, lo
 export function fileObjects(paths: readonly string[], logger: Logger): Objects {
   return {
     makeSource: (handlers) => fileSource({ paths, handlers, clock: systemClock, logger }),
-    eventSink: { send: async () => {} },
+    eventSink: NO_EVENTS,
     close: () => {},
   };
 }

@@ -8,7 +8,7 @@ import type { ServiceName } from "../model/ids.ts";
 import type { World } from "../model/world.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { familyContexts, type HostView } from "./contexts.ts";
-import { DriftWatcher } from "./drift-watcher.ts";
+import { DriftWatcher, type Expectation } from "./drift-watcher.ts";
 import { HealthTracker } from "./health-tracker.ts";
 import { Reconciler, type SyncReport } from "./reconciler.ts";
 import { healthCheckAddresses, type ServiceHealthServers } from "./service-health.ts";
@@ -66,6 +66,11 @@ export class Daemon {
   #host: HostView;
   #timers: Timer[] = [];
   #stopped = false;
+  /** Undefined from the moment when something else is wanted until the kernel has it. */
+  #expectation: Expectation | undefined;
+  /** The addresses on which health check node ports answer, in one text. */
+  #healthAddresses = "";
+  #tidying: Promise<void> = Promise.resolve();
   #hasSynced = false;
   /** Since when something has been wanted that no sync has begun to bring, milliseconds. */
   #wantedSince: number | undefined;
@@ -91,7 +96,7 @@ export class Daemon {
       nft,
       clock,
       logger,
-      expected: () => (this.#isSettled() ? this.#reconciler.state.ruleset : undefined),
+      expected: () => this.#expectation,
       onDrift: (what) => this.#onDrift(what),
       tablesPeriodMs: TABLES_PERIOD,
       chainsPeriodMs: CHAINS_PERIOD,
@@ -116,7 +121,6 @@ export class Daemon {
   /** Begins to follow the source and to program the kernel. */
   start(): void {
     this.#source.start();
-    if (!this.#parts.dryRun) this.#watcher.start();
     this.#every(
       () => this.#options.syncPeriodMs,
       () => this.#maintain(),
@@ -127,6 +131,8 @@ export class Daemon {
         if (this.#reconciler.retryQuarantined()) this.#request();
       },
     );
+    if (this.#parts.dryRun) return;
+    this.#watcher.start();
     this.#every(
       () => this.#options.fullResyncPeriodMs,
       async () => {
@@ -171,38 +177,40 @@ export class Daemon {
     };
   }
 
-  /** Whether the kernel has, as far as we know, everything that is wanted. */
-  #isSettled(): boolean {
-    return this.#wantedSince === undefined && this.#reconciler.isEstablished;
-  }
-
-  #request(): void {
+  #request(urgent = false): void {
     if (this.#stopped || this.#feed.waitingFor.length > 0) return;
     const now = this.#parts.clock.now();
     this.#wantedSince ??= now;
+    this.#expectation = undefined;
     this.health.queued(now);
     this.#parts.telemetry.queued(now);
-    this.#runner.request();
+    this.#runner.request(urgent);
   }
 
   async #sync(): Promise<boolean> {
     const { clock, telemetry } = this.#parts;
+    await this.#tidying;
     const startedAt = clock.now();
     this.#wantedSince = undefined;
     const triggers = this.#feed.takeTriggers();
+    const isFull = this.#reconciler.isFullSyncDue;
     try {
       const report = await this.#reconciler.sync();
       const endedAt = clock.now();
       const wantedSince: number | undefined = this.#wantedSince;
-      if (wantedSince === undefined) this.#feed.synced();
+      if (wantedSince === undefined) {
+        this.#feed.synced();
+        this.#expectation = { ruleset: this.#reconciler.state.ruleset };
+      }
       this.health.synced(endedAt, wantedSince === undefined ? undefined : { wantedSince });
       telemetry.synced(report, { startedAt, endedAt }, triggers);
       this.#afterSync(report);
       return true;
     } catch (error) {
       this.#wantedSince ??= startedAt;
+      this.#feed.returnTriggers(triggers);
       this.health.failed(clock.now(), messageOf(error));
-      telemetry.failed(error);
+      telemetry.failed(error, isFull);
       return false;
     }
   }
@@ -211,34 +219,43 @@ export class Daemon {
     if (!this.#hasSynced) this.#parts.onFirstSync();
     this.#hasSynced = true;
     this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
-    if (this.#serviceHealthView.update(report.rendered)) this.#syncServiceHealth();
+    this.#parts.telemetry.leftOut(this.#reconciler.quarantined);
+    this.#syncServiceHealth(this.#serviceHealthView.update(report.rendered));
     if (this.#udpView.update(report.rendered) && !this.#parts.dryRun) {
       void this.#parts.cleaner.clean(udpFrontends(this.#udpView.ports()));
     }
   }
 
-  #syncServiceHealth(): void {
+  #syncServiceHealth(servicesChanged: boolean): void {
     const contexts = familyContexts(this.#options, this.#parts.world, this.#host);
     const addresses = healthCheckAddresses(contexts.map(({ nodePorts }) => nodePorts));
+    if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
+    this.#healthAddresses = addresses.join();
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
   }
 
   #onDrift(what: string): void {
-    if (!this.#isSettled()) return;
     this.#parts.logger.warn({ what }, "someone changed our rules, repairing");
     this.#reconciler.requestFullSync("drift");
-    this.#request();
+    this.#request(true);
   }
 
   /** What is due from time to time: chains out of use, other addresses of the host. */
   async #maintain(): Promise<void> {
     try {
       this.#host = await this.#parts.readHost();
-      if (!this.#parts.dryRun && this.#isSettled()) await this.#reconciler.tidy();
+      if (!this.#parts.dryRun && this.#expectation !== undefined) await this.#tidy();
     } catch (error) {
       this.#parts.logger.warn({ error: messageOf(error) }, "maintenance failed, will try again");
     }
     if (this.#contextsChanged()) this.#request();
+  }
+
+  /** Syncs wait for it: the kernel must not change between what one reads and what it sends. */
+  async #tidy(): Promise<void> {
+    const tidying = this.#reconciler.tidy();
+    this.#tidying = tidying.catch(() => undefined);
+    await tidying;
   }
 
   #contextsChanged(): boolean {

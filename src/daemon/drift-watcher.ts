@@ -6,13 +6,18 @@ import { sameChain } from "../nft/delta.ts";
 import { parseListing, readListing } from "../nft/parse.ts";
 import type { Ruleset } from "../nft/ruleset.ts";
 
+/** What the kernel should have. Another object each time that this changes. */
+export interface Expectation {
+  readonly ruleset: Ruleset;
+}
+
 /** What a drift watcher looks at, and whom it tells. */
 export interface DriftWatcherParts {
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What the kernel should have; undefined while that is not settled: nothing is looked at then. */
-  readonly expected: () => Ruleset | undefined;
+  /** Undefined while it is not settled what the kernel should have: nothing is looked at then. */
+  readonly expected: () => Expectation | undefined;
   readonly onDrift: (what: string) => void;
   /** Between two looks at which tables there are. One costs about 5 ms of CPU (nft 1.1.3). */
   readonly tablesPeriodMs: number;
@@ -58,25 +63,32 @@ export class DriftWatcher {
 
   async #drift(): Promise<string | undefined> {
     const { nft, expected, clock, chainsPeriodMs } = this.#parts;
-    if (expected() === undefined) return undefined;
+    const expectation = expected();
+    if (expectation === undefined) return undefined;
     const names = await nft.tableNames();
-    const missing = Object.values(expected() ?? {}).filter(({ family, name }) => !names.has(`${family} ${name}`));
-    if (missing.length > 0) return `table ${missing.map(({ family, name }) => `${family} ${name}`).join(", ")} is gone`;
+    const missing = Object.values(expectation.ruleset)
+      .map(({ family, name }) => `${family} ${name}`)
+      .filter((name) => !names.has(name));
+    if (missing.length > 0) return this.#unlessOutdated(expectation, `table ${missing.join(", ")} is gone`);
     if (clock.now() - this.#chainsSeenAt < chainsPeriodMs) return undefined;
     this.#chainsSeenAt = clock.now();
-    return await this.#changedChain();
+    return await this.#changedChain(expectation);
   }
 
-  async #changedChain(): Promise<string | undefined> {
-    for (const { family } of Object.values(this.#parts.expected() ?? {})) {
+  async #changedChain(expectation: Expectation): Promise<string | undefined> {
+    for (const { family, chains } of Object.values(expectation.ruleset)) {
       const text = await this.#parts.nft.listTable(family);
       const actual = text === undefined ? undefined : parseListing(readListing(text))[family];
-      const wanted = this.#parts.expected()?.[family];
-      if (wanted === undefined) return undefined;
-      for (const chain of wanted.chains.values()) {
-        if (!sameChain(actual?.chains.get(chain.name), chain)) return `chain ${family} ${chain.name} was changed`;
+      for (const chain of chains.values()) {
+        if (sameChain(actual?.chains.get(chain.name), chain)) continue;
+        return this.#unlessOutdated(expectation, `chain ${family} ${chain.name} was changed`);
       }
     }
     return undefined;
+  }
+
+  /** The listing may be older than a change of ours that came meanwhile. */
+  #unlessOutdated(expectation: Expectation, drift: string): string | undefined {
+    return this.#parts.expected() === expectation ? drift : undefined;
   }
 }

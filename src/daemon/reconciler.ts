@@ -21,7 +21,7 @@ export interface SyncReport {
   readonly kind: "nothing" | "partial" | "full";
   /** For a full sync: why. */
   readonly reason?: FullSyncReason;
-  /** Services rendered again because they, their slices or nothing but the surroundings changed. */
+  /** Services rendered again since the last sync that succeeded: they, their slices or the surroundings changed. */
   readonly rendered: ReadonlySet<ServiceName>;
   /** What was sent to the kernel. */
   readonly deltas: readonly TableDelta[];
@@ -59,7 +59,10 @@ export class Reconciler {
   #renderer: Renderer;
   #contexts: readonly FamilyContext[];
   #fullSync: FullSyncReason | undefined = "start";
+  /** The kernel has had the whole ruleset from us. */
   #established = false;
+  /** What was rendered by syncs that then failed. */
+  #rendered: ReadonlySet<ServiceName> = new Set();
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts;
@@ -82,9 +85,9 @@ export class Reconciler {
     this.#fullSync ??= reason;
   }
 
-  /** The kernel has had the whole ruleset from us. */
-  get isEstablished(): boolean {
-    return this.#established;
+  /** The next sync will compare everything with the kernel. */
+  get isFullSyncDue(): boolean {
+    return this.#fullSync !== undefined;
   }
 
   /** Whether these surroundings make another ruleset than those of the last sync. */
@@ -105,10 +108,12 @@ export class Reconciler {
    * @throws AppError when the kernel could not be brought to the desired state; the next sync will be a full one
    */
   async sync(): Promise<SyncReport> {
-    const rendered = this.#render();
+    this.#rendered = new Set([...this.#rendered, ...this.#render()]);
     try {
-      if (this.#fullSync !== undefined) return { ...(await this.#full(this.#fullSync)), rendered };
-      return { ...(await this.#partial()), rendered };
+      const outcome = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
+      const rendered = this.#rendered;
+      this.#rendered = new Set();
+      return { ...outcome, rendered };
     } catch (error) {
       this.requestFullSync("failure");
       throw error;
@@ -128,7 +133,7 @@ export class Reconciler {
       await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
       if (!(error instanceof NftRefusedError)) throw error;
-      if (error.isBusy) this.#unused = deletions;
+      if (error.isBusy) this.#unused.push(...deletions);
     }
   }
 
@@ -185,7 +190,8 @@ export class Reconciler {
     } catch (error) {
       if (!(error instanceof NftRefusedError)) throw error;
       const refused = await this.#quarantine(error);
-      return { ...(await this.#full(reason)), drift, refused };
+      const outcome = await this.#full(reason);
+      return { ...outcome, drift, refused: [...refused, ...outcome.refused] };
     }
   }
 

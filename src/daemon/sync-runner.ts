@@ -26,7 +26,7 @@ export class SyncRunner {
   #lastStart = Number.NEGATIVE_INFINITY;
   #idle: (() => void)[] = [];
 
-  /** @param run true when it succeeded; must not throw */
+  /** @param run true when it succeeded; must not reject */
   constructor(clock: Clock, rhythm: Rhythm, run: () => Promise<boolean>) {
     this.#clock = clock;
     this.#rhythm = rhythm;
@@ -38,12 +38,12 @@ export class SyncRunner {
     this.#rhythm = rhythm;
   }
 
-  /** Asks for a run, as soon as the rhythm allows one. While runs fail, the back-off decides. */
-  request(): void {
+  /** Asks for a run, as soon as the rhythm allows one; `urgent`: at once. While runs fail, the back-off decides. */
+  request(urgent = false): void {
     if (this.#stopped) return;
     this.#wanted = true;
     if (this.#running || this.#failures > 0) return;
-    this.#schedule(this.#lastStart + this.#rhythm.minPeriodMs);
+    this.#schedule(urgent ? this.#clock.now() : this.#lastStart + this.#rhythm.minPeriodMs);
   }
 
   /** No run starts any more; resolves when the one that is under way has ended. */

@@ -1,7 +1,7 @@
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { FAMILIES, type Family } from "../model/family.ts";
-import { serviceOf } from "../model/ids.ts";
+import { type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Node } from "../model/node.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
 import type { Conflict, RulesetState } from "../ruleset/state.ts";
@@ -33,6 +33,7 @@ export interface SyncTimes {
 export class Telemetry {
   readonly #parts: TelemetryParts;
   #reportedConflicts = "";
+  #leftOut: ReadonlySet<ServicePortKey> = new Set();
 
   constructor(parts: TelemetryParts) {
     this.#parts = parts;
@@ -64,9 +65,10 @@ export class Telemetry {
     for (const key of report.refused) this.#quarantined(key);
   }
 
-  /** A sync failed; it will be tried again. */
-  failed(error: unknown): void {
+  /** A sync failed, a full one or not; it will be tried again. */
+  failed(error: unknown, isFull: boolean): void {
     const { metrics, logger, events } = this.#parts;
+    if (isFull) metrics.own.fullResyncs.inc({ result: "failed" });
     for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: IP_FAMILY[family] });
     const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
     logger.error({ error: messageOf(error), ...evidence }, "sync failed, will try again");
@@ -86,6 +88,14 @@ export class Telemetry {
         events.record(contestedEvent(this.#serviceSubject(loser.service.name), loser.name, winner.name));
       }
     }
+  }
+
+  /** Which service ports are left out now, as the kernel refuses them; tells of those that no longer are. */
+  leftOut(keys: ReadonlySet<ServicePortKey>): void {
+    for (const key of this.#leftOut) {
+      if (!keys.has(key)) this.#parts.logger.info({ servicePort: key }, "a service port is no longer left out");
+    }
+    this.#leftOut = new Set(keys);
   }
 
   /** Sets the gauges that are read from the state; for scrapes. */

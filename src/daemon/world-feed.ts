@@ -75,6 +75,11 @@ export class WorldFeed {
     return triggers;
   }
 
+  /** Takes back what a sync that failed was given. */
+  returnTriggers(triggers: readonly EndpointTrigger[]): void {
+    this.#triggers = [...triggers, ...this.#triggers].slice(0, MOST_TRIGGERS);
+  }
+
   /** What a source is to be given. */
   handlers(): SourceHandlers {
     const { world } = this.#parts;
@@ -97,7 +102,8 @@ export class WorldFeed {
           world.putNode(node);
           this.#parts.onNode(node);
         },
-        remove: () => world.deleteNode(),
+        // A Node object deleted under a running kubelet comes back; what it said of this host stays true meanwhile.
+        remove: () => {},
         count: () => {},
       }),
       servicecidrs: this.#handler("servicecidrs", {

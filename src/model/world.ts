@@ -88,11 +88,6 @@ export class World {
     this.#node = node;
   }
 
-  /** Forgets what was known of our Node. */
-  deleteNode(): void {
-    this.putNode(unknownNode(this.#node.name));
-  }
-
   /** Puts a ServiceCIDR, new or changed. */
   putServiceCIDR(serviceCIDR: ServiceCIDR): void {
     this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);

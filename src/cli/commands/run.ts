@@ -17,7 +17,7 @@ import { type CommandOptions, commandOptions, nodeNameOf } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { onSignals } from "../signals.ts";
 import { writeSnapshot } from "../snapshot.ts";
-import { clusterObjects, fileObjects } from "../sources.ts";
+import { clusterObjects, fileObjects, NO_EVENTS } from "../sources.ts";
 import { writeTextFile } from "../text-file.ts";
 import { run as cleanup } from "./cleanup.ts";
 
@@ -57,7 +57,7 @@ async function serve(
     nft,
     logger,
     makeSource: objects.makeSource,
-    eventSink: objects.eventSink,
+    eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
     // The conntrack module may come only with our rules: what it lacked can be set now.
@@ -78,12 +78,12 @@ async function serve(
   });
   await assembled.start();
   watch.start();
-  const reason = await ended.promise;
+  const { reason, failed } = await ended.promise;
   logger.info({ reason }, "stopping; the rules stay in the kernel");
   watch.stop();
   await assembled.stop();
   objects.close();
-  return { exitCode: EXIT.ok };
+  return { exitCode: failed ? EXIT.refused : EXIT.ok };
 }
 
 /** What the changed configuration comes to; undefined when it cannot be used, or changes nothing. */

@@ -47,14 +47,12 @@ describe("a world", () => {
     expect(world.slices(named("web"))).toHaveLength(1);
   });
 
-  test("minds its own node only, and forgets it but for its name", () => {
+  test("minds its own node only", () => {
     const world = quiet();
     world.putNode(node({ name: "node-2" }));
     expect(world.node.zone).toBe("");
     world.putNode(node());
     expect(world.node.zone).toBe("zone-a");
-    world.deleteNode();
-    expect([world.node.name, world.node.zone]).toEqual(["node-1", ""]);
   });
 
   test("sorts what it lists", () => {
