@@ -1,0 +1,118 @@
+import { Nft } from "../../src/kernel/nft.ts";
+import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
+import type { NftFamily, Transaction } from "../../src/nft/json.ts";
+import type { Ruleset } from "../../src/nft/ruleset.ts";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { FakeKernel } from "./fake-kernel.ts";
+
+/** A run of nft as it was asked for. */
+export type NftRun = "apply" | "check" | "list";
+
+/** nft in front of a {@link FakeKernel}: the answers of the program, by its arguments. */
+export class FakeNft {
+  readonly kernel = new FakeKernel();
+  /** Every run so far. */
+  readonly runs: NftRun[] = [];
+  /** What was applied, refused or not. */
+  readonly transactions: Transaction[] = [];
+  /** A transaction with this text in it is refused, applied or checked. */
+  refuses: string | undefined;
+  /** What nft complains of whatever it is asked. */
+  broken: string | undefined;
+  /** Called when a run begins; what it returns is waited for. */
+  before: (run: NftRun) => void | Promise<void> = () => {};
+  readonly nft = new Nft({ path: "nft", run: (...call) => this.#run(...call) });
+
+  /** How many runs of a kind there were. */
+  count(run: NftRun): number {
+    return this.runs.filter((one) => one === run).length;
+  }
+
+  #run: RunProcess = async (_path, args, input) => {
+    const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
+    this.runs.push(kind);
+    await this.before(kind);
+    if (this.broken !== undefined) return failed(this.broken);
+    return kind === "list" ? this.#list(args) : this.#send(JSON.parse(input), kind);
+  };
+
+  #send(transaction: Transaction, kind: NftRun): ProcessResult {
+    if (kind === "apply") this.transactions.push(transaction);
+    if (this.refuses !== undefined && JSON.stringify(transaction).includes(this.refuses)) {
+      return failed("internal:0:0-0: Error: Could not process rule: Invalid argument");
+    }
+    const before = this.kernel.ruleset;
+    try {
+      this.kernel.apply(transaction);
+      return succeeded("");
+    } catch (error) {
+      return failed(`internal:0:0-0: Error: Could not process rule: ${String(error)}`);
+    } finally {
+      if (kind === "check") this.kernel.ruleset = before;
+    }
+  }
+
+  #list(args: readonly string[]): ProcessResult {
+    if (args.includes("tables"))
+      return listing(Object.values(this.kernel.ruleset).map(({ family, name }) => ({ table: { family, name } })));
+    const family = args.find((arg) => arg === "ip" || arg === "ip6") as NftFamily;
+    const objects = listedObjects(this.kernel.ruleset, family);
+    if (objects.length === 0) return failed("Error: No such file or directory");
+    if (args.includes("table")) return listing(objects.map(({ elem, ...object }) => object));
+    const found = objects.filter((object) => (object.map ?? object.set)?.name === args.at(-1));
+    return found.length === 0
+      ? failed("Error: No such file or directory")
+      : listing(found.map(({ elem, ...object }) => withElements(object, elem)));
+  }
+}
+
+interface Listed {
+  readonly map?: { readonly name: string };
+  readonly set?: { readonly name: string };
+  readonly elem?: unknown;
+}
+
+/** nft's listing has the shapes of the commands that would make the table. */
+function listedObjects(ruleset: Ruleset, family: NftFamily): Listed[] {
+  const table = ruleset[family];
+  if (table === undefined) return [];
+  const added = rebuildTransaction({ [family]: table }).nftables.flatMap((command) =>
+    "add" in command ? [command.add] : [],
+  );
+  const elements = new Map(
+    added.flatMap((object) => ("element" in object ? [[object.element.name, object.element.elem]] : [])),
+  );
+  return added
+    .filter((object) => !("element" in object))
+    .map((object) => ({ ...object, elem: elements.get(nameOf(object)) }));
+}
+
+function nameOf(object: object): string {
+  return (Object.values(object)[0] as { name: string }).name;
+}
+
+function withElements(object: Listed, elem: unknown): object {
+  return object.map === undefined ? { set: { ...object.set, elem } } : { map: { ...object.map, elem } };
+}
+
+function listing(objects: readonly object[]): ProcessResult {
+  return succeeded(JSON.stringify({ nftables: objects }));
+}
+
+function succeeded(stdout: string): ProcessResult {
+  return { ...PLAIN, exitCode: 0, stdout };
+}
+
+function failed(stderr: string): ProcessResult {
+  return { ...PLAIN, exitCode: 1, stderr };
+}
+
+const PLAIN = {
+  signal: undefined,
+  stdout: "",
+  stderr: "",
+  startError: undefined,
+  timedOut: false,
+  tooMuchOutput: false,
+  durationMs: 1,
+} as const;
