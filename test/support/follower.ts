@@ -50,6 +50,8 @@ export class Follower {
   readonly calls: string[] = [];
   /** What a consumer that believes the calls has. */
   readonly objects = new Map<string, Kept>();
+  /** Calls that a handler must never get; none in a test that passes. */
+  readonly violations: string[] = [];
   readonly reflector: Reflector<Kept>;
   readonly #resource: ResourceName;
   readonly #client: HttpApiClient;
@@ -114,6 +116,10 @@ export class Follower {
     );
   }
 
+  #expect(holds: boolean, violation: string): void {
+    if (!holds) this.violations.push(violation);
+  }
+
   #handler(onCall: (call: string) => void): SourceHandler<Kept> {
     const note = (call: string) => {
       this.calls.push(call);
@@ -121,10 +127,13 @@ export class Follower {
     };
     return {
       onUpsert: (key, object, previous) => {
+        this.#expect(this.objects.get(key) === previous, `the previous ${key} is not what was given before`);
+        this.#expect(previous === undefined || previous.uid === object.uid, `${key} changed its uid`);
         this.objects.set(key, object);
         note(`${previous === undefined ? "+" : "~"}${key}`);
       },
-      onDelete: (key) => {
+      onDelete: (key, previous) => {
+        this.#expect(this.objects.get(key) === previous, `the deleted ${key} is not what was given before`);
         this.objects.delete(key);
         note(`-${key}`);
       },

@@ -24,6 +24,7 @@ beforeEach(async () => {
 afterEach(async () => {
   follower.stop();
   await api.close();
+  expect(follower.violations).toEqual([]);
 });
 
 const status = (code: number, retryAfter?: string): Fault => ({

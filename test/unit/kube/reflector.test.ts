@@ -17,6 +17,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const follower of followers) follower.stop();
   await api.close();
+  expect(followers.flatMap(({ violations }) => violations)).toEqual([]);
 });
 
 async function follow(options: FollowerOptions = {}): Promise<Follower> {
