@@ -2,7 +2,7 @@ import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nf
 import { readKernel } from "../kernel/read-kernel.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type TimedElement, timedElements } from "../nft/elements.ts";
-import type { Command, NftFamily, Transaction } from "../nft/json.ts";
+import type { Command, NftFamily } from "../nft/json.ts";
 import { dynamicElements, readListing } from "../nft/parse.ts";
 import type { Ruleset } from "../nft/ruleset.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
@@ -25,7 +25,7 @@ export interface FullSyncReport {
 export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
   const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
   if (kernel.kind === "unreadable") {
-    return { deltas: [], unreadable: kernel.reason, applied: [await rebuild(nft, desired)] };
+    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
   }
   const deltas = diffRuleset(kernel.ruleset, desired);
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
@@ -72,18 +72,18 @@ async function rememberedElements(nft: Nft, family: NftFamily, map: string): Pro
 }
 
 /**
- * Makes both tables whole whatever is in them. What keeps the affinity maps is tried first; a table that is not
- * of our making has to go.
+ * Makes both tables whole whatever is in them. What keeps the affinity maps in place is tried first; a table that
+ * does not take it, or cannot be read even then (a foreign chain stays), is made anew.
  */
-export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction> {
+export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
   try {
-    return await nft.apply(rebuildTransaction(desired));
+    applied.push(await nft.apply(rebuildTransaction(desired)));
+    const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+    if (kernel.kind === "read") return applied;
   } catch (error) {
     if (!(error instanceof NftRefusedError)) throw error;
-    return await nft.apply(recreation(desired));
   }
-}
-
-function recreation(desired: Ruleset): Transaction {
-  return toTransaction(Object.values(desired).map((table) => creation(table, "recreate")));
+  const anew = Object.values(desired).map((table) => creation(table, "recreate"));
+  return [...applied, ...(await applyDeltas(nft, anew))];
 }

@@ -179,7 +179,7 @@ export class Reconciler {
   async #full(reason: FullSyncReason): Promise<SyncOutcome> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
     if (kernel.kind === "unreadable") {
-      const applied = [await rebuild(this.#parts.nft, this.state.ruleset)];
+      const applied = await rebuild(this.#parts.nft, this.state.ruleset);
       return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, applied, unreadable: kernel.reason });
     }
     const deltas = diffRuleset(kernel.ruleset, this.state.ruleset);

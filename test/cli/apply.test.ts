@@ -110,6 +110,8 @@ describe("apply", () => {
     await apply(townObjects("town"));
     const right = await kernel();
     await nft("add", "rule", "ip", "nft-proxy", "services", "ip", "saddr", "192.0.2.77", "log", "prefix", "foreign");
+    await nft("add", "chain", "ip", "nft-proxy", "foreign");
+    await nft("add", "rule", "ip", "nft-proxy", "foreign", "log", "prefix", "foreign");
     const { exitCode, stdout } = await apply(townObjects("town"));
     expect(exitCode).toBe(0);
     expect(stdout).toContain("rebuilt");
