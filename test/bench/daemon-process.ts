@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { MemoryWatch } from "./memory.ts";
+import { nftProxy, pause } from "./programs.ts";
+import { CLUSTER_CIDR, NODE_NAME } from "./world.ts";
+
+const HEALTHZ = "127.0.0.1:20256";
+const METRICS = "127.0.0.1:20249";
+const PATIENCE = 120_000;
+
+/** `nft-proxy run` as it is shipped, in a process of its own. */
+export class DaemonProcess {
+  readonly memory: MemoryWatch;
+  readonly #child: ChildProcess;
+  #log = "";
+
+  /** @param master the API server's URL */
+  constructor(master: string, ...args: readonly string[]) {
+    const [program = "", ...rest] = nftProxy(
+      "run",
+      `--master=${master}`,
+      `--hostname-override=${NODE_NAME}`,
+      `--cluster-cidr=${CLUSTER_CIDR}`,
+      `--healthz-bind-address=${HEALTHZ}`,
+      `--metrics-bind-address=${METRICS}`,
+      ...args,
+    );
+    this.#child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"] });
+    this.#child.stderr?.on("data", (chunk) => {
+      this.#log = (this.#log + chunk).slice(-4000);
+    });
+    this.memory = new MemoryWatch(this.pid);
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Resolves when the kernel has been brought to what the cluster wants for the first time. */
+  async synced(): Promise<void> {
+    const until = performance.now() + PATIENCE;
+    while (performance.now() < until && this.#child.exitCode === null) {
+      const lastUpdated = await lastSync();
+      if (lastUpdated !== undefined && !lastUpdated.startsWith("0001")) return;
+      await pause(20);
+    }
+    throw new Error(`nft-proxy run does not come to a first sync:\n${this.#log}`);
+  }
+
+  /** How many syncs there have been. */
+  async syncs(): Promise<number> {
+    const text = await (await fetch(`http://${METRICS}/metrics`)).text();
+    const line = /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} (\d+)/m.exec(text);
+    if (line === null) throw new Error("the metrics do not say how many syncs there were");
+    return Number(line[1]);
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise((resolve) => this.#child.on("close", resolve));
+    if (this.#child.exitCode === null) {
+      this.#child.kill();
+      await ended;
+    }
+  }
+}
+
+async function lastSync(): Promise<string | undefined> {
+  try {
+    const answer = (await (await fetch(`http://${HEALTHZ}/healthz`)).json()) as {
+      status?: { IPv4?: { lastUpdated?: string } };
+    };
+    return answer.status?.IPv4?.lastUpdated;
+  } catch {
+    return undefined;
+  }
+}

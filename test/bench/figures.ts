@@ -1,0 +1,76 @@
+import type { Memory } from "./memory.ts";
+
+/** One line of the table. */
+export interface Figure {
+  readonly work: string;
+  readonly value: string;
+  /** What the same takes without this proxy, and what that is. */
+  readonly floor?: string;
+  /** Value by floor. */
+  readonly ratio?: number;
+  readonly budget?: Budget;
+  readonly memory?: Memory;
+}
+
+/** What a figure has to hold. */
+export interface Budget {
+  readonly text: string;
+  readonly holds: boolean;
+}
+
+/** A benchmark that can be run by its name. */
+export interface Work {
+  readonly name: string;
+  readonly summary: string;
+  readonly run: () => Promise<readonly Figure[]>;
+}
+
+/** A budget of at most so much; both in the same unit. */
+export function atMost(value: number, limit: number, text: string): Budget {
+  return { text: `at most ${text}`, holds: value <= limit };
+}
+
+/** Milliseconds for people. */
+export function time(ms: number): string {
+  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
+  return ms >= 10 ? `${ms.toFixed(0)} ms` : `${ms.toFixed(1)} ms`;
+}
+
+/** Bytes for people. */
+export function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(0)} MB`;
+}
+
+/** The value below which this share (0 to 1) of all values lies. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** The middle value. */
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5);
+}
+
+const COLUMNS = ["work", "figure", "without nft-proxy", "ratio", "budget", "node / nft / together, peak"];
+
+/** The figures as a Markdown table, padded so that it can be read as it is. */
+export function tableText(figures: readonly Figure[]): string {
+  const rows = [COLUMNS, ...figures.map(rowOf)];
+  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const line = (row: readonly string[]) => `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
+  const [head = [], ...body] = rows;
+  return [line(head), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
+}
+
+function rowOf({ work, value, floor = "", ratio, budget, memory }: Figure): string[] {
+  return [
+    work,
+    value,
+    floor,
+    ratio === undefined ? "" : ratio.toFixed(2),
+    budget === undefined ? "" : `${budget.text}: ${budget.holds ? "holds" : "**missed**"}`,
+    memory === undefined ? "" : [memory.node, memory.nft, memory.together].map(megabytes).join(" / "),
+  ];
+}

@@ -1,0 +1,93 @@
+// node full-sync-program.ts SERVICES ENDPOINTS COUNTERS MODE: prints a SyncMeasurement as JSON.
+import { writeFileSync } from "node:fs";
+import { resolveOptions } from "../../src/config/resolve.ts";
+import { familyContexts } from "../../src/daemon/contexts.ts";
+import { Reconciler } from "../../src/daemon/reconciler.ts";
+import { Nft } from "../../src/kernel/nft.ts";
+import { apiDecoders } from "../../src/kube/decoders.ts";
+import { World } from "../../src/model/world.ts";
+import { creation } from "../../src/nft/delta.ts";
+import { toTransaction } from "../../src/nft/transaction.ts";
+import { median } from "./figures.ts";
+import type { SyncMeasurement, SyncMode } from "./full-sync-measurement.ts";
+import { bareTransaction, clearTables } from "./kernel.ts";
+import { MemoryWatch } from "./memory.ts";
+import { mustRun } from "./programs.ts";
+import { NODE_NAME, type WorldSize } from "./world.ts";
+import { cachePath, worldObjects } from "./world-files.ts";
+
+const ROUNDS = 5;
+
+function loadWorld(size: WorldSize): World {
+  const world = new World(NODE_NAME);
+  const decode = apiDecoders((object) => {
+    throw new Error(`${object} is not sound`);
+  });
+  for (const object of worldObjects("services", size)) world.putService(found(decode.services(object)));
+  for (const object of worldObjects("endpointslices", size)) world.putSlice(found(decode.endpointslices(object)));
+  for (const object of worldObjects("nodes", size)) world.putNode(found(decode.nodes(object)));
+  for (const object of worldObjects("servicecidrs", size)) world.putServiceCIDR(found(decode.servicecidrs(object)));
+  return world;
+}
+
+function found<T>(object: T | undefined): T {
+  if (object === undefined) throw new Error("an object is passed over");
+  return object;
+}
+
+async function timed(action: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await action();
+  return performance.now() - started;
+}
+
+/** Every hundredth element of the map of endpoints goes, by another hand. */
+async function drift(reconciler: Reconciler): Promise<void> {
+  const elements = reconciler.state.ruleset.ip?.sets.get("endpoints")?.elements ?? new Map<string, string>();
+  const victims = [...elements.keys()].filter((_, index) => index % 100 === 0);
+  const path = cachePath("drift.nft");
+  writeFileSync(path, `delete element ip nft-proxy endpoints { ${victims.map(withClassid).join(", ")} }\n`);
+  await mustRun(["nft", "-f", path]);
+}
+
+function withClassid(key: string): string {
+  const at = key.lastIndexOf(" ") + 1;
+  const id = Number(key.slice(at));
+  return `${key.slice(0, at)}${id >>> 16}:${(id & 0xffff).toString(16)}`;
+}
+
+async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < ROUNDS; i++) {
+    await damage();
+    reconciler.requestFullSync("periodic");
+    times.push(await timed(() => reconciler.sync()));
+  }
+  return median(times);
+}
+
+const [services, endpoints, counters = "off", mode = "full"] = process.argv.slice(2);
+const size = { services: Number(services), endpoints: Number(endpoints) };
+const world = loadWorld(size);
+const defaults = resolveOptions().options;
+const options = { ...defaults, serviceCounters: counters as typeof defaults.serviceCounters };
+const host = { families: ["ip", "ip6"] as const, addresses: { ip: [], ip6: [] } };
+const nft = new Nft({ path: "nft" });
+await clearTables();
+globalThis.gc?.();
+const memory = new MemoryWatch(process.pid);
+const reconciler = new Reconciler({ world, nft, contexts: () => familyContexts(options, world, host) });
+const ms = await timed(() => reconciler.sync());
+const peaks = memory.stop();
+const again: Record<SyncMode, () => Promise<number>> = {
+  full: async () => Number.NaN,
+  resync: () => resyncs(reconciler, async () => {}),
+  drift: () => resyncs(reconciler, () => drift(reconciler)),
+};
+const resyncMs = await again[mode as SyncMode]();
+const path = cachePath(`transaction-${counters}.json`);
+const deltas = Object.values(reconciler.state.ruleset).map((table) => creation(table, "create"));
+writeFileSync(path, JSON.stringify(toTransaction(deltas)));
+const bare = await bareTransaction(path);
+const measurement: SyncMeasurement = { ms, resyncMs, memory: peaks, bareMs: bare.ms, bareBytes: bare.memory.node };
+process.stdout.write(JSON.stringify(measurement));

@@ -1,0 +1,89 @@
+import { readFileSync, readlinkSync } from "node:fs";
+
+/** Peaks of resident memory, bytes: of a process, of one nft that it started, and of all of them at one time. */
+export interface Memory {
+  readonly node: number;
+  readonly nft: number;
+  readonly together: number;
+}
+
+const PERIOD = 5;
+
+/** Looks at a process and its children again and again; what nft takes comes and goes in a second. */
+export class MemoryWatch {
+  readonly #pid: number;
+  readonly #timer: NodeJS.Timeout;
+  #node = 0;
+  #nft = 0;
+  #together = 0;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+    this.#timer = setInterval(() => this.#look(), PERIOD);
+  }
+
+  /** Looks no more. @returns the peaks */
+  stop(): Memory {
+    this.#look();
+    clearInterval(this.#timer);
+    return { node: this.#node, nft: this.#nft, together: this.#together };
+  }
+
+  #look(): void {
+    const own = statusOf(this.#pid);
+    if (own === undefined) return;
+    this.#node = Math.max(this.#node, own.peak);
+    let together = own.now;
+    for (const pid of childrenOf(this.#pid)) {
+      // Between fork and exec a child still shows its parent's memory.
+      if (programOf(pid) === programOf(this.#pid)) continue;
+      const child = statusOf(pid);
+      if (child === undefined) continue;
+      this.#nft = Math.max(this.#nft, child.peak);
+      together += child.now;
+    }
+    this.#together = Math.max(this.#together, together);
+  }
+}
+
+/** Resident memory of a process now, bytes; 0 when it has ended. */
+export function residentBytes(pid: number): number {
+  return statusOf(pid)?.now ?? 0;
+}
+
+/** CPU time that a process and its ended children have taken, milliseconds. Source: proc(5), clock ticks of 10 ms. */
+export function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * 10, 0);
+}
+
+function statusOf(pid: number): { readonly now: number; readonly peak: number } | undefined {
+  const text = readProc(`/proc/${pid}/status`);
+  if (text === undefined) return undefined;
+  const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
+  return { now: bytes("VmRSS"), peak: bytes("VmHWM") };
+}
+
+function childrenOf(pid: number): number[] {
+  const text = readProc(`/proc/${pid}/task/${pid}/children`) ?? "";
+  return text
+    .split(" ")
+    .filter((one) => one !== "")
+    .map(Number);
+}
+
+function readProc(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+function programOf(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,67 @@
+import { atMost, type Budget, type Figure, percentile, time, type Work } from "../figures.ts";
+import { type Follower, follow } from "../follow.ts";
+import { pause } from "../programs.ts";
+import { sizeText, type WorldSize } from "../world.ts";
+
+const CHANGES = 300;
+/** The first changes compile code that later ones find compiled. */
+const WARM_UP = 20;
+/** Idle between changes, so that each is one sync. */
+const GAP = 15;
+
+/** Without it, the default rhythm (one sync a second) would be what is measured. */
+const AT_ONCE = ["--iptables-min-sync-period=1ms"];
+
+/** How long one changed endpoint takes to the kernel, one after the other. Milliseconds. */
+export async function changeTimes(size: WorldSize, { churn, monitor }: Follower): Promise<number[]> {
+  const times: number[] = [];
+  for (let i = 0; i < CHANGES + WARM_UP; i++) {
+    const started = performance.now();
+    const address = churn.replace((i * 7919) % size.services, (i * 31) % size.endpoints);
+    times.push((await monitor.added(address)) - started);
+    await pause(GAP);
+  }
+  return times.slice(WARM_UP);
+}
+
+async function measure(size: WorldSize, budgeted: boolean): Promise<Figure[]> {
+  const times = await follow(size, AT_ONCE, (follower) => changeTimes(size, follower));
+  const figure = (what: string, ms: number, limit: number): Figure => {
+    const budget: Budget = atMost(ms, limit, time(limit));
+    return {
+      work: `one endpoint changed, event to kernel, ${sizeText(size)}, ${what}`,
+      value: time(ms),
+      ...(budgeted && { budget }),
+    };
+  };
+  return [figure("p50", percentile(times, 0.5), 20), figure("p99", percentile(times, 0.99), 60)];
+}
+
+/** The API server's event to the kernel's commit, in a large cluster and in a large Service. */
+export const change: Work = {
+  name: "change",
+  summary: "one endpoint changed, event to kernel",
+  run: async () => [
+    ...(await measure({ services: 10_000, endpoints: 10 }, true)),
+    ...(await measure({ services: 1, endpoints: 5000 }, false)),
+  ],
+};
+
+/** The same change in ever larger clusters. */
+export const growth: Work = {
+  name: "growth",
+  summary: "one endpoint changed, at 1,000, 10,000 and 40,000 Services",
+  run: async () => {
+    const figures: Figure[] = [];
+    for (const services of [1000, 10_000, 40_000]) {
+      const size = { services, endpoints: 2 };
+      const times = await follow(size, AT_ONCE, (follower) => changeTimes(size, follower));
+      const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)];
+      figures.push({
+        work: `growth: one endpoint changed, ${sizeText(size)}`,
+        value: `p50 ${time(p50)}, p99 ${time(p99)}`,
+      });
+    }
+    return figures;
+  },
+};

@@ -1,0 +1,39 @@
+import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
+import { measureSync } from "../full-sync-measurement.ts";
+import { sizeText, type WorldSize } from "../world.ts";
+
+interface Case {
+  readonly size: WorldSize;
+  /** Of the time that nft alone takes, or in milliseconds. */
+  readonly limit: { readonly kind: "ratio" | "ms" | "none"; readonly at: number };
+}
+
+const CASES: readonly Case[] = [
+  { size: { services: 1000, endpoints: 10 }, limit: { kind: "none", at: 0 } },
+  { size: { services: 10_000, endpoints: 10 }, limit: { kind: "ratio", at: 2 } },
+  { size: { services: 44_000, endpoints: 2 }, limit: { kind: "ms", at: 4000 } },
+  { size: { services: 5000, endpoints: 50 }, limit: { kind: "ms", at: 4000 } },
+];
+
+/** Objects in memory, an empty kernel: render, diff, check and apply. */
+export const fullSync: Work = {
+  name: "full-sync",
+  summary: "a cold full sync, render to kernel, at four sizes",
+  run: async () => {
+    const figures: Figure[] = [];
+    for (const { size, limit } of CASES) {
+      const { ms, bareMs, bareBytes, memory } = await measureSync({ size });
+      const ratio = ms / bareMs;
+      figures.push({
+        work: `full sync, render to kernel, ${sizeText(size)}`,
+        value: time(ms),
+        floor: `${time(bareMs)}, ${megabytes(bareBytes)} (nft -j -f, the same in one transaction)`,
+        ratio,
+        memory,
+        ...(limit.kind === "ratio" && { budget: atMost(ratio, limit.at, `${limit.at} times bare nft`) }),
+        ...(limit.kind === "ms" && { budget: atMost(ms, limit.at, time(limit.at)) }),
+      });
+    }
+    return figures;
+  },
+};

@@ -1,0 +1,55 @@
+import { once } from "node:events";
+import { createWriteStream, existsSync, mkdirSync, renameSync } from "node:fs";
+import type { ResourceName } from "../../src/kube/source.ts";
+import type { StubObject } from "../support/stub-api/selectors.ts";
+import { TYPES } from "../support/stub-api/stub-cluster.ts";
+import { nodeObject, serviceCIDRObject, serviceObject, sliceObjects, type WorldSize } from "./world.ts";
+
+const CACHE = new URL("../../.cache/bench/", import.meta.url).pathname;
+
+/** Changed whenever the generator makes other objects, so that no old file is used. */
+const GENERATION = 1;
+
+/** A path for something that a benchmark writes. */
+export function cachePath(name: string): string {
+  mkdirSync(CACHE, { recursive: true });
+  return `${CACHE}${name}`;
+}
+
+/** The objects of a world, one resource after the other. */
+export function* worldObjects(resource: ResourceName, size: WorldSize): Generator<StubObject> {
+  if (resource === "nodes") yield nodeObject();
+  else if (resource === "servicecidrs") yield serviceCIDRObject();
+  else {
+    for (let i = 0; i < size.services; i++) {
+      if (resource === "services") yield serviceObject(i);
+      else yield* sliceObjects(i, size);
+    }
+  }
+}
+
+/** Writes a world as API lists, one file for each resource, once. @returns the directory */
+export async function worldDirectory(size: WorldSize): Promise<string> {
+  const directory = cachePath(`world-${GENERATION}-${size.services}x${size.endpoints}`);
+  if (existsSync(directory)) return directory;
+  const draft = `${directory}.${process.pid}`;
+  mkdirSync(draft, { recursive: true });
+  for (const resource of ["services", "endpointslices", "nodes", "servicecidrs"] as const) {
+    await writeList(`${draft}/${resource}.json`, resource, size);
+  }
+  renameSync(draft, directory);
+  return directory;
+}
+
+async function writeList(path: string, resource: ResourceName, size: WorldSize): Promise<void> {
+  const { apiVersion, kind } = TYPES[resource];
+  const file = createWriteStream(path);
+  file.write(`{"kind":"${kind}List","apiVersion":"${apiVersion}","metadata":{"resourceVersion":"100000"},"items":[`);
+  let separator = "";
+  for (const object of worldObjects(resource, size)) {
+    if (!file.write(`${separator}${JSON.stringify(object)}`)) await once(file, "drain");
+    separator = ",\n";
+  }
+  file.end("]}\n");
+  await once(file, "close");
+}
