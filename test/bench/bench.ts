@@ -1,16 +1,33 @@
-// npm run bench [-- NAME...]: runs the benchmarks, all or those named, and prints a table of their figures.
+// npm run bench [-- --save] [NAME...]: runs the benchmarks, all or those named, prints a table of their figures and, if
+// asked to, writes it to RESULTS.md.
 import { messageOf } from "../../src/base/errors.ts";
 import { type Figure, tableText, type Work } from "./figures.ts";
 import { clearTables } from "./kernel.ts";
+import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
 import { change, growth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
+import { counters } from "./works/counters.ts";
+import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { start } from "./works/start.ts";
 
-const WORKS: readonly Work[] = [start, fullSync, apply, change, growth, rollingUpdate, resync, commandLine];
+const SAVE = "--save";
+
+const WORKS: readonly Work[] = [
+  start,
+  fullSync,
+  apply,
+  change,
+  growth,
+  rollingUpdate,
+  resync,
+  firstPacket,
+  counters,
+  commandLine,
+];
 
 function chosen(names: readonly string[]): readonly Work[] {
   const unknown = names.find((name) => !WORKS.some((work) => work.name === name));
@@ -21,12 +38,15 @@ function chosen(names: readonly string[]): readonly Work[] {
 
 try {
   const figures: Figure[] = [];
-  for (const work of chosen(process.argv.slice(2))) {
+  const load = loadBefore();
+  const words = process.argv.slice(2);
+  for (const work of chosen(words.filter((word) => word !== SAVE))) {
     console.error(`${work.name}: ${work.summary} ...`);
     figures.push(...(await work.run()));
     await clearTables();
   }
   console.log(tableText(figures));
+  if (words.includes(SAVE)) await saveResults(figures, load);
   process.exitCode = figures.every(({ budget }) => budget?.holds !== false) ? 0 : 1;
 } catch (error) {
   console.error(`bench: ${messageOf(error)}`);

@@ -5,11 +5,10 @@ import { clearTables } from "./kernel.ts";
 import { KernelMonitor } from "./kernel-monitor.ts";
 import type { WorldSize } from "./world.ts";
 
-/** A daemon that follows an API server with a world in it, and an ear at the kernel. */
+/** A daemon that follows an API server with a world in it. */
 export interface Follower {
   readonly daemon: DaemonProcess;
   readonly churn: EndpointChurn;
-  readonly monitor: KernelMonitor;
   /** From the daemon's start to its first sync, milliseconds. */
   readonly startMs: number;
 }
@@ -27,16 +26,28 @@ export async function follow<T>(
   const daemon = new DaemonProcess(api.url, ...args);
   try {
     await daemon.synced();
-    const startMs = performance.now() - started;
-    const monitor = await KernelMonitor.start();
-    try {
-      return await use({ daemon, churn: new EndpointChurn(api, size), monitor, startMs });
-    } finally {
-      monitor.stop();
-    }
+    return await use({ daemon, churn: new EndpointChurn(api, size), startMs: performance.now() - started });
   } finally {
     daemon.memory.stop();
     await daemon.stop();
     await api.close();
+  }
+}
+
+/**
+ * As {@link follow}, with an ear at the kernel. It is there before the daemon, whose start takes longer for it: nft
+ * takes minutes to begin to listen once there are many elements (1.1.3).
+ */
+export async function followClosely<T>(
+  size: WorldSize,
+  args: readonly string[],
+  use: (follower: Follower, monitor: KernelMonitor) => Promise<T>,
+): Promise<T> {
+  await clearTables();
+  const monitor = await KernelMonitor.start();
+  try {
+    return await follow(size, args, (follower) => use(follower, monitor));
+  } finally {
+    monitor.stop();
   }
 }

@@ -1,39 +1,19 @@
 // node full-sync-program.ts SERVICES ENDPOINTS COUNTERS MODE: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
-import { resolveOptions } from "../../src/config/resolve.ts";
-import { familyContexts } from "../../src/daemon/contexts.ts";
 import { Reconciler } from "../../src/daemon/reconciler.ts";
 import { Nft } from "../../src/kernel/nft.ts";
-import { apiDecoders } from "../../src/kube/decoders.ts";
-import { World } from "../../src/model/world.ts";
+import type { ServiceCounters } from "../../src/model/service-counters.ts";
 import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { median } from "./figures.ts";
 import type { SyncMeasurement, SyncMode } from "./full-sync-measurement.ts";
 import { bareTransaction, clearTables } from "./kernel.ts";
+import { contextsOf, loadWorld } from "./load-world.ts";
 import { MemoryWatch } from "./memory.ts";
 import { mustRun } from "./programs.ts";
-import { NODE_NAME, type WorldSize } from "./world.ts";
-import { cachePath, worldObjects } from "./world-files.ts";
+import { cachePath } from "./world-files.ts";
 
 const ROUNDS = 5;
-
-function loadWorld(size: WorldSize): World {
-  const world = new World(NODE_NAME);
-  const decode = apiDecoders((object) => {
-    throw new Error(`${object} is not sound`);
-  });
-  for (const object of worldObjects("services", size)) world.putService(found(decode.services(object)));
-  for (const object of worldObjects("endpointslices", size)) world.putSlice(found(decode.endpointslices(object)));
-  for (const object of worldObjects("nodes", size)) world.putNode(found(decode.nodes(object)));
-  for (const object of worldObjects("servicecidrs", size)) world.putServiceCIDR(found(decode.servicecidrs(object)));
-  return world;
-}
-
-function found<T>(object: T | undefined): T {
-  if (object === undefined) throw new Error("an object is passed over");
-  return object;
-}
 
 async function timed(action: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
@@ -69,14 +49,11 @@ async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Pro
 const [services, endpoints, counters = "off", mode = "full"] = process.argv.slice(2);
 const size = { services: Number(services), endpoints: Number(endpoints) };
 const world = loadWorld(size);
-const defaults = resolveOptions().options;
-const options = { ...defaults, serviceCounters: counters as typeof defaults.serviceCounters };
-const host = { families: ["ip", "ip6"] as const, addresses: { ip: [], ip6: [] } };
 const nft = new Nft({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);
-const reconciler = new Reconciler({ world, nft, contexts: () => familyContexts(options, world, host) });
+const reconciler = new Reconciler({ world, nft, contexts: () => contextsOf(world, counters as ServiceCounters) });
 const ms = await timed(() => reconciler.sync());
 const peaks = memory.stop();
 const again: Record<SyncMode, () => Promise<number>> = {

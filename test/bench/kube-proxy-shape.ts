@@ -2,20 +2,16 @@ import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { CLUSTER_CIDR, clusterIP, nameOf, POD_PORT, podIP, SERVICE_PORT, type WorldSize } from "./world.ts";
 
-/** How one endpoint of the shape is addressed, where the world's own would not answer. */
-export type EndpointOf = (service: number, index: number) => string;
-
 /**
  * Writes a ruleset in the shape that kube-proxy's nftables mode gives to a world of ours, as text for `nft -f`: a
  * chain with an anonymous map for every service port (test/fixtures/kube-proxy/town.nft is a recorded one).
  */
 export async function writeKubeProxyShape(
   path: string,
-  { services, endpoints }: WorldSize,
-  protocol: "tcp" | "udp" = "tcp",
-  endpointOf: EndpointOf = (service, index) => podIP(service * endpoints + index),
+  { services, endpoints, protocol: ofWorld = "TCP" }: WorldSize,
 ): Promise<void> {
   const file = createWriteStream(path);
+  const protocol = ofWorld.toLowerCase();
   const numbers = Array.from({ length: services }, (_, service) => service);
   const list = (text: (service: number) => string) => numbers.map(text).join(",\n\t\t\t");
   file.write(HEAD);
@@ -26,7 +22,10 @@ export async function writeKubeProxyShape(
   file.write(`\tmap service-ips {\n\t\ttype ipv4_addr . inet_proto . inet_service : verdict\n`);
   file.write(`\t\telements = { ${list(target)} }\n\t}\n`);
   for (const service of numbers) {
-    const targets = Array.from({ length: endpoints }, (_, i) => `${i} : ${endpointOf(service, i)} . ${POD_PORT}`);
+    const targets = Array.from(
+      { length: endpoints },
+      (_, i) => `${i} : ${podIP(service * endpoints + i)} . ${POD_PORT}`,
+    );
     const balance = `dnat ip to numgen random mod ${endpoints} map { ${targets.join(", ")} }`;
     const chain = `\tchain ${chainOf(service, protocol)} {\n\t\tmeta l4proto ${protocol} ${balance}\n\t}\n`;
     if (!file.write(chain)) await once(file, "drain");

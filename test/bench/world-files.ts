@@ -22,7 +22,7 @@ export function* worldObjects(resource: ResourceName, size: WorldSize): Generato
   else if (resource === "servicecidrs") yield serviceCIDRObject();
   else {
     for (let i = 0; i < size.services; i++) {
-      if (resource === "services") yield serviceObject(i);
+      if (resource === "services") yield serviceObject(i, size);
       else yield* sliceObjects(i, size);
     }
   }

@@ -4,6 +4,8 @@ import type { StubObject } from "../support/stub-api/selectors.ts";
 export interface WorldSize {
   readonly services: number;
   readonly endpoints: number;
+  /** TCP if not given. */
+  readonly protocol?: "TCP" | "UDP";
 }
 
 /** The node that the benchmarks run on. */
@@ -47,7 +49,7 @@ export function nameOf(service: number): { readonly namespace: string; readonly 
 }
 
 /** A Service as an API server gives it, with all that a proxy has to skip. */
-export function serviceObject(service: number): StubObject {
+export function serviceObject(service: number, { protocol = "TCP" }: Pick<WorldSize, "protocol">): StubObject {
   const { namespace, name } = nameOf(service);
   const ip = clusterIP(service);
   const manager = (fieldsV1: object, more: object) => {
@@ -90,7 +92,7 @@ export function serviceObject(service: number): StubObject {
       ],
     },
     spec: {
-      ports: [{ name: "http", protocol: "TCP", port: SERVICE_PORT, targetPort: "http" }],
+      ports: [{ name: "http", protocol, port: SERVICE_PORT, targetPort: "http" }],
       selector: { app: name },
       clusterIP: ip,
       clusterIPs: [ip],
@@ -105,7 +107,7 @@ export function serviceObject(service: number): StubObject {
 }
 
 /** The slices of a Service, as many as its endpoints need. */
-export function sliceObjects(service: number, { services, endpoints }: WorldSize): StubObject[] {
+export function sliceObjects(service: number, { services, endpoints, protocol }: WorldSize): StubObject[] {
   const nodes = Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
   const pods = Array.from({ length: endpoints }, (_, index) => service * endpoints + index);
   return Array.from({ length: Math.ceil(endpoints / SLICE_SIZE) }, (_, index) => {
@@ -114,12 +116,18 @@ export function sliceObjects(service: number, { services, endpoints }: WorldSize
       service,
       index,
       part.map((pod) => endpointObject(service, podIP(pod), pod, nodes)),
+      protocol,
     );
   });
 }
 
 /** One slice of a Service with these endpoints. */
-export function sliceObject(service: number, index: number, endpoints: readonly object[]): StubObject {
+export function sliceObject(
+  service: number,
+  index: number,
+  endpoints: readonly object[],
+  protocol: "TCP" | "UDP" = "TCP",
+): StubObject {
   const { namespace, name } = nameOf(service);
   return {
     metadata: {
@@ -162,7 +170,7 @@ export function sliceObject(service: number, index: number, endpoints: readonly 
     },
     addressType: "IPv4",
     endpoints,
-    ports: [{ name: "http", protocol: "TCP", port: POD_PORT }],
+    ports: [{ name: "http", protocol, port: POD_PORT }],
   } as StubObject;
 }
 

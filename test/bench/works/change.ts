@@ -1,5 +1,6 @@
 import { atMost, type Budget, type Figure, percentile, time, type Work } from "../figures.ts";
-import { type Follower, follow } from "../follow.ts";
+import { type Follower, followClosely } from "../follow.ts";
+import type { KernelMonitor } from "../kernel-monitor.ts";
 import { pause } from "../programs.ts";
 import { sizeText, type WorldSize } from "../world.ts";
 
@@ -13,7 +14,7 @@ const GAP = 15;
 const AT_ONCE = ["--iptables-min-sync-period=1ms"];
 
 /** How long one changed endpoint takes to the kernel, one after the other. Milliseconds. */
-export async function changeTimes(size: WorldSize, { churn, monitor }: Follower): Promise<number[]> {
+async function changeTimes(size: WorldSize, { churn }: Follower, monitor: KernelMonitor): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < CHANGES + WARM_UP; i++) {
     const started = performance.now();
@@ -25,7 +26,7 @@ export async function changeTimes(size: WorldSize, { churn, monitor }: Follower)
 }
 
 async function measure(size: WorldSize, budgeted: boolean): Promise<Figure[]> {
-  const times = await follow(size, AT_ONCE, (follower) => changeTimes(size, follower));
+  const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, ...all));
   const figure = (what: string, ms: number, limit: number): Figure => {
     const budget: Budget = atMost(ms, limit, time(limit));
     return {
@@ -55,7 +56,7 @@ export const growth: Work = {
     const figures: Figure[] = [];
     for (const services of [1000, 10_000, 40_000]) {
       const size = { services, endpoints: 2 };
-      const times = await follow(size, AT_ONCE, (follower) => changeTimes(size, follower));
+      const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, ...all));
       const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)];
       figures.push({
         work: `growth: one endpoint changed, ${sizeText(size)}`,

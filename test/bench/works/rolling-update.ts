@@ -1,5 +1,5 @@
 import { percentile, time, type Work } from "../figures.ts";
-import { follow } from "../follow.ts";
+import { followClosely } from "../follow.ts";
 import { cpuMs } from "../memory.ts";
 import { pause } from "../programs.ts";
 import { sizeText } from "../world.ts";
@@ -17,7 +17,7 @@ export const rollingUpdate: Work = {
   name: "rolling-update",
   summary: `1,000 Services updated at ${PER_SECOND} changes a second for ${SECONDS} s`,
   run: async () =>
-    follow(SIZE, [], async ({ daemon, churn, monitor }) => {
+    followClosely(SIZE, [], async ({ daemon, churn }, monitor) => {
       const [cpu, syncs, started] = [cpuMs(daemon.pid), await daemon.syncs(), performance.now()];
       const lags: Promise<number>[] = [];
       for (let i = 0; i < SECONDS * PER_SECOND; i++) {

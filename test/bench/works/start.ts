@@ -6,6 +6,7 @@ import { sizeText } from "../world.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 const CHANGES = 300;
+const GAP = 50;
 const REST = 20_000;
 
 /** A daemon's first minute: lists, the first sync, some changes; and what memory it keeps. */
@@ -13,9 +14,12 @@ export const start: Work = {
   name: "start",
   summary: "the daemon from its start to synced, and its memory",
   run: async () =>
-    follow(SIZE, ["--iptables-min-sync-period=1ms"], async ({ daemon, churn, monitor, startMs }) => {
+    follow(SIZE, ["--iptables-min-sync-period=1ms"], async ({ daemon, churn, startMs }) => {
       const first = daemon.memory.stop();
-      for (let i = 0; i < CHANGES; i++) await monitor.added(churn.replace(i, 0));
+      for (let i = 0; i < CHANGES; i++) {
+        churn.replace(i, 0);
+        await pause(GAP);
+      }
       await pause(REST);
       const steady = residentBytes(daemon.pid);
       return [

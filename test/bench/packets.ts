@@ -1,0 +1,68 @@
+import { spawn } from "node:child_process";
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { percentile } from "./figures.ts";
+import { mustRun, ownProgram } from "./programs.ts";
+import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./world.ts";
+
+/** How many packets are sent, each from a port of its own: each is the first of its flow. */
+const PACKETS = 4000;
+const WARM_UP = 500;
+const PATIENCE = 2000;
+/** An address of a pod of this node that is no endpoint. */
+const CLIENT = laterPodIP(1);
+
+/** Makes all addresses of pods this host's own, and leads the cluster IPs to it. */
+export async function bringPodsHere(): Promise<void> {
+  for (const route of [["local", "10.128.0.0/9"], ["10.96.0.0/12"]]) {
+    await mustRun(["ip", "route", "replace", ...route, "dev", "lo"]);
+  }
+}
+
+/** Runs echo servers for the pods of the first Services while `use` runs. */
+export async function withEcho<T>(pods: number, use: () => Promise<T>): Promise<T> {
+  const [program = "", ...args] = ownProgram("echo-program.ts", String(pods));
+  const echo = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    await once(echo.stdout, "data");
+    return await use();
+  } finally {
+    echo.kill();
+  }
+}
+
+/** Round trips of first packets to a Service's cluster IP: the middle one, milliseconds. */
+export async function throughService(services: number): Promise<number> {
+  return await roundTrips((i) => ({ address: clusterIP(i % services), port: SERVICE_PORT }));
+}
+
+/** The same straight to a pod. */
+export async function straight(address: string): Promise<number> {
+  return await roundTrips(() => ({ address, port: POD_PORT }));
+}
+
+async function roundTrips(target: (i: number) => { address: string; port: number }): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < PACKETS; i++) {
+    const { address, port } = target(i);
+    const socket = createSocket("udp4");
+    socket.bind(0, CLIENT);
+    await once(socket, "listening");
+    times.push(await roundTrip(socket, address, port));
+    socket.close();
+  }
+  return percentile(times.slice(WARM_UP), 0.5);
+}
+
+function roundTrip(socket: Socket, address: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no answer from ${address}:${port}`)), PATIENCE);
+    const started = performance.now();
+    socket.once("message", () => {
+      const ms = performance.now() - started;
+      clearTimeout(timer);
+      resolve(ms);
+    });
+    socket.send("x", port, address);
+  });
+}

@@ -1,0 +1,32 @@
+import { writeFileSync } from "node:fs";
+import { cpus, loadavg, release, totalmem } from "node:os";
+import { type Figure, megabytes, tableText } from "./figures.ts";
+import { mustRun } from "./programs.ts";
+
+const RESULTS = new URL("RESULTS.md", import.meta.url).pathname;
+
+/** How busy the machine was with other things before a run began. */
+export function loadBefore(): string {
+  return (loadavg()[0] ?? 0).toFixed(1);
+}
+
+/** Writes RESULTS.md: the figures, and what they were measured on. */
+export async function saveResults(figures: readonly Figure[], load: string): Promise<void> {
+  const nft = (await mustRun(["nft", "--version"])).stdout.trim();
+  const processors = `${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}`;
+  const lines = [
+    "# What nft-proxy takes",
+    "",
+    "`npm run bench -- --save` measures this anew; `npm run bench -- NAME` runs one of the benchmarks under `works/`. Real",
+    "kernel, real nft, an API server on loopback, in namespaces of its own. `10,000 x 10` is 10,000 Services of one port",
+    "with 10 endpoints each. kube-proxy's shape is a chain with an anonymous map for every service port.",
+    "",
+    `- Date: ${new Date().toISOString().slice(0, 10)}`,
+    `- Machine: ${processors}, ${megabytes(totalmem())}, load ${load} before the run`,
+    `- Kernel ${release()}, ${nft}, Node ${process.version}`,
+    "",
+    tableText(figures),
+    "",
+  ];
+  writeFileSync(RESULTS, lines.join("\n"));
+}

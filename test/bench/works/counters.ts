@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import type { ServiceCounters } from "../../../src/model/service-counters.ts";
+import { type Figure, megabytes, time, type Work } from "../figures.ts";
+import { measureSync } from "../full-sync-measurement.ts";
+import { clearTables } from "../kernel.ts";
+import { sizeText } from "../world.ts";
+
+const SIZE = { services: 10_000, endpoints: 10 };
+
+/** Memory that the kernel holds for each processor apart, where the counters are. */
+function perCpuBytes(): number {
+  const [, kilobytes = "0"] = /^Percpu:\s+(\d+) kB/m.exec(readFileSync("/proc/meminfo", "utf8")) ?? [];
+  return Number(kilobytes) * 1024;
+}
+
+async function measure(counters: ServiceCounters): Promise<{ readonly ms: number; readonly bytes: number }> {
+  await clearTables();
+  const before = perCpuBytes();
+  const { ms } = await measureSync({ size: SIZE, counters });
+  return { ms, bytes: perCpuBytes() - before };
+}
+
+/** What `--service-counters` costs, in time and in the kernel's memory. */
+export const counters: Work = {
+  name: "counters",
+  summary: "the cost of connection counters",
+  run: async () => {
+    const off = await measure("off");
+    const figures: Figure[] = [];
+    for (const kind of ["services", "endpoints"] as const) {
+      const { ms, bytes } = await measure(kind);
+      figures.push({
+        work: `full sync with --service-counters=${kind}, ${sizeText(SIZE)}`,
+        value: `${time(ms)}, ${megabytes(bytes - off.bytes)} of per-CPU memory`,
+        floor: `${time(off.ms)} (off)`,
+        ratio: ms / off.ms,
+      });
+    }
+    return figures;
+  },
+};

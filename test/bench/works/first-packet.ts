@@ -1,0 +1,54 @@
+import { Reconciler } from "../../../src/daemon/reconciler.ts";
+import { Nft } from "../../../src/kernel/nft.ts";
+import type { Figure, Work } from "../figures.ts";
+import { bareRuleset, clearTables } from "../kernel.ts";
+import { writeKubeProxyShape } from "../kube-proxy-shape.ts";
+import { contextsOf, loadWorld } from "../load-world.ts";
+import { bringPodsHere, straight, throughService, withEcho } from "../packets.ts";
+import { podIP, type WorldSize } from "../world.ts";
+import { cachePath } from "../world-files.ts";
+
+const ENDPOINTS = 10;
+/** Services that packets are sent to, of all there are. */
+const ASKED = 8;
+
+const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
+
+async function ours(size: WorldSize): Promise<number> {
+  await clearTables();
+  const world = loadWorld(size);
+  const reconciler = new Reconciler({ world, nft: new Nft({ path: "nft" }), contexts: () => contextsOf(world, "off") });
+  await reconciler.sync();
+  return await throughService(ASKED);
+}
+
+async function kubeProxys(size: WorldSize): Promise<number> {
+  const path = cachePath("packets.nft");
+  await writeKubeProxyShape(path, size);
+  await bareRuleset(path);
+  return await throughService(ASKED);
+}
+
+async function compare(services: number): Promise<Figure> {
+  const size: WorldSize = { services, endpoints: ENDPOINTS, protocol: "UDP" };
+  const theirs = await kubeProxys(size);
+  const own = await ours(size);
+  await clearTables();
+  const direct = await straight(podIP(0));
+  return {
+    work: `first packet, UDP round trip through a ClusterIP, ${services.toLocaleString("en")} Services, p50`,
+    value: microseconds(own),
+    floor: `${microseconds(theirs)} (kube-proxy's shape); ${microseconds(direct)} (no rules, straight to the pod)`,
+    ratio: own / theirs,
+  };
+}
+
+/** What a new flow pays for the rules. */
+export const firstPacket: Work = {
+  name: "first-packet",
+  summary: "round trip of a flow's first packet, against kube-proxy's shape",
+  run: async () => {
+    await bringPodsHere();
+    return await withEcho(ASKED * ENDPOINTS, async () => [await compare(10), await compare(10_000)]);
+  },
+};
