@@ -61,10 +61,8 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   if (raw.addressType === "FQDN") return { kind: "ignored", reason: "has host names for addresses" };
   const { metadata } = raw;
   const service = metadata.labels?.[SERVICE_NAME_LABEL];
-  if (!service) {
-    const missing = `must have the label ${SERVICE_NAME_LABEL}, which says whose endpoints these are`;
-    return { kind: "refused", faults: [{ path: "metadata.labels", reason: missing, severity: "error" }] };
-  }
+  // The API allows it: slices may serve other purposes than Services.
+  if (!service) return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
   const faults: Fault[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";

@@ -124,6 +124,7 @@ describe("EndpointSlice", () => {
       "is headless by its label service.kubernetes.io/headless",
       slice({}, { labels: { "service.kubernetes.io/headless": "" } }),
     ],
+    ["belongs to no Service: it lacks the label kubernetes.io/service-name", slice({}, { labels: {} })],
   ])("is ignored: %s", (reason, object) => {
     expect(decodeEndpointSlice(object)).toEqual({ kind: "ignored", reason });
   });
@@ -131,7 +132,6 @@ describe("EndpointSlice", () => {
   test.each<[string, string, unknown]>([
     ["", "must have required property 'addressType'", slice({ addressType: undefined })],
     ["addressType", "must be one of IPv4, IPv6, FQDN", slice({ addressType: "IPv5" })],
-    ["metadata.labels", "must have the label", slice({}, { labels: {} })],
     [
       'metadata.labels["kubernetes.io/service-name"]',
       "must be a DNS label",
