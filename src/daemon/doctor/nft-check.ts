@@ -41,7 +41,7 @@ export function judgeHostNfts(ours: string | undefined, hosts: readonly HostNftF
 }
 
 function judgeHostNft(ours: string | undefined, host: string | undefined, path: string): Finding {
-  const found = `the host's nft at ${path} is ${host ?? "of no known version"}, ours ${ours ?? "of none"}`;
+  const found = `the nft at ${path} is ${host ?? "of no known version"}, ours ${ours ?? "of none"}`;
   if (ours === undefined || host === undefined) return { check: "host-nft", level: "ok", found };
   const [oursDescribes, hostDescribes] = [isAtLeast(ours, DESCRIBED_MAPS), isAtLeast(host, DESCRIBED_MAPS)];
   if (oursDescribes === hostDescribes) return { check: "host-nft", level: "ok", found };

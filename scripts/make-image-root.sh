@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# make-image-root.sh DIR: makes in DIR the root file system that the Dockerfile describes, without a container engine:
+# Debian 13 by mmdebstrap, with the packages that the Dockerfile installs and the files that it copies. Needs root,
+# mmdebstrap, a Debian mirror and a built bundle (npm run build). An existing root gets the newest bundle only.
+set -euo pipefail
+
+root=${1:?usage: make-image-root.sh DIR}
+cd "${BASH_SOURCE[0]%/*}/.."
+packages=$(sed -nE 's/.*apt-get install --yes --no-install-recommends (.*[^ ]) *\\$/\1/p' Dockerfile)
+
+if [[ ! -x $root/usr/bin/node ]]; then
+  mmdebstrap --variant=minbase --include="${packages// /,}" trixie "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
+  rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/archives/* "$root"/var/log/*
+fi
+install -D -m 0755 dist/nft-proxy.js "$root/usr/local/lib/nft-proxy/nft-proxy.mjs"
+install -D -m 0644 dist/THIRD_PARTY_LICENSES "$root/usr/share/doc/nft-proxy/THIRD_PARTY_LICENSES"
+install -D -m 0644 LICENSE "$root/usr/share/doc/nft-proxy/LICENSE"
+ln -sf /usr/local/lib/nft-proxy/nft-proxy.mjs "$root/usr/local/bin/nft-proxy"

@@ -1,0 +1,107 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { V1Container, V1PodSpec } from "@kubernetes/client-node";
+import { execa } from "execa";
+import { buildOverlay } from "./overlays.ts";
+
+const DOCKERFILE = readFileSync(fileURLToPath(new URL("../../Dockerfile", import.meta.url)), "utf8");
+const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(DOCKERFILE)?.[1] ?? "") as string[];
+const NODE_OPTIONS = /^ENV NODE_OPTIONS="(.*)"$/m.exec(DOCKERFILE)?.[1] ?? "";
+
+/** A process in a root file system; its result has what it printed, also when it failed. */
+export type ContainerProcess = ReturnType<typeof startIn>;
+
+function startIn(root: string, command: readonly string[], env: Readonly<Record<string, string>>) {
+  return execa("chroot", [root, ...command], { env, extendEnv: false, all: true, reject: false });
+}
+
+/** What a pod is given from outside. */
+export interface PodInputs {
+  readonly nodeName: string;
+  /** The control plane's address. */
+  readonly host: string;
+  readonly port: string;
+  /** Of its service account. */
+  readonly token: string;
+  readonly ca: string;
+}
+
+/**
+ * The pod of the overlay `explicit-control-plane` without a container engine: its arguments, environment, capabilities
+ * and mounts, in a root file system that scripts/make-image-root.sh made. Only inside private namespaces.
+ */
+export class Pod {
+  readonly #root: string;
+  readonly #inputs: PodInputs;
+  readonly #spec: V1PodSpec;
+  readonly #configuration: string;
+
+  constructor(root: string, inputs: PodInputs) {
+    const manifests = buildOverlay("explicit-control-plane");
+    const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet");
+    const configMap = manifests.find(({ kind, metadata }) => kind === "ConfigMap" && metadata.name === "nft-proxy");
+    this.#root = root;
+    this.#inputs = inputs;
+    this.#spec = (daemonSet as unknown as { spec: { template: { spec: V1PodSpec } } }).spec.template.spec;
+    this.#configuration = (configMap?.data as Record<string, string> | undefined)?.["config.yaml"] ?? "";
+  }
+
+  /** Brings what the kubelet would, and makes the root read-only but for /tmp. */
+  async mount(): Promise<void> {
+    // Debian's /var/run is a link to /run, which would lead out of the root from here.
+    const account = `${this.#root}/run/secrets/kubernetes.io/serviceaccount`;
+    for (const folder of [account, `${this.#root}/etc/nft-proxy`]) mkdirSync(folder, { recursive: true });
+    writeFileSync(`${account}/token`, this.#inputs.token);
+    writeFileSync(`${account}/ca.crt`, this.#inputs.ca);
+    writeFileSync(`${this.#root}/etc/nft-proxy/config.yaml`, this.#configuration);
+    await execa("mount", ["--bind", this.#root, this.#root]);
+    await execa("mount", ["-o", "remount,bind,ro", this.#root]);
+    await execa("mount", ["-t", "proc", "proc", `${this.#root}/proc`]);
+    await execa("mount", ["-t", "tmpfs", "tmpfs", `${this.#root}/tmp`]);
+  }
+
+  /** Makes the kernel's settings read-only, as they are to containers without privileges. */
+  async confine(): Promise<void> {
+    const settings = `${this.#root}/proc/sys`;
+    await execa("mount", ["--bind", settings, settings]);
+    await execa("mount", ["-o", "remount,bind,ro", settings]);
+  }
+
+  /** The init container, privileged as it is. */
+  init(): ContainerProcess {
+    const container = this.#spec.initContainers?.[0];
+    if (container === undefined) throw new Error("the pod has no init container");
+    return this.#start([], [...ENTRYPOINT, ...(container.args ?? [])]);
+  }
+
+  /** The daemon. */
+  daemon(): ContainerProcess {
+    const arguments_ = this.#container.args ?? [];
+    const args = arguments_.map((argument) => argument.replace("$(NODE_NAME)", this.#inputs.nodeName));
+    return this.exec([...ENTRYPOINT, ...args]);
+  }
+
+  /** A command with the daemon's capabilities, as `kubectl exec` starts one. */
+  exec(command: readonly string[]): ContainerProcess {
+    const added = this.#container.securityContext?.capabilities?.add ?? [];
+    const bounding = ["-all", ...added.map((name) => `+${name.toLowerCase()}`)].join(",");
+    return this.#start(["setpriv", `--bounding-set=${bounding}`, "--no-new-privs"], command);
+  }
+
+  get #container(): V1Container {
+    const [container] = this.#spec.containers;
+    if (container === undefined) throw new Error("the pod has no container");
+    return container;
+  }
+
+  #start(wrap: readonly string[], command: readonly string[]): ContainerProcess {
+    const { host, port } = this.#inputs;
+    const env = {
+      PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      NODE_OPTIONS,
+      KUBERNETES_SERVICE_HOST: host,
+      KUBERNETES_SERVICE_PORT: port,
+    };
+    return startIn(this.#root, [...wrap, ...command], env);
+  }
+}
