@@ -1,9 +1,11 @@
 import fc from "fast-check";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { FAMILIES, type Family } from "../../src/model/family.ts";
+import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node-port-addresses.ts";
 import type { Protocol, Service, ServicePortSpec } from "../../src/model/service.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/context.ts";
+import type { Packet } from "../../src/trace/packet.ts";
 import { bothContexts, familyContext, HERE, type Objects, service, slice } from "./build.ts";
 
 // Few values of everything, so that they meet: addresses, ports and endpoints are contested on purpose.
@@ -121,3 +123,29 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
       serviceCIDRs: withServiceCIDRs ? context.serviceCIDRs : [],
     })),
   );
+
+const SENDERS: readonly (Packet["from"] & { readonly family: Family })[] = [
+  { family: "ip", address: "10.244.1.1", at: "pod", iifname: "veth1" },
+  { family: "ip", address: "10.244.1.2", at: "pod", iifname: "veth2" },
+  { family: "ip", address: "10.244.2.1", at: "outside", iifname: "eth0" },
+  { family: "ip", address: "10.1.2.3", at: "outside", iifname: "eth0" },
+  { family: "ip", address: "192.0.2.200", at: "outside", iifname: "eth0" },
+  { family: "ip", address: "192.0.2.2", at: "node" },
+  { family: "ip6", address: "fd00:244:1::1", at: "pod", iifname: "veth1" },
+  { family: "ip6", address: "fd00:c0::200", at: "outside", iifname: "eth0" },
+  { family: "ip6", address: "2001:db8::1", at: "outside", iifname: "eth0" },
+  { family: "ip6", address: "fd00:c0::2", at: "node" },
+];
+const DESTINATIONS = [...CLUSTER_IPS.ip, ...CLUSTER_IPS.ip6, ...EXTERNAL_IPS, "192.0.2.2", "fd00:c0::2", "10.96.9.9"];
+
+/** First packets from pods, the node and outside to addresses that {@link anyObjects} may or may not serve. */
+export const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((to) =>
+  fc.record({
+    from: fc
+      .constantFrom(...SENDERS.filter(({ family }) => family === familyOf(to)))
+      .map(({ family: _, ...from }) => from),
+    to: fc.constant(to),
+    port: fc.constantFrom(80, 443, 30080, 30081),
+    protocol,
+  }),
+);

@@ -1,0 +1,48 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import { evaluate } from "../../src/trace/evaluate.ts";
+import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
+import { anyContexts, anyObjects, anyPacket } from "../support/arbitraries.ts";
+import { renderAll } from "../support/build.ts";
+import { type Meaning, meaningOf } from "../support/service-meaning.ts";
+
+const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
+
+function treatment(ruleset: Ruleset, packet: Packet): Meaning {
+  const outcomes = evaluate(ruleset, NODE, packet);
+  const probability = 1 / outcomes.length;
+  const words = outcomes.map((outcome) => {
+    expect(outcome.probability).toBeCloseTo(probability);
+    if (outcome.kind !== "delivered") return outcome.kind;
+    expect([outcome.mark, outcome.local ? 0 : outcome.priority]).toEqual([0, 0]);
+    return `${outcome.to.address} ${outcome.to.port} ${outcome.source}`;
+  });
+  const [word] = words;
+  return word === "refused" || word === "dropped" ? word : words.sort();
+}
+
+function contextOf(contexts: readonly FamilyContext[], packet: Packet): FamilyContext {
+  const context = contexts.find(({ family }) => family === familyOfPacket(packet));
+  if (context === undefined) throw new Error("no context");
+  return context;
+}
+
+test("the rules do with every packet what its Service means", () => {
+  fc.assert(
+    fc.property(
+      anyObjects,
+      anyContexts,
+      fc.array(anyPacket, { minLength: 20, maxLength: 20 }),
+      (objects, contexts, packets) => {
+        const { ruleset } = renderAll(objects, contexts).state;
+        for (const packet of packets) {
+          const meaning = meaningOf(objects, contextOf(contexts, packet), packet);
+          expect(treatment(ruleset, packet), JSON.stringify(packet)).toEqual(meaning);
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,128 @@
+import { type Endpoint, endpointsOf } from "../../src/model/endpoint.ts";
+import { cidrContains } from "../../src/model/ip.ts";
+import { comparePrecedence, type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import { chooseEndpoints, type EndpointChoice } from "../../src/model/topology.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
+import type { Objects } from "./build.ts";
+
+/** What becomes of a packet: delivered to one of these, as `<address> <port> <kept|masqueraded>`, sorted, or a word. */
+export type Meaning = readonly string[] | "refused" | "dropped";
+
+interface Candidate {
+  readonly port: ServicePort;
+  readonly choice: EndpointChoice;
+}
+
+interface Arrival {
+  readonly packet: Packet;
+  readonly context: FamilyContext;
+  /** All service ports of the family, those first that win contests. */
+  readonly candidates: readonly Candidate[];
+  readonly fromPod: boolean;
+  readonly toClusterIP: boolean;
+}
+
+/**
+ * What Services mean for a packet, said once more without rules: from the documentation of the fields and from what
+ * kube-proxy does, to hold the rules against.
+ */
+export function meaningOf(objects: Required<Objects>, context: FamilyContext, packet: Packet): Meaning {
+  const arrival = arrive(objects, context, packet);
+  const { candidates } = arrival;
+  const addressed = candidates.find(({ port }) => isAddressed(port, packet));
+  if (addressed !== undefined) return byAddress(arrival, addressed);
+  const nodePort = isNodePortAddress(arrival)
+    ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)
+    : undefined;
+  if (nodePort !== undefined) return fromOutside(arrival, nodePort);
+  if (arrival.toClusterIP) return "refused";
+  if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
+  return [`${packet.to} ${packet.port} kept`];
+}
+
+function arrive(objects: Required<Objects>, context: FamilyContext, packet: Packet): Arrival {
+  const family = familyOfPacket(packet);
+  const candidates = objects.services
+    .flatMap(servicePortsOf)
+    .filter((port) => port.family === family)
+    .sort(comparePrecedence)
+    .map((port) => {
+      const own = objects.slices.filter((slice) => slice.service === port.service.name && slice.family === family);
+      return { port, choice: chooseEndpoints(port, endpointsOf(own, port.spec, context.place.name), context.place) };
+    });
+  return {
+    packet,
+    context,
+    candidates,
+    fromPod: comesFromPod(context, packet),
+    toClusterIP: candidates.some(({ port }) => port.service.clusterIPs[family] === packet.to),
+  };
+}
+
+function comesFromPod({ localTraffic }: FamilyContext, { from }: Packet): boolean {
+  if (localTraffic.kind === "unknown") return false;
+  if (localTraffic.kind === "sources") return localTraffic.cidrs.some((cidr) => cidrContains(cidr, from.address));
+  return from.iifname?.startsWith(localTraffic.pattern.replace("*", "")) === true;
+}
+
+function isAddressed({ service, spec, family }: ServicePort, { to, port, protocol }: Packet): boolean {
+  const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+  return spec.protocol === protocol && spec.port === port && addresses.includes(to);
+}
+
+function isNodePortAddress({ packet: { to }, context: { nodePorts, nodeAddress } }: Arrival): boolean {
+  return nodePorts.kind === "all" ? to === nodeAddress : nodePorts.addresses.includes(to);
+}
+
+function byAddress(arrival: Arrival, candidate: Candidate): Meaning {
+  const { port, choice } = candidate;
+  if (port.service.clusterIPs[port.family] !== arrival.packet.to) {
+    return isForbidden(arrival, port) ? "dropped" : fromOutside(arrival, candidate);
+  }
+  const endpoints = port.service.internalPolicyLocal ? choice.local : choice.cluster;
+  return deliver(arrival, choice, endpoints, false);
+}
+
+function isForbidden({ packet, context }: Arrival, { service, family }: ServicePort): boolean {
+  const ranges = service.loadBalancerSourceRanges[family];
+  const balancers = service.loadBalancerIPs[family];
+  if (ranges.length === 0 || !balancers.includes(packet.to)) return false;
+  const allows = (address: string) => ranges.some((range) => cidrContains(range, address));
+  return !allows(packet.from.address) && !(allows(context.nodeAddress) && balancers.includes(packet.from.address));
+}
+
+function fromOutside(arrival: Arrival, { port, choice }: Candidate): Meaning {
+  if (!port.service.externalPolicyLocal) return deliver(arrival, choice, choice.cluster, true);
+  if (arrival.fromPod) return deliver(arrival, choice, choice.cluster, false);
+  if (arrival.packet.from.at === "node") return deliver(arrival, choice, choice.cluster, true);
+  return deliver(arrival, choice, choice.local, false);
+}
+
+function deliver(
+  arrival: Arrival,
+  { hasAny }: EndpointChoice,
+  endpoints: readonly Endpoint[],
+  masquerade: boolean,
+): Meaning {
+  if (endpoints.length === 0) return hasAny ? "dropped" : "refused";
+  const { masqueradeAll, localTraffic } = arrival.context;
+  const foreign = masqueradeAll || (localTraffic.kind !== "unknown" && !arrival.fromPod);
+  const hidden = masquerade || (arrival.toClusterIP && foreign);
+  return endpoints
+    .map(({ address, port }) => {
+      const source = hidden || isHairpin(arrival, address, port) ? "masqueraded" : "kept";
+      return `${address} ${port} ${source}`;
+    })
+    .sort();
+}
+
+/** A local endpoint of any Service that reaches itself. */
+function isHairpin({ packet, candidates }: Arrival, address: string, to: number): boolean {
+  if (packet.from.address !== address) return false;
+  return candidates.some(({ port: { spec }, choice }) =>
+    [...choice.cluster, ...choice.local].some(
+      (each) => each.local && each.address === address && each.port === to && spec.protocol === packet.protocol,
+    ),
+  );
+}
