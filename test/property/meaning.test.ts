@@ -4,7 +4,7 @@ import type { Ruleset } from "../../src/nft/ruleset.ts";
 import type { FamilyContext } from "../../src/ruleset/context.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
-import { anyContexts, anyObjects, anyPacket } from "../support/arbitraries.ts";
+import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { renderAll } from "../support/build.ts";
 import { type Meaning, meaningOf } from "../support/service-meaning.ts";
 
@@ -29,20 +29,22 @@ function contextOf(contexts: readonly FamilyContext[], packet: Packet): FamilyCo
   return context;
 }
 
+const objectsAndPackets = anyObjects.chain((objects) =>
+  fc.record({
+    objects: fc.constant(objects),
+    packets: fc.array(packetsFor(objects), { minLength: 20, maxLength: 20 }),
+  }),
+);
+
 test("the rules do with every packet what its Service means", () => {
   fc.assert(
-    fc.property(
-      anyObjects,
-      anyContexts,
-      fc.array(anyPacket, { minLength: 20, maxLength: 20 }),
-      (objects, contexts, packets) => {
-        const { ruleset } = renderAll(objects, contexts).state;
-        for (const packet of packets) {
-          const meaning = meaningOf(objects, contextOf(contexts, packet), packet);
-          expect(treatment(ruleset, packet), JSON.stringify(packet)).toEqual(meaning);
-        }
-      },
-    ),
+    fc.property(objectsAndPackets, anyContexts, ({ objects, packets }, contexts) => {
+      const { ruleset } = renderAll(objects, contexts).state;
+      for (const packet of packets) {
+        const meaning = meaningOf(objects, contextOf(contexts, packet), packet);
+        expect(treatment(ruleset, packet), JSON.stringify(packet)).toEqual(meaning);
+      }
+    }),
     { numRuns: 300 },
   );
 });

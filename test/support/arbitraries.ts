@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
-import { FAMILIES, type Family } from "../../src/model/family.ts";
+import type { Family } from "../../src/model/family.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node-port-addresses.ts";
 import type { Protocol, Service, ServicePortSpec } from "../../src/model/service.ts";
+import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
 import { bothContexts, familyContext, HERE, type Objects, service, slice } from "./build.ts";
@@ -20,7 +21,9 @@ const ENDPOINTS: Readonly<Record<Family, readonly string[]>> = {
 };
 const PORT_NAMES = ["", "http", "dns"];
 
-const protocol = fc.constantFrom<Protocol>("tcp", "tcp", "udp", "sctp");
+const protocol = fc.constantFrom<Protocol>("tcp", "tcp", "tcp", "tcp", "udp", "sctp");
+const mostly = <T>(value: T, other: fc.Arbitrary<T>) =>
+  fc.oneof({ weight: 3, arbitrary: fc.constant(value) }, { weight: 1, arbitrary: other });
 const some = <T>(values: readonly T[], maxLength = 2) => fc.uniqueArray(fc.constantFrom(...values), { maxLength });
 const policy = fc.constantFrom("Cluster" as const, "Local" as const);
 
@@ -33,7 +36,7 @@ const portSpec: fc.Arbitrary<ServicePortSpec> = fc.record({
 
 const clusterIPs = fc
   .record({
-    ip: fc.option(fc.constantFrom(...CLUSTER_IPS.ip), { freq: 4 }),
+    ip: fc.option(fc.constantFrom(...CLUSTER_IPS.ip), { freq: 8 }),
     ip6: fc.option(fc.constantFrom(...CLUSTER_IPS.ip6), { freq: 1 }),
   })
   .map(({ ip, ip6 }) => [ip, ip6].filter((address) => address !== null));
@@ -64,30 +67,38 @@ function sliceEndpoint(family: Family): fc.Arbitrary<SliceEndpoint> {
     address: fc.constantFrom(...ENDPOINTS[family]),
     nodeName: fc.constantFrom(HERE.name, "node-2", ""),
     zone: fc.constantFrom("zone-a", "zone-b", ""),
-    ready: fc.boolean(),
-    serving: fc.boolean(),
-    terminating: fc.boolean(),
-    zoneHints: fc.oneof(fc.constant(["zone-a"]), some(["zone-a", "zone-b"])),
-    nodeHints: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, some([HERE.name, "node-2"])),
+    ready: mostly(true, fc.boolean()),
+    serving: mostly(true, fc.boolean()),
+    terminating: mostly(false, fc.boolean()),
+    zoneHints: mostly(["zone-a", "zone-b"], some(["zone-a", "zone-b"])),
+    nodeHints: mostly<string[]>([], some([HERE.name, "node-2"])),
     pod: fc.constant(""),
   });
 }
 
 const anySlice: fc.Arbitrary<EndpointSlice> = fc
-  .tuple(fc.constantFrom(...NAMES), fc.constantFrom(...FAMILIES), fc.nat(2))
+  .tuple(fc.constantFrom(...NAMES), fc.constantFrom<Family>("ip", "ip", "ip6"), fc.nat(2))
   .chain(([owner, family, index]) =>
     fc
       .record({
-        ports: fc.uniqueArray(slicePort, { selector: (port) => `${port.name} ${port.protocol}`, maxLength: 3 }),
-        endpoints: fc.array(sliceEndpoint(family), { maxLength: 4 }),
+        ports: fc.uniqueArray(slicePort, {
+          selector: (port) => `${port.name} ${port.protocol}`,
+          minLength: 2,
+          maxLength: 6,
+        }),
+        endpoints: fc.array(sliceEndpoint(family), { minLength: 1, maxLength: 5 }),
       })
       .map((rest) => slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` })),
   );
 
-/** Worlds of up to six Services with up to twelve EndpointSlices, which contest addresses, ports and endpoints. */
+/** Worlds of up to six Services with up to eighteen EndpointSlices, which contest addresses, ports and endpoints. */
 export const anyObjects: fc.Arbitrary<Required<Objects>> = fc.record({
-  services: fc.uniqueArray(anyService, { selector: ({ name }) => name, maxLength: NAMES.length }),
-  slices: fc.uniqueArray(anySlice, { selector: ({ namespace, name }) => `${namespace}/${name}`, maxLength: 12 }),
+  services: fc.uniqueArray(anyService, { selector: ({ name }) => name, maxLength: NAMES.length, size: "max" }),
+  slices: fc.uniqueArray(anySlice, {
+    selector: ({ namespace, name }) => `${namespace}/${name}`,
+    maxLength: 18,
+    size: "max",
+  }),
 });
 
 const localTraffic = (family: Family): fc.Arbitrary<LocalTraffic> =>
@@ -138,14 +149,29 @@ const SENDERS: readonly (Packet["from"] & { readonly family: Family })[] = [
 ];
 const DESTINATIONS = [...CLUSTER_IPS.ip, ...CLUSTER_IPS.ip6, ...EXTERNAL_IPS, "192.0.2.2", "fd00:c0::2", "10.96.9.9"];
 
-/** First packets from pods, the node and outside to addresses that {@link anyObjects} may or may not serve. */
-export const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((to) =>
+const senders = (to: string) =>
+  fc.constantFrom(...SENDERS.filter(({ family }) => family === familyOf(to))).map(({ family: _, ...from }) => from);
+
+const anyPacket: fc.Arbitrary<Packet> = fc.constantFrom(...DESTINATIONS).chain((to) =>
   fc.record({
-    from: fc
-      .constantFrom(...SENDERS.filter(({ family }) => family === familyOf(to)))
-      .map(({ family: _, ...from }) => from),
+    from: senders(to),
     to: fc.constant(to),
     port: fc.constantFrom(80, 443, 30080, 30081),
     protocol,
   }),
 );
+
+/** First packets from pods, the node and outside, most of them to what the objects' service ports serve. */
+export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet> {
+  const served = services.flatMap(servicePortsOf).flatMap(({ service: { clusterIPs, ...others }, spec, family }) => {
+    const { externalIPs, loadBalancerIPs } = others;
+    const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
+    const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
+    return [...addresses.map((to) => ({ to, port: spec.port })), nodePort]
+      .filter(({ port }) => port !== 0)
+      .map((destination) => ({ ...destination, protocol: spec.protocol }));
+  });
+  if (served.length === 0) return anyPacket;
+  const aimed = fc.constantFrom(...served).chain((to) => senders(to.to).map((from) => ({ from, ...to })));
+  return fc.oneof({ weight: 5, arbitrary: aimed }, { weight: 1, arbitrary: anyPacket });
+}
