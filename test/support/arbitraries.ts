@@ -141,6 +141,7 @@ const SENDERS: readonly (Packet["from"] & { readonly family: Family })[] = [
   { family: "ip", address: "10.244.2.1", at: "outside", iifname: "eth0" },
   { family: "ip", address: "10.1.2.3", at: "outside", iifname: "eth0" },
   { family: "ip", address: "192.0.2.200", at: "outside", iifname: "eth0" },
+  { family: "ip", address: "203.0.113.1", at: "outside", iifname: "eth0" },
   { family: "ip", address: "192.0.2.2", at: "node" },
   { family: "ip6", address: "fd00:244:1::1", at: "pod", iifname: "veth1" },
   { family: "ip6", address: "fd00:c0::200", at: "outside", iifname: "eth0" },
