@@ -38,7 +38,7 @@ export interface DeltaSize {
  * @param desired the table that should be there
  * @returns undefined when nothing differs
  */
-export function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
+function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
   if (actual === undefined) return creation(desired, "create");
   if (!canChangeInPlace(actual, desired)) return creation(desired, "recreate");
   const delta: TableDelta = {

@@ -1,0 +1,120 @@
+import type { Registry } from "prom-client";
+import { describe, expect, test } from "vitest";
+import { COMMANDS } from "../../../src/cli/commands.ts";
+import { withDefaults } from "../../../src/config/defaults.ts";
+import { valueAt } from "../../../src/config/field-path.ts";
+import type { Flag } from "../../../src/config/flag.ts";
+import { FLAGS } from "../../../src/config/flags.ts";
+import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
+import { createMetrics } from "../../../src/daemon/metrics.ts";
+import { addConnectionMetrics } from "../../../src/daemon/metrics-connections.ts";
+import { addSourceMetrics } from "../../../src/daemon/metrics-sources.ts";
+import { initialState } from "../../../src/kube/source.ts";
+
+/**
+ * deploy/reference.md is made from what the code says of itself; `npx vitest run --project unit test/unit/docs -u`
+ * writes it anew.
+ */
+const REFERENCE = "../../../deploy/reference.md";
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+function flagName({ name, alias }: Flag): string {
+  return alias === undefined ? `\`--${name}\`` : `\`--${name}\`, \`-${alias}\``;
+}
+
+function defaultOf({ target }: Flag): string {
+  if (target.kind !== "field") return "";
+  const value = valueAt(withDefaults({}), target.path);
+  return value === "" || value === false || value === undefined || String(value) === "" ? "" : `\`${value}\``;
+}
+
+function flagRows(kind: Flag["target"]["kind"]): string[][] {
+  return FLAGS.filter(({ target }) => target.kind === kind).map((flag) => [
+    flagName(flag),
+    flag.target.kind === "field" ? `\`${flag.target.path}\`` : "",
+    defaultOf(flag),
+    flag.description,
+  ]);
+}
+
+function usedBy(flag: Flag): string {
+  const users = COMMANDS.filter(({ flags }) => flags.includes(flag.name)).map(({ name }) => name);
+  return users.length === 0 ? "all" : users.join(", ");
+}
+
+async function metricRows(): Promise<string[][]> {
+  const usage = { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0, startedAt: 0 };
+  const { registry }: { registry: Registry } = createMetrics("0", usage);
+  const state = initialState();
+  addSourceMetrics(registry, {
+    states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }),
+  });
+  addConnectionMetrics(registry, {
+    read: async () => ({ frontends: [], endpoints: [] }),
+    now: () => 0,
+    maxAge: 1,
+    onError: () => {},
+  });
+  const metrics = await registry.getMetricsAsJSON();
+  return metrics.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
+}
+
+async function reference(): Promise<string> {
+  const commands = FLAGS.filter(({ target }) => target.kind === "command");
+  return `# Reference
+
+Made from the code by \`test/unit/docs/reference.test.ts\`: do not edit.
+
+## Commands
+
+${table(
+  ["command", "does"],
+  COMMANDS.map(({ name, summary }) => [`\`nft-proxy ${name}\``, summary]),
+)}
+
+## Flags of commands
+
+${table(
+  ["flag", "commands", "what it does"],
+  commands.map((flag) => [flagName(flag), usedBy(flag), flag.description]),
+)}
+
+## Flags and fields of the configuration
+
+With \`--config\`, the file decides, but for \`--hostname-override\`, \`--master\`, logging and the fields of \`nftProxy\`, where a
+flag wins.
+
+${table(["flag", "field", "default", "meaning"], flagRows("field"))}
+
+## Accepted and ignored
+
+Flags:
+
+${table(
+  ["flag", "why"],
+  FLAGS.flatMap((flag) => (flag.target.kind === "ignored" ? [[flagName(flag), flag.target.reason]] : [])),
+)}
+
+Fields:
+
+${table(
+  ["field", "why"],
+  IGNORED_FIELDS.map(({ path, reason }) => [`\`${path}\``, reason]),
+)}
+
+## Metrics
+
+${table(["name", "type", "meaning"], await metricRows())}
+`;
+}
+
+describe("deploy/reference.md", () => {
+  test("documents every command, flag, field and metric that there is", async () => {
+    await expect(await reference()).toMatchFileSnapshot(REFERENCE);
+  });
+});
