@@ -15,7 +15,7 @@ export interface KubeProxyConfiguration {
   readonly detectLocalMode: string;
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
   readonly nodePortAddresses: readonly string[];
-  readonly clientConnection: { readonly kubeconfig: string; readonly qps: number; readonly burst: number };
+  readonly clientConnection: { readonly kubeconfig: string };
   readonly nftables: {
     readonly masqueradeAll: boolean;
     readonly masqueradeBit: number;

@@ -35,8 +35,6 @@ export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration 
     nodePortAddresses: given.nodePortAddresses?.length ? given.nodePortAddresses : ["primary"],
     clientConnection: {
       kubeconfig: given.clientConnection?.kubeconfig ?? "",
-      qps: orDefault(given.clientConnection?.qps, 5),
-      burst: orDefault(given.clientConnection?.burst, 10),
     },
     nftables: nftables(given.nftables),
     conntrack: conntrack(given.conntrack),

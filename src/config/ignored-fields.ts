@@ -14,6 +14,7 @@ export interface IgnoredField {
 const IPTABLES = "it belongs to kube-proxy's iptables mode; see the section nftables";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
 const WINDOWS = "it belongs to kube-proxy on Windows";
+const API_LIMITS = "a proxy makes four long requests and few others, there is nothing to limit";
 const LOG_LINES = "log lines are written to standard error one by one, as they come";
 
 /** All of them. Whatever is neither here nor used is unknown. */
@@ -24,6 +25,8 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
     reason: "the API server is always asked for JSON",
     harmless: ["application/json", "application/vnd.kubernetes.protobuf"],
   },
+  { path: "clientConnection.burst", reason: API_LIMITS, harmless: [10] },
+  { path: "clientConnection.qps", reason: API_LIMITS, harmless: [5] },
   {
     path: "configSyncPeriod",
     reason: "watches keep the objects current, there is nothing to refresh",

@@ -3,6 +3,7 @@ import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
+const API_LIMITS = "a proxy makes four long requests and few others, there is nothing to limit";
 const LOG_LINES = "log lines are written to standard error one by one, as they come";
 const MACHINE = "kube-proxy only reports it in its own machine data";
 
@@ -80,9 +81,9 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   ignored("ipvs-tcp-timeout", "duration", IPVS),
   ignored("ipvs-tcpfin-timeout", "duration", IPVS),
   ignored("ipvs-udp-timeout", "duration", IPVS),
-  setting("kube-api-burst", "integer", "clientConnection.burst", "Requests to the API server at once"),
+  ignored("kube-api-burst", "integer", API_LIMITS),
   ignored("kube-api-content-type", "string", "the API server is always asked for JSON"),
-  setting("kube-api-qps", "float", "clientConnection.qps", "Requests to the API server per second"),
+  ignored("kube-api-qps", "float", API_LIMITS),
   setting("kubeconfig", "string", "clientConnection.kubeconfig", "Kubeconfig file, in place of the service account"),
   ignored("log-flush-frequency", "duration", LOG_LINES),
   ignored("log-json-info-buffer-size", "string", LOG_LINES),

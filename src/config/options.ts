@@ -28,10 +28,6 @@ export interface ClientOptions {
   readonly kubeconfig: string;
   /** URL of the API server that overrides the kubeconfig's; "" for none. */
   readonly master: string;
-  /** Requests per second, at most; negative for no limit. */
-  readonly qps: number;
-  /** Requests at once before `qps` counts. */
-  readonly burst: number;
 }
 
 /** What to make of the kernel's connection tracking; 0 always means: leave it as it is. */

@@ -20,9 +20,7 @@ type Row = readonly [string, string, Partial<ProxyOptions>];
 const WORKING_FIELDS: readonly Row[] = [
   ["bindAddress", "192.0.2.1", { bindAddress: "192.0.2.1" }],
   ["bindAddressHardFail", "true", { bindAddressHardFail: true }],
-  ["clientConnection.burst", "7", { client: { ...CLIENT, burst: 7 } }],
   ["clientConnection.kubeconfig", "/k", { client: { ...CLIENT, kubeconfig: "/k" } }],
-  ["clientConnection.qps", "0.5", { client: { ...CLIENT, qps: 0.5 } }],
   ["clusterCIDR", "10.1.0.0/16", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: [] } }],
   ["conntrack.maxPerCore", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
   ["conntrack.min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
@@ -57,8 +55,6 @@ const WORKING_FIELDS: readonly Row[] = [
 /** Values that stand for "not given", besides null, in each field that has such. Everywhere else zero means zero. */
 const UNSET_VALUES: readonly [string, string][] = [
   ["bindAddress", '""'],
-  ["clientConnection.burst", "0"],
-  ["clientConnection.qps", "0"],
   ["clusterCIDR", '""'],
   ["detectLocalMode", '""'],
   ["healthzBindAddress", '""'],
@@ -78,6 +74,8 @@ const UNSET_VALUES: readonly [string, string][] = [
 const IGNORED_VALUES: Readonly<Record<string, string>> = {
   "clientConnection.acceptContentTypes": "text/plain",
   "clientConnection.contentType": "text/plain",
+  "clientConnection.burst": "7",
+  "clientConnection.qps": "0.5",
   configSyncPeriod: "1m",
   enableProfiling: "true",
   featureGates: "{SomeFeature: true}",

@@ -57,8 +57,6 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
   ["iptables-min-sync-period", "0s", { minSyncPeriodMs: 0 }],
   ["iptables-sync-period", "1m", { syncPeriodMs: 60_000 }],
-  ["kube-api-burst", "20", { client: { ...DEFAULTS.client, burst: 20 } }],
-  ["kube-api-qps", "-1.5", { client: { ...DEFAULTS.client, qps: -1.5 } }],
   ["kubeconfig", "/etc/k", { client: { ...DEFAULTS.client, kubeconfig: "/etc/k" } }],
   ["logging-format", "json", { logFormat: "json" }],
   ["masquerade-all", "", { masqueradeAll: true }],

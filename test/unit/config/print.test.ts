@@ -19,7 +19,7 @@ const interfaceName = fc
   .filter((text) => FORMATS["interface-name"]?.check(text) ?? false);
 const path = fc.string({ minLength: 1 }).filter((text) => !text.includes("\0"));
 
-/** Options that a file can express: it has no word for a zero `minSyncPeriod`, `qps` or `burst`. */
+/** Options that a file can express: it has no word for a zero `minSyncPeriod`. */
 const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   hostnameOverride: fc.oneof(fc.constant(""), fc.domain()),
   bindAddress: fc.oneof(ipv4, ipv6),
@@ -29,8 +29,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   client: fc.record({
     kubeconfig: fc.oneof(fc.constant(""), path),
     master: fc.constantFrom("", "https://192.0.2.1:6443", "http://[fd00::1]/x"),
-    qps: fc.double({ min: 0.1, max: 1e6, noNaN: true }),
-    burst: fc.integer({ min: 1, max: 1_000_000 }),
   }),
   clusterCIDRs: fc.record({ ip: fc.array(cidr4, { maxLength: 1 }), ip6: fc.array(cidr6, { maxLength: 1 }) }),
   detectLocal: fc.oneof(
@@ -90,9 +88,7 @@ describe("a printed configuration", () => {
       bindAddress: 0.0.0.0
       bindAddressHardFail: false
       clientConnection:
-        burst: 10
         kubeconfig: ""
-        qps: 5
       clusterCIDR: ""
       conntrack:
         maxPerCore: 32768

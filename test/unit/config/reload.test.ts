@@ -12,7 +12,7 @@ const NEW: ProxyOptions = {
   healthzBindAddress: { address: "127.0.0.1", port: 1 },
   metricsBindAddress: { address: "127.0.0.1", port: 2 },
   bindAddressHardFail: true,
-  client: { ...OLD.client, qps: 6 },
+  client: { ...OLD.client, master: "https://192.0.2.9" },
   clusterCIDRs: { ip: ["10.0.0.0/8"], ip6: [] },
   detectLocal: { kind: "bridge", interface: "br0" },
   nodePortAddresses: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },

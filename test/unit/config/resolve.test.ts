@@ -15,7 +15,7 @@ describe("without a file", () => {
         healthzBindAddress: { address: "0.0.0.0", port: 10_256 },
         metricsBindAddress: { address: "127.0.0.1", port: 10_249 },
         bindAddressHardFail: false,
-        client: { kubeconfig: "", master: "", qps: 5, burst: 10 },
+        client: { kubeconfig: "", master: "" },
         clusterCIDRs: { ip: [], ip6: [] },
         detectLocal: { kind: "cluster-cidr" },
         nodePortAddresses: "primary",
