@@ -1,10 +1,13 @@
+import { AppError } from "../base/errors.ts";
+import { quoted } from "../base/schema-error.ts";
 import type { CommandResult } from "./output.ts";
+import type { Progress } from "./progress.ts";
 
 /** What yargs made of the arguments, by flag name. */
 export type Argv = Readonly<Record<string, unknown>>;
 
 /** Runs a command to its end. Throws AppError for what it cannot do. */
-export type RunCommand = (argv: Argv) => Promise<CommandResult>;
+export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResult>;
 
 /** A command as the argument parser knows it; its code is loaded only when it runs, so that `--help` is quick. */
 export interface Command {
@@ -28,4 +31,14 @@ export function textArgument(argv: Argv, name: string): string | undefined {
 /** Whether a boolean flag was given as true. */
 export function isSet(argv: Argv, name: string): boolean {
   return argv[name] === true;
+}
+
+/**
+ * A flag's text, one of some words.
+ * @throws AppError BAD_ARGUMENT for any other
+ */
+export function choiceArgument(argv: Argv, name: string, choices: readonly string[], otherwise: string): string {
+  const text = textArgument(argv, name) ?? otherwise;
+  if (choices.includes(text)) return text;
+  throw new AppError("BAD_ARGUMENT", `--${name} must be ${choices.join(" or ")}, not ${quoted(text)}`);
 }

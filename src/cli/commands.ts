@@ -23,7 +23,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "check",
     summary: "Check objects and the transaction they make; for CI",
-    flags: ["from"],
+    flags: ["from", "output", "strict"],
     load: async () => await import("./commands/check.ts"),
   },
   {

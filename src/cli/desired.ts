@@ -3,48 +3,90 @@ import type { ProxyOptions } from "../config/options.ts";
 import { familyContexts } from "../daemon/contexts.ts";
 import { localAddresses } from "../kernel/addresses.ts";
 import { hostFiles } from "../kernel/host.ts";
-import { readFiles } from "../kube/files.ts";
-import type { FileObjects } from "../kube/files-gatherer.ts";
+import { type ReadOptions, readFiles } from "../kube/files.ts";
+import type { FilesResult } from "../kube/files-gatherer.ts";
 import type { Problem } from "../kube/files-problem.ts";
+import type { ListedObjects } from "../kube/list-once.ts";
 import { FAMILIES } from "../model/family.ts";
 import { World } from "../model/world.ts";
+import type { FamilyContext } from "../ruleset/context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/state.ts";
 import { type Argv, listArgument } from "./command.ts";
 import { commandOptions, nodeNameOf } from "./options.ts";
+import { clusterObjectsNow } from "./sources.ts";
 
 /** What some objects ask of this node. */
 export interface Desired {
   readonly options: ProxyOptions;
   readonly world: World;
+  /** What the rules depend on besides the world, for each family. */
+  readonly contexts: readonly FamilyContext[];
   readonly state: RulesetState;
-  readonly objects: FileObjects;
   /** What is wrong with the objects; those with errors were left out. */
   readonly problems: readonly Problem[];
-  /** Warnings about the options. */
+  /** Warnings about the options, and about objects of a cluster. */
   readonly notices: readonly string[];
 }
 
+/** {@link Desired}, and what was read for it. */
+export interface DesiredFromFiles extends Desired {
+  readonly files: FilesResult;
+}
+
+/** How to read files. */
+export interface LoadOptions extends ReadOptions {
+  /** The paths, if not those of `--from`. */
+  readonly paths?: readonly string[];
+}
+
 /**
- * Reads the objects of `--from` and renders them.
- * @throws AppError BAD_ARGUMENT without `--from`, UNREADABLE_INPUT, BAD_CONFIG
+ * Renders the objects of `--from`, or of the cluster as it is now.
+ * @throws AppError BAD_CONFIG, UNREADABLE_INPUT, API_UNAVAILABLE
  */
 export async function loadDesired(argv: Argv): Promise<Desired> {
+  if (listArgument(argv, "from").length > 0) return await loadFromFiles(argv);
   const { options, notices } = commandOptions(argv);
-  const paths = listArgument(argv, "from");
+  const said = [...notices];
+  const objects = await clusterObjectsNow(options, nodeNameOf(options), (text) => said.push(text));
+  return { ...(await render(options, objects)), problems: [], notices: said };
+}
+
+/**
+ * Renders the objects of `--from`, or of `paths`.
+ * @throws AppError BAD_ARGUMENT without either, UNREADABLE_INPUT, BAD_CONFIG
+ */
+export async function loadFromFiles(argv: Argv, load: LoadOptions = {}): Promise<DesiredFromFiles> {
+  const { options, notices } = commandOptions(argv);
+  const paths = load.paths ?? listArgument(argv, "from");
   if (paths.length === 0) {
     throw new AppError("BAD_ARGUMENT", "say where the objects are: --from PATH...", {
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }
-  const { objects, problems } = await readFiles(paths, process.stdin);
+  const files = await readFiles(paths, process.stdin, load);
+  const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
+  const rendered = await render(options, {
+    services: services.map(({ value }) => value),
+    endpointSlices: endpointSlices.map(({ value }) => value),
+    nodes: nodes.map(({ value }) => value),
+    serviceCIDRs: serviceCIDRs.map(({ value }) => value),
+  });
+  return { ...rendered, files, problems: files.problems, notices };
+}
+
+async function render(
+  options: ProxyOptions,
+  { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
+): Promise<Omit<Desired, "problems" | "notices">> {
   const world = new World(nodeNameOf(options));
-  for (const { value } of objects.nodes) world.putNode(value);
-  for (const { value } of objects.serviceCIDRs) world.putServiceCIDR(value);
-  for (const { value } of objects.services) world.putService(value);
-  for (const { value } of objects.endpointSlices) world.putSlice(value);
+  for (const node of nodes) world.putNode(node);
+  for (const serviceCIDR of serviceCIDRs) world.putServiceCIDR(serviceCIDR);
+  for (const service of services) world.putService(service);
+  for (const slice of endpointSlices) world.putSlice(slice);
   const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
-  const renderer = new Renderer(world, familyContexts(options, world, { families: FAMILIES, addresses }));
+  const contexts = familyContexts(options, world, { families: FAMILIES, addresses });
+  const renderer = new Renderer(world, contexts);
   renderer.update(world.takeChanges());
-  return { options, world, state: renderer.state, objects, problems, notices };
+  return { options, world, contexts, state: renderer.state };
 }

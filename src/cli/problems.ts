@@ -7,7 +7,8 @@ export function hasErrors(problems: readonly Problem[]): boolean {
 
 /** A problem in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
 export function problemText({ severity, file, document, line, object, path, reason }: Problem): string {
-  const place = line === undefined ? `${file} (document ${document})` : `${file}:${line}`;
+  const name = file === "-" ? "standard input" : file;
+  const place = `${name}${line === undefined ? "" : `:${line}`}${document === 1 ? "" : ` (document ${document})`}`;
   const subject = object === undefined ? "" : `${object}: `;
   return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;
 }

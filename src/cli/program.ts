@@ -4,6 +4,7 @@ import { FLAGS, normaliseArguments, YARGS_PARSER, yargsOptions } from "../config
 import type { Argv, Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, errorText, exitCodeOf, type Surroundings } from "./output.ts";
+import { type ProgressStream, terminalProgress } from "./progress.ts";
 
 /**
  * Runs one command line. The only place that prints results and errors.
@@ -11,15 +12,18 @@ import { EXIT, errorText, exitCodeOf, type Surroundings } from "./output.ts";
  * @returns the exit code
  */
 export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const progress = terminalProgress(surroundings.stderr as ProgressStream);
   try {
     const chosen = await parse(args, surroundings);
     if (chosen === undefined) return EXIT.ok;
     const { run } = await chosen.command.load();
-    const { exitCode, output = "", notices = [] } = await run(chosen.argv);
+    const { exitCode, output = "", notices = [] } = await run(chosen.argv, progress);
+    progress.clear();
     for (const notice of notices) surroundings.stderr.write(`${notice}\n`);
     await write(surroundings.stdout, output);
     return exitCode;
   } catch (error) {
+    progress.clear();
     surroundings.stderr.write(errorText(error));
     return exitCodeOf(error);
   }

@@ -7,6 +7,7 @@ import { HttpApiClient } from "../kube/client.ts";
 import { clusterSource } from "../kube/cluster-source.ts";
 import { apiDecoders, faultsText } from "../kube/decoders.ts";
 import { fileSource } from "../kube/file-source.ts";
+import { type ListedObjects, listOnce } from "../kube/list-once.ts";
 import { loadConnection } from "../kube/load-connection.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 
@@ -37,6 +38,29 @@ export async function clusterObjects(options: ProxyOptions, nodeName: string, lo
     eventSink: apiEventSink(client),
     close: () => client.close(),
   };
+}
+
+/**
+ * The objects of a cluster as they are now.
+ * @param notice told of what was left out, one line each
+ * @throws AppError BAD_CONFIG when no API server is known, API_UNAVAILABLE
+ */
+export async function clusterObjectsNow(
+  { client: { kubeconfig, master } }: ProxyOptions,
+  nodeName: string,
+  notice: (text: string) => void,
+): Promise<ListedObjects> {
+  const onInvalid = (object: string, reason: string) => notice(`warning: ${object}: ${reason}`);
+  const client = new HttpApiClient({
+    connect: () => loadConnection({ kubeconfig, master, env: process.env }),
+    userAgent: `nft-proxy/${__VERSION__}`,
+  });
+  try {
+    const decoders = apiDecoders((object, faults) => onInvalid(object, faultsText(faults)));
+    return await listOnce({ client, nodeName, decoders, clock: systemClock, onInvalid });
+  } finally {
+    client.close();
+  }
 }
 
 /** The objects of files, followed as they change. Their Events go nowhere. */

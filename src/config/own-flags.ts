@@ -14,6 +14,8 @@ export const OWN_FLAGS: readonly Flag[] = [
     "nftProxy.configChange",
     "When the configuration file changes: reload what is safe, or exit",
   ),
+  commanding("output", "string", "How to print the result: text, json, or for check github (workflow commands)"),
+  commanding("strict", "boolean", "Let warnings fail the check, too"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode, and leave ours"),
   commanding("from", "path-list", "Take the objects from these files and directories in place of a cluster"),

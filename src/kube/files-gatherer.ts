@@ -1,3 +1,4 @@
+import type { AppError } from "../base/errors.ts";
 import { splitPath } from "../base/schema-error.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../model/node.ts";
@@ -12,19 +13,21 @@ import { objectName } from "./files-name.ts";
 import { type FoundObject, objectsIn } from "./files-objects.ts";
 import type { Origin, Problem } from "./files-problem.ts";
 import type { InputDocument } from "./files-yaml.ts";
+import { StandInAddresses } from "./stand-in-addresses.ts";
 
 /** An object and where it was read. */
 export interface FromFile<T> {
   readonly value: T;
   readonly origin: Origin;
+  /** The document it is in, when documents were to be kept. */
+  readonly document?: InputDocument;
 }
 
 /** An object that is sound, but not for a service proxy. */
-export interface IgnoredObject {
+export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
   /** `Service namespace/name` */
   readonly object: string;
   readonly reason: string;
-  readonly origin: Origin;
 }
 
 /** What was read. All lists are in the order of file, document and place within it. */
@@ -43,6 +46,16 @@ export interface FilesResult {
   readonly ignored: readonly IgnoredObject[];
   /** How many objects of other kinds there were. */
   readonly foreign: number;
+  /** How many Services were read with a stand-in for the cluster IP that they do not have yet. */
+  readonly standIns: number;
+}
+
+/** What a gatherer does beyond gathering. */
+export interface GathererOptions {
+  /** What is kept keeps the document it was read from, which may be large. */
+  readonly keepDocuments: boolean;
+  /** Services without a cluster IP are read with a stand-in, and not passed over. */
+  readonly standIns: boolean;
 }
 
 type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
@@ -57,6 +70,7 @@ const DECODERS: Readonly<Record<ObjectKind, (object: unknown) => Decoded<AnyObje
 interface Kept {
   readonly of: ObjectKind;
   readonly origin: Origin;
+  readonly document: Pick<FromFile<never>, "document">;
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "refused" }>;
 }
 
@@ -65,7 +79,20 @@ export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();
   readonly #problems: Problem[] = [];
   readonly #legacy: IgnoredObject[] = [];
+  readonly #options: GathererOptions;
+  readonly #standIns = new StandInAddresses();
   #foreign = 0;
+
+  constructor(options: GathererOptions) {
+    this.#options = options;
+  }
+
+  /** Nothing of a file can be used, for this reason. */
+  addUnreadable(file: string, { message, evidence }: AppError): void {
+    const { line, reason = message } = evidence;
+    const known = line === undefined ? {} : { line: Number(line) };
+    this.#problems.push({ file, document: 1, ...known, path: "", reason, severity: "error" });
+  }
 
   /** A file or directory was named that has nothing in it, which is hardly meant. */
   addEmpty(file: string, reason: string): void {
@@ -91,7 +118,7 @@ export class ObjectGatherer {
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
-    const decoded = DECODERS[of](raw);
+    const decoded = DECODERS[of](of === "Service" && this.#options.standIns ? this.#standIns.fill(raw) : raw);
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addFaults(decoded.faults, origin, document, object);
     if (decoded.kind === "refused") return;
@@ -101,7 +128,7 @@ export class ObjectGatherer {
       this.#addFaults([{ path: "", reason, severity: "warning" }], origin, document, object);
       this.#kept.delete(object);
     }
-    this.#kept.set(object, { of, origin, decoded });
+    this.#kept.set(object, { of, origin, decoded, document: this.#options.keepDocuments ? { document } : {} });
   }
 
   #addFaults(faults: readonly Fault[], origin: Origin, document: InputDocument, object?: string): void {
@@ -117,11 +144,11 @@ export class ObjectGatherer {
   result(): FilesResult {
     const all = [...this.#kept.entries()];
     const ofKind = <T extends AnyObject>(kind: ObjectKind): FromFile<T>[] =>
-      all.flatMap(([, { of, origin, decoded }]) =>
-        of === kind && decoded.kind === "ours" ? [{ value: decoded.value as T, origin }] : [],
+      all.flatMap(([, { of, origin, document, decoded }]) =>
+        of === kind && decoded.kind === "ours" ? [{ value: decoded.value as T, origin, ...document }] : [],
       );
-    const ignored = all.flatMap(([object, { origin, decoded }]) =>
-      decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin }] : [],
+    const ignored = all.flatMap(([object, { origin, document, decoded }]) =>
+      decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin, ...document }] : [],
     );
     return {
       objects: {
@@ -133,6 +160,7 @@ export class ObjectGatherer {
       problems: this.#problems,
       ignored: [...ignored, ...this.#legacy],
       foreign: this.#foreign,
+      standIns: this.#standIns.count,
     };
   }
 }

@@ -1,25 +1,43 @@
+import { AppError } from "../base/errors.ts";
 import { type FilesResult, ObjectGatherer } from "./files-gatherer.ts";
 import { parseJson } from "./files-json.ts";
 import { listFiles } from "./files-list.ts";
 import { readText } from "./files-read.ts";
 import { type InputDocument, parseYaml } from "./files-yaml.ts";
 
+/** How to read files. */
+export interface ReadOptions {
+  /** Go on after a file whose text cannot be used, and keep the documents of objects. */
+  readonly thorough?: boolean;
+  /** Services without a cluster IP are read with a stand-in, and not passed over. */
+  readonly standIns?: boolean;
+}
+
 /**
  * Reads the objects in files and directories of JSON and YAML, `-` for standard input. What comes out does not
  * depend on the order of the paths: of two objects with one name, the last by file name and document is taken.
  *
- * Throws UNREADABLE_INPUT for the first input of which nothing can be used. A single object that cannot be used
- * is left out and named in `problems`.
+ * A single object that cannot be used is left out and named in `problems`. With `thorough`, so is a file whose text
+ * cannot be used, and objects keep their documents; otherwise throws UNREADABLE_INPUT for the first such file, as it
+ * does for a path that leads nowhere.
  */
-export async function readFiles(paths: readonly string[], stdin: AsyncIterable<Uint8Array>): Promise<FilesResult> {
+export async function readFiles(
+  paths: readonly string[],
+  stdin: AsyncIterable<Uint8Array>,
+  { thorough = false, standIns = false }: ReadOptions = {},
+): Promise<FilesResult> {
   const { files, empty } = await listFiles(paths);
-  const gatherer = new ObjectGatherer();
+  const gatherer = new ObjectGatherer({ keepDocuments: thorough, standIns });
   for (const file of empty) gatherer.addEmpty(file, "this directory holds no .yaml, .yml or .json file");
   for (const file of files) {
-    const text = await readText(file, stdin);
-    const documents = parseDocuments(text, file);
-    if (documents.length === 0) gatherer.addEmpty(file, "this file holds no document");
-    for (const document of documents) gatherer.addDocument(file, document);
+    try {
+      const documents = parseDocuments(await readText(file, stdin), file);
+      if (documents.length === 0) gatherer.addEmpty(file, "this file holds no document");
+      for (const document of documents) gatherer.addDocument(file, document);
+    } catch (error) {
+      if (!thorough || !(error instanceof AppError)) throw error;
+      gatherer.addUnreadable(file, error);
+    }
   }
   return gatherer.result();
 }

@@ -29,6 +29,13 @@ export class World {
     return this.#services.size;
   }
 
+  /** How many EndpointSlices there are. */
+  get sliceCount(): number {
+    let count = 0;
+    for (const slices of this.#slices.values()) count += slices.size;
+    return count;
+  }
+
   /** The names of all Services, sorted. */
   serviceNames(): ServiceName[] {
     return [...this.#services.keys()].sort();

@@ -4,13 +4,13 @@ import { probeFeatures } from "../../kernel/probe.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { Argv } from "../command.ts";
 import { conflictNotices } from "../conflicts.ts";
-import { type Desired, loadDesired } from "../desired.ts";
+import { type Desired, loadFromFiles } from "../desired.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { hasErrors, problemText } from "../problems.ts";
 
 /** `apply`: one full sync from files. Refused objects leave the kernel as it is. */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const desired = await loadDesired(argv);
+  const desired = await loadFromFiles(argv);
   const { options, state, problems } = desired;
   const said = [...desired.notices, ...problems.map(problemText)];
   if (hasErrors(problems)) {
@@ -26,8 +26,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
   };
 }
 
-function summary({ world, objects }: Desired, { deltas, applied, unreadable }: FullSyncReport): string {
-  const input = `${world.serviceCount} Services, ${objects.endpointSlices.length} EndpointSlices`;
+function summary({ world }: Desired, { deltas, applied, unreadable }: FullSyncReport): string {
+  const input = `${world.serviceCount} Services, ${world.sliceCount} EndpointSlices`;
   if (unreadable !== undefined) return `rebuilt for ${input}, because our tables could not be read: ${unreadable}`;
   if (applied.length === 0) return `nothing to change for ${input}`;
   const { chains, sets, elements } = deltaSize(deltas);

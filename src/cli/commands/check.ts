@@ -1,49 +1,67 @@
-import { AppError } from "../../base/errors.ts";
-import { Nft, NftRefusedError } from "../../kernel/nft.ts";
-import type { Transaction } from "../../nft/json.ts";
+import type { Problem } from "../../kube/files-problem.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
-import type { Argv } from "../command.ts";
-import { conflictNotices } from "../conflicts.ts";
-import { loadDesired } from "../desired.ts";
+import { serviceSubjects } from "../check/cross-warnings.ts";
+import { compareProblems, type Subject, warningAt } from "../check/findings.ts";
+import { REPORT_FORMATS } from "../check/formats.ts";
+import { askKernel, type KernelVerdict } from "../check/kernel-verdict.ts";
+import type { CheckReport } from "../check/report.ts";
+import { checkWarnings } from "../check/warnings.ts";
+import { type Argv, choiceArgument, isSet } from "../command.ts";
+import { type DesiredFromFiles, loadFromFiles } from "../desired.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { hasErrors, problemText } from "../problems.ts";
+import { hasErrors } from "../problems.ts";
+import type { Progress } from "../progress.ts";
 
-/** `check`: objects against their schemas, and the transaction they make against its schema and the kernel. */
-export async function run(argv: Argv): Promise<CommandResult> {
-  const { options, world, objects, state, problems, notices } = await loadDesired(argv);
-  const transaction = rebuildTransaction(state.ruleset);
-  validateTransaction(transaction);
-  const kernel = await askKernel(options.nftPath, transaction);
-  const conflicts = conflictNotices(state.conflicts());
-  const faults = [...problems.map(problemText), ...conflicts, ...(kernel.kind === "refused" ? [kernel.text] : [])];
-  const refused = hasErrors(problems) || kernel.kind === "refused";
-  const counts = `${world.serviceCount} Services, ${objects.endpointSlices.length} EndpointSlices`;
-  const verdict = `${refused ? "refused" : "ok"}: ${counts}; ${kernel.text}`;
+/** `check`: everything that is wrong with some objects, for CI. Changes nothing, and asks the kernel if it can. */
+export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+  const print = REPORT_FORMATS[choiceArgument(argv, "output", Object.keys(REPORT_FORMATS), "text")];
+  progress.step("reading the objects");
+  const desired = await loadFromFiles(argv, { thorough: true, standIns: true });
+  progress.step(`looking at ${desired.world.serviceCount} Services`);
+  const found = [...desired.problems, ...checkWarnings(desired)];
+  const { options, state, contexts } = desired;
+  validateTransaction(rebuildTransaction(state.ruleset));
+  progress.step("asking the kernel");
+  const kernel = await askKernel(options.nftPath, state, contexts);
+  const problems = [...found, ...refusals(kernel, desired)].sort(compareProblems);
+  const passed = !hasErrors(problems) && kernel.kind !== "refused" && !(isSet(argv, "strict") && problems.length > 0);
   return {
-    exitCode: refused ? EXIT.refused : EXIT.ok,
-    output: `${[...faults, verdict].join("\n")}\n`,
-    notices,
+    exitCode: passed ? EXIT.ok : EXIT.refused,
+    output: print?.(reportOf(desired, problems, kernel, passed)) ?? "",
+    notices: desired.notices,
   };
 }
 
-interface KernelVerdict {
-  readonly kind: "accepted" | "refused" | "not-asked";
-  readonly text: string;
+/** The service ports that the kernel refuses, as faults of their Services. */
+function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Problem[] {
+  if (kernel.kind !== "refused") return [];
+  const subjects = serviceSubjects(files.objects);
+  return kernel.culprits.flatMap(({ service, name }) => {
+    const subject: Subject | undefined = subjects.get(service.name);
+    if (subject === undefined) return [];
+    return [{ ...warningAt(subject, "spec", `the kernel refuses the rules of ${name}`), severity: "error" as const }];
+  });
 }
 
-/** Asks in a network namespace of its own: without root, and without a look at the rules of this host. */
-async function askKernel(path: string, transaction: Transaction): Promise<KernelVerdict> {
-  const isRoot = process.getuid?.() === 0;
-  const nft = new Nft({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
-  try {
-    await nft.check(transaction);
-    return { kind: "accepted", text: "the kernel accepts the transaction" };
-  } catch (error) {
-    if (error instanceof NftRefusedError && !/unshare/.test(error.stderr)) {
-      return { kind: "refused", text: `error: the kernel refuses the transaction: ${error.stderr.trim()}` };
-    }
-    if (error instanceof AppError) return { kind: "not-asked", text: `the kernel was not asked: ${error.message}` };
-    throw error;
-  }
+function reportOf(
+  { files, world }: DesiredFromFiles,
+  problems: readonly Problem[],
+  kernel: KernelVerdict,
+  passed: boolean,
+): CheckReport {
+  const ignored = new Map<string, number>();
+  for (const { reason } of files.ignored) ignored.set(reason, (ignored.get(reason) ?? 0) + 1);
+  return {
+    problems,
+    kernel,
+    counts: {
+      services: world.serviceCount,
+      endpointSlices: world.sliceCount,
+      withoutClusterIP: files.standIns,
+      otherKinds: files.foreign,
+    },
+    ignored,
+    passed,
+  };
 }

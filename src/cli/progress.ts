@@ -1,0 +1,30 @@
+/** Where a command says what it is at, while that takes long. */
+export interface Progress {
+  /** Begins another step: `reading objects`, without a full stop. */
+  readonly step: (what: string) => void;
+}
+
+/** A terminal, or what stands for one. */
+export interface ProgressStream {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+/** Goes to the beginning of the line and clears it (ECMA-48: CR, EL). */
+const CLEAR_LINE = "\r\u001b[K";
+
+/** Progress in one line of a terminal, which `clear` takes away again; nothing where there is no terminal. */
+export function terminalProgress(stream: ProgressStream): Progress & { readonly clear: () => void } {
+  if (stream.isTTY !== true) return { step: () => {}, clear: () => {} };
+  let shown = false;
+  return {
+    step: (what) => {
+      stream.write(`${CLEAR_LINE}${what} ...`);
+      shown = true;
+    },
+    clear: () => {
+      if (shown) stream.write(CLEAR_LINE);
+      shown = false;
+    },
+  };
+}

@@ -1,0 +1,128 @@
+import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
+import type { ServiceName } from "../model/ids.ts";
+import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import { chooseEndpoints, type EndpointChoice, type LeftOutReason, whyLeftOut } from "../model/topology.ts";
+import type { World } from "../model/world.ts";
+import type { FamilyContext } from "./context.ts";
+import { type FrontendContribution, renderServicePort } from "./contribution.ts";
+import { FRONTEND_MAPS } from "./sets.ts";
+import type { FamilyState } from "./state.ts";
+
+/** An endpoint of a service port, and what became of it. */
+export interface EndpointView {
+  readonly endpoint: Endpoint;
+  /** Whether the list for "Cluster" traffic has it, or why not; undefined when the service port has no such list. */
+  readonly cluster: "used" | LeftOutReason | undefined;
+  /** The same for "Local" traffic. */
+  readonly local: "used" | LeftOutReason | undefined;
+}
+
+/** By what a client reaches a frontend. */
+export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
+
+/** What happens to a connection to a frontend that comes from outside of the cluster and of this node. */
+export type FrontendFate = "balanced" | "rejected" | "dropped";
+
+/** A frontend that a service port wants. */
+export interface FrontendView {
+  readonly origin: FrontendOrigin;
+  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  readonly key: string;
+  /** "" for a NodePort. */
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+  /** The policy for connections from outside; of a cluster IP, for all. */
+  readonly policy: "cluster" | "local";
+  readonly fate: FrontendFate;
+  /** The endpoints to which connections from outside go. */
+  readonly endpoints: readonly Endpoint[];
+  /** Only the source ranges of the Service may come. */
+  readonly guarded: boolean;
+  /** The service port that has it; undefined when nobody has: this one is left out. */
+  readonly owner: ServicePort | undefined;
+}
+
+/** One service port as this node serves it. */
+export interface ServicePortView {
+  readonly port: ServicePort;
+  readonly choice: EndpointChoice;
+  readonly endpoints: readonly EndpointView[];
+  readonly frontends: readonly FrontendView[];
+}
+
+/**
+ * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there.
+ * @param contexts the surroundings of the families that are programmed
+ * @param families the state that says who has a contested frontend
+ */
+export function viewService(
+  world: World,
+  name: ServiceName,
+  contexts: readonly FamilyContext[],
+  families: Readonly<Partial<Record<string, FamilyState>>>,
+): ServicePortView[] {
+  const service = world.service(name);
+  if (service === undefined) return [];
+  return servicePortsOf(service).flatMap((port) => {
+    const context = contexts.find(({ family }) => family === port.family);
+    if (context === undefined) return [];
+    const slices = world.slices(name).filter(({ family }) => family === port.family);
+    const endpoints = endpointsOf(slices, port.spec, context.place.name);
+    const choice = chooseEndpoints(port, endpoints, context.place);
+    const { frontends } = renderServicePort(port, choice, context);
+    return [
+      {
+        port,
+        choice,
+        endpoints: endpoints.map((endpoint) => viewEndpoint(port, endpoint, choice, context)),
+        frontends: frontends.map((frontend) => viewFrontend(port, frontend, choice, families[port.family])),
+      },
+    ];
+  });
+}
+
+function viewEndpoint(
+  port: ServicePort,
+  endpoint: Endpoint,
+  choice: EndpointChoice,
+  { place }: FamilyContext,
+): EndpointView {
+  const inList = (policy: "cluster" | "local") => whyLeftOut(endpoint, choice, policy, place) ?? "used";
+  return {
+    endpoint,
+    cluster: usesClusterEndpoints(port) ? inList("cluster") : undefined,
+    local: usesLocalEndpoints(port) ? inList("local") : undefined,
+  };
+}
+
+function viewFrontend(
+  { service, spec, family }: ServicePort,
+  { kind, key, elements, firewall }: FrontendContribution,
+  choice: EndpointChoice,
+  state: FamilyState | undefined,
+): FrontendView {
+  const address = kind === "nodeport" ? "" : key.slice(0, key.indexOf(" "));
+  const origin = originOf(address);
+  const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
+  const { services, noEndpoints } = FRONTEND_MAPS[kind];
+  const isBalanced = elements.some(({ set }) => set === services);
+  const refusal = elements.find(({ set }) => set === noEndpoints)?.value;
+  return {
+    origin,
+    key,
+    address,
+    port: kind === "nodeport" ? spec.nodePort : spec.port,
+    policy: isLocal ? "local" : "cluster",
+    fate: isBalanced ? "balanced" : refusal === "drop" ? "dropped" : "rejected",
+    endpoints: isLocal ? choice.local : choice.cluster,
+    guarded: firewall !== undefined,
+    owner: state?.ownerOf(key),
+  };
+
+  function originOf(of: string): FrontendOrigin {
+    if (of === "") return "node-port";
+    if (of === service.clusterIPs[family]) return "cluster-ip";
+    return service.loadBalancerIPs[family].includes(of) ? "load-balancer-ip" : "external-ip";
+  }
+}
