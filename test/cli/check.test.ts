@@ -1,0 +1,139 @@
+import { readFileSync } from "node:fs";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Ajv } from "ajv";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+
+const schema = JSON.parse(readFileSync(new URL("../../schemas/check-report.schema.json", import.meta.url), "utf8"));
+const isReport = new Ajv({ strict: true }).compile(schema);
+
+const FAULTY = `apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: cart }
+spec:
+  clusterIP: 10.96.0.7
+  selector: { app: cart }
+  externalIPs: ["127.0.0.1"]
+  ports: [{ port: 99999 }]
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: "a,b:c%" }
+spec: { clusterIP: 10.96.0.8, ports: [{ port: 80 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: alone }
+spec: { clusterIP: 10.96.0.9, ports: [{ port: 80 }] }
+`;
+
+let directory: string;
+let faulty: string;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "nft-proxy-check-"));
+  faulty = join(directory, "faulty.yaml");
+  await writeFile(faulty, FAULTY);
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+const check = (...args: string[]) => nftProxy(["check", ...townFlags, ...args]);
+
+/** A program in place of nft. */
+async function program(name: string, text: string): Promise<string> {
+  const path = join(directory, name);
+  await writeFile(path, `#!/bin/sh\n${text}\n`);
+  await chmod(path, 0o755);
+  return path;
+}
+
+describe("check", () => {
+  test.each(["town", "town-after"] as const)("passes the %s, the kernel asked", async (town) => {
+    const { exitCode, stdout, stderr } = await check("--from", townObjects(town), "--output=json");
+    const report = JSON.parse(stdout);
+    expect({ exitCode, stderr, valid: isReport(report), errors: isReport.errors }).toEqual({
+      exitCode: 0,
+      stderr: "",
+      valid: true,
+      errors: null,
+    });
+    expect(report).toMatchObject({ verdict: "ok", errors: 0, kernel: { kind: "accepted" } });
+  });
+
+  test("names all faults of all files, one line each, and ends with 1", async () => {
+    const broken = join(directory, "broken.yaml");
+    await writeFile(broken, "kind: [\n");
+    const { exitCode, stdout } = await check("--from", faulty, broken);
+    expect(exitCode).toBe(1);
+    expect(stdout.split("\n").map((line) => line.replaceAll(`${directory}/`, ""))).toEqual([
+      expect.stringMatching(/^error: broken\.yaml:\d+: /),
+      "error: faulty.yaml:8: Service shop/cart: spec.ports[0].port must be <= 65535, not 99999",
+      expect.stringMatching(/^error: faulty\.yaml:12 \(document 2\): Service shop\/a,b:c%: metadata\.name must be/),
+      expect.stringMatching(/^warning: faulty\.yaml:18 \(document 3\): Service shop\/alone: spec has no selector/),
+      expect.stringMatching(/^the kernel accepts the transaction \(nftables v/),
+      "refused: 1 Service, 0 EndpointSlices; 3 errors, 1 warning",
+    ]);
+  });
+
+  test("prints a report of faults that its schema describes", async () => {
+    const { stdout } = await check("--from", faulty, "--output=json");
+    expect(isReport(JSON.parse(stdout)) || isReport.errors).toBe(true);
+    expect(isReport({ ...JSON.parse(stdout), verdict: "perhaps" }), "the schema can refuse").toBe(false);
+  });
+
+  test("prints workflow commands, escaped", async () => {
+    const { stdout } = await check("--from", faulty, "--output=github");
+    const lines = stdout.split("\n").filter((line) => line.startsWith("::"));
+    expect(lines).toHaveLength(3);
+    expect(lines[1]).toContain(`::error file=${faulty},line=12,title=Service shop/a%2Cb%3Ac%25::metadata.name must be`);
+    expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
+  });
+
+  test("lets warnings pass, but not with --strict", async () => {
+    const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
+    expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
+    expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);
+  });
+
+  test("checks Services that have no cluster IP yet", async () => {
+    const service = (name: string) => `{apiVersion: v1, kind: Service, metadata: {name: ${name}},
+      spec: {selector: {app: x}, type: NodePort, ports: [{port: 80, nodePort: 30080}]}}\n---\n`;
+    const { exitCode, stdout } = await nftProxy(["check", "--from=-"], `${service("one")}${service("two")}`);
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain("node port 30080 goes to default/one:/tcp");
+    expect(stdout).toContain("2 Services without a cluster IP yet");
+  });
+
+  test("goes on without nft, and says so", async () => {
+    const { exitCode, stdout } = await check("--from", townObjects("town"), "--nft-path=/nowhere/nft");
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain('the kernel was not asked: cannot start nft at "/nowhere/nft"');
+  });
+
+  test("goes on with an nft that is too old, and says what it lacks", async () => {
+    const refuses = 'case "$*" in *version*) echo "nftables v1.0.6";; *) echo "Error: syntax error" >&2; exit 1;; esac';
+    const old = await program("old-nft", refuses);
+    const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps with concat/m);
+  });
+
+  test("names the service port that the kernel refuses", async () => {
+    const picky = `case "$*" in *version*) echo "nftables v9";;
+      *) if grep -q '"10.96.1.2"'; then echo "Error: Could not process rule: Not supported" >&2; exit 1; fi;; esac`;
+    const nft = await program("picky-nft", picky);
+    const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${nft}`);
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(
+      /^error: .*Service shop\/cart: items\[\d+\]\.spec the kernel refuses the rules of shop\/cart:/m,
+    );
+    expect(stdout).toContain("the kernel refuses the transaction (nftables v9)");
+  });
+
+  test("takes bad arguments for bad input", async () => {
+    expect((await check("--from", faulty, "--output=xml")).exitCode).toBe(2);
+    expect((await check("--from", "/nowhere")).exitCode).toBe(2);
+  });
+});

@@ -1,0 +1,78 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { HttpApiClient } from "../../../src/kube/client.ts";
+import { apiDecoders } from "../../../src/kube/decoders.ts";
+import { type ListedObjects, listOnce } from "../../../src/kube/list-once.ts";
+import { loadConnection } from "../../../src/kube/load-connection.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { StubApi } from "../../support/stub-api/stub-api.ts";
+import { loadTown } from "../../support/stub-api/town.ts";
+
+let api: StubApi;
+let client: HttpApiClient;
+let clock: ManualClock;
+let invalid: string[];
+
+beforeEach(async () => {
+  api = await StubApi.start();
+  clock = new ManualClock();
+  invalid = [];
+  client = new HttpApiClient({
+    userAgent: "nft-proxy/test",
+    connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
+  });
+  loadTown(api.cluster);
+});
+
+afterEach(async () => {
+  client.close();
+  await api.close();
+});
+
+function list(): Promise<ListedObjects> {
+  return listOnce({
+    client,
+    nodeName: "node-1",
+    decoders: apiDecoders(() => {}),
+    clock,
+    onInvalid: (object, reason) => invalid.push(`${object}: ${reason}`),
+  });
+}
+
+test("lists what there is once, and watches nothing", async () => {
+  const { services, endpointSlices, nodes, serviceCIDRs } = await list();
+  expect([services.length, endpointSlices.length, serviceCIDRs.length]).toEqual([36, 46, 1]);
+  expect(nodes.map(({ name }) => name)).toEqual(["node-1"]);
+  expect(api.requests.filter(({ query }) => query.watch !== undefined)).toEqual([]);
+});
+
+test("names an object that cannot be used, and gives the rest", async () => {
+  api.cluster.put("services", {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { namespace: "shop", name: "bad" },
+    spec: { clusterIP: "10.96.0.999", ports: [{ port: 80 }] },
+  });
+  expect((await list()).services).toHaveLength(36);
+  expect(invalid).toEqual([expect.stringContaining("Service shop/bad: spec.clusterIP")]);
+});
+
+test("goes without ServiceCIDRs where they are not served", async () => {
+  api.cluster.absent.add("servicecidrs");
+  expect((await list()).serviceCIDRs).toEqual([]);
+});
+
+test.each([
+  [403, "must be allowed to list services"],
+  [500, "is this the right cluster"],
+])("gives up at the first list that fails (%s)", async (status, hint) => {
+  api.addFault({ resource: "services", fault: { kind: "status", status } });
+  await expect(list()).rejects.toMatchObject({ code: "API_UNAVAILABLE", hint: expect.stringContaining(hint) });
+});
+
+test("gives up after 15 s of silence", async () => {
+  api.addFault({ resource: "nodes", fault: { kind: "hang" } });
+  const listed = expect(list()).rejects.toMatchObject({ message: "cannot list nodes: nothing heard for 15000 ms" });
+  await expect.poll(() => api.requests.length).toBe(1);
+  clock.advance(15_000);
+  await listed;
+});

@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import type { World } from "../../../src/model/world.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { type ServicePortView, viewService } from "../../../src/ruleset/service-view.ts";
+import {
+  bothContexts,
+  DRAINING,
+  endpoint,
+  localEndpoint,
+  named,
+  type Objects,
+  port,
+  STARTING,
+  service,
+  slice,
+  worldOf,
+} from "../../support/build.ts";
+
+function view(objects: Objects, name = "web"): ServicePortView[] {
+  const world: World = worldOf(objects);
+  const contexts = bothContexts();
+  const renderer = new Renderer(world, contexts);
+  renderer.update(world.takeChanges());
+  return viewService(world, named(name), contexts, renderer.state.families);
+}
+
+/** `origin key fate`, the endpoints connections from outside go to, and who has it if somebody else. */
+function frontendsOf(views: readonly ServicePortView[], name = "default/web"): string[] {
+  return views.flatMap(({ frontends }) =>
+    frontends.map(({ origin, key, fate, endpoints, guarded, owner }) => {
+      const holder = owner?.service.name === name ? "" : ` (${owner?.service.name ?? "nobody"})`;
+      return `${origin} ${key} ${fate} ${endpoints.length}${guarded ? " guarded" : ""}${holder}`;
+    }),
+  );
+}
+
+test("shows every frontend with its fate, in both families", () => {
+  const services = [
+    service({
+      clusterIPs: ["10.96.0.10", "fd00:10:96::a"],
+      ports: [port(80, { nodePort: 30080 })],
+      externalIPs: ["192.0.2.9"],
+      loadBalancerIPs: ["203.0.113.7"],
+      sourceRanges: ["198.51.100.0/24"],
+      external: "Local",
+    }),
+  ];
+  const slices = [slice({ endpoints: ["10.244.2.1", localEndpoint("10.244.1.1")] })];
+  expect(frontendsOf(view({ services, slices }))).toEqual([
+    "cluster-ip 10.96.0.10 . tcp . 80 balanced 2",
+    "external-ip 192.0.2.9 . tcp . 80 balanced 1",
+    "load-balancer-ip 203.0.113.7 . tcp . 80 balanced 1 guarded",
+    "node-port tcp . 30080 balanced 1",
+    "cluster-ip fd00:10:96::a . tcp . 80 rejected 0",
+    "node-port tcp . 30080 rejected 0",
+  ]);
+});
+
+test("tells dropped from rejected: endpoints elsewhere, and none at all", () => {
+  const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
+  const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
+  expect(frontendsOf(elsewhere)).toEqual([
+    "cluster-ip 10.96.0.10 . tcp . 80 balanced 1",
+    "node-port tcp . 30080 dropped 0",
+  ]);
+});
+
+test("names the Service that has a contested frontend", () => {
+  const services = [
+    service({ name: "old", clusterIPs: ["10.96.0.11"], externalIPs: ["192.0.2.9"], createdAt: 1 }),
+    service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
+  ];
+  expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 rejected 0 (default/old)");
+});
+
+test("says of each endpoint which lists have it, or why not", () => {
+  const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
+  const slices = [
+    slice({
+      endpoints: [
+        localEndpoint("10.244.1.1"),
+        endpoint("10.244.2.1"),
+        localEndpoint("10.244.1.2", STARTING),
+        localEndpoint("10.244.1.3", DRAINING),
+      ],
+    }),
+  ];
+  const [shown] = view({ services, slices });
+  expect(shown?.endpoints.map(({ endpoint: { address }, cluster, local }) => [address, cluster, local])).toEqual([
+    ["10.244.1.1", "used", "used"],
+    ["10.244.1.2", "not-ready", "not-ready"],
+    ["10.244.1.3", "terminating", "terminating"],
+    ["10.244.2.1", "used", "not-local"],
+  ]);
+});
+
+test("has nothing to show of a Service that is not there", () => {
+  expect(view({}, "absent")).toEqual([]);
+});
