@@ -1,5 +1,3 @@
-import { AppError } from "../base/errors.ts";
-import { quoted } from "../base/schema-error.ts";
 import type { CommandResult } from "./output.ts";
 import type { Progress } from "./progress.ts";
 
@@ -31,14 +29,4 @@ export function textArgument(argv: Argv, name: string): string | undefined {
 /** Whether a boolean flag was given as true. */
 export function isSet(argv: Argv, name: string): boolean {
   return argv[name] === true;
-}
-
-/**
- * A flag's text, one of some words.
- * @throws AppError BAD_ARGUMENT for any other
- */
-export function choiceArgument(argv: Argv, name: string, choices: readonly string[], otherwise: string): string {
-  const text = textArgument(argv, name) ?? otherwise;
-  if (choices.includes(text)) return text;
-  throw new AppError("BAD_ARGUMENT", `--${name} must be ${choices.join(" or ")}, not ${quoted(text)}`);
 }

@@ -14,8 +14,12 @@ export const OWN_FLAGS: readonly Flag[] = [
     "nftProxy.configChange",
     "When the configuration file changes: reload what is safe, or exit",
   ),
-  commanding("output", "string", "How to print the result: text, json, or for check github (workflow commands)"),
-  commanding("strict", "boolean", "Let warnings fail the check, too"),
+  commanding(
+    "output",
+    "string",
+    "How to print what was found: text, json for scripts, or of check github (workflow commands)",
+  ),
+  commanding("strict", "boolean", "Take warnings for faults"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode, and leave ours"),
   commanding("from", "path-list", "Take the objects from these files and directories in place of a cluster"),
@@ -26,8 +30,6 @@ export const OWN_FLAGS: readonly Flag[] = [
     "Time between two comparisons of everything with the kernel",
   ),
   overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name to look for"),
-  commanding("output", "string", "How to print what was found: text, or json for scripts"),
-  commanding("strict", "boolean", "Take warnings for faults"),
   overriding(
     "service-counters",
     "string",

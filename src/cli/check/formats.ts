@@ -3,7 +3,7 @@ import { problemText } from "../problems.ts";
 import { type CheckReport, countOf, summaryLines } from "./report.ts";
 
 /** The ways in which `check` prints its report. */
-export const REPORT_FORMATS: Readonly<Record<string, (report: CheckReport) => string>> = {
+export const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
   text: (report) => lines([...report.problems.map(problemText), ...summaryLines(report)]),
   json: jsonText,
   github: (report) => lines([...report.problems.map(githubCommand), ...summaryLines(report)]),

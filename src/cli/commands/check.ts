@@ -7,15 +7,16 @@ import { REPORT_FORMATS } from "../check/formats.ts";
 import { askKernel, type KernelVerdict } from "../check/kernel-verdict.ts";
 import type { CheckReport } from "../check/report.ts";
 import { checkWarnings } from "../check/warnings.ts";
-import { type Argv, choiceArgument, isSet } from "../command.ts";
+import { type Argv, isSet } from "../command.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../desired.ts";
 import { type CommandResult, EXIT } from "../output.ts";
+import { outputFormat } from "../output-format.ts";
 import { hasErrors } from "../problems.ts";
 import type { Progress } from "../progress.ts";
 
 /** `check`: everything that is wrong with some objects, for CI. Changes nothing, and asks the kernel if it can. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
-  const print = REPORT_FORMATS[choiceArgument(argv, "output", Object.keys(REPORT_FORMATS), "text")];
+  const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
   const desired = await loadFromFiles(argv, { thorough: true, standIns: true });
   progress.step(`looking at ${desired.world.serviceCount} Services`);
@@ -28,7 +29,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const passed = !hasErrors(problems) && kernel.kind !== "refused" && !(isSet(argv, "strict") && problems.length > 0);
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
-    output: print?.(reportOf(desired, problems, kernel, passed)) ?? "",
+    output: print(reportOf(desired, problems, kernel, passed)),
     notices: desired.notices,
   };
 }
