@@ -1,3 +1,7 @@
+import type { ServicePortKey } from "../model/ids.ts";
+import type { Contribution } from "../ruleset/contribution.ts";
+import type { FamilyState, RulesetState } from "../ruleset/state.ts";
+
 /**
  * Finds the members of a list that something refuses, by halving: everything else is accepted. Costs about
  * 2 log2 n attempts for each refused member.
@@ -20,4 +24,30 @@ export async function isolate<T>(
     else queue.unshift(part.slice(0, part.length >> 1), part.slice(part.length >> 1));
   }
   return refused;
+}
+
+/** A service port that may be what the kernel refuses: what the kernel has of it, and what it is to have. */
+export interface Suspect {
+  readonly state: FamilyState;
+  readonly key: ServicePortKey;
+  readonly before: Contribution | undefined;
+  readonly after: Contribution | undefined;
+}
+
+/** The service ports that the kernel does not have as they are wanted: what it refuses is among them. */
+export function suspectsOf(state: RulesetState): Suspect[] {
+  return Object.values(state.families).flatMap((family) =>
+    family.uncommitted().map(({ key, before }) => ({ state: family, key, before, after: family.contribution(key) })),
+  );
+}
+
+/** Makes the state as if only the selected suspects had changed. */
+export function select(suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
+  for (const suspect of suspects) {
+    const { state, key, before, after } = suspect;
+    const wanted = selection.has(suspect) ? after : before;
+    if (wanted === state.contribution(key)) continue;
+    if (wanted === undefined) state.remove(key);
+    else state.put(wanted);
+  }
 }

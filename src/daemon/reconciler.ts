@@ -6,12 +6,11 @@ import { deltaSize, diffRuleset, isEmptyDelta, type TableDelta, unexplained } fr
 import type { NftFamily } from "../nft/json.ts";
 import { creationChunks, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { FamilyContext } from "../ruleset/context.ts";
-import type { Contribution } from "../ruleset/contribution.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import { setSpecs } from "../ruleset/sets.ts";
-import type { FamilyState, RulesetState } from "../ruleset/state.ts";
+import type { RulesetState } from "../ruleset/state.ts";
 import { applyDeltas, rebuild } from "./full-sync.ts";
-import { isolate } from "./quarantine.ts";
+import { isolate, type Suspect, select, suspectsOf } from "./quarantine.ts";
 
 /** Why a full sync was asked for. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
@@ -211,7 +210,7 @@ export class Reconciler {
   async #quarantine(refusal: NftRefusedError): Promise<ServicePortKey[]> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
     if (kernel.kind === "unreadable") throw refusal;
-    const suspects = this.#suspects();
+    const suspects = suspectsOf(this.state);
     const attempt = async (selection: readonly Suspect[]): Promise<boolean> => {
       select(suspects, new Set(selection));
       return await this.#accepts(diffRuleset(kernel.ruleset, this.state.ruleset));
@@ -228,12 +227,6 @@ export class Reconciler {
       this.#quarantined.add(key);
     }
     return refused.map(({ key }) => key);
-  }
-
-  #suspects(): Suspect[] {
-    return Object.values(this.state.families).flatMap((state) =>
-      state.uncommitted().map(({ key, before }) => ({ state, key, before, after: state.contribution(key) })),
-    );
   }
 
   async #accepts(deltas: readonly TableDelta[]): Promise<boolean> {
@@ -264,22 +257,3 @@ export class Reconciler {
 type SyncOutcome = Omit<SyncReport, "rendered">;
 
 const NOTHING: SyncOutcome = { kind: "nothing", deltas: [], applied: [], drift: [], refused: [] };
-
-/** A service port that may be what the kernel refuses: what the kernel has of it, and what it is to have. */
-interface Suspect {
-  readonly state: FamilyState;
-  readonly key: ServicePortKey;
-  readonly before: Contribution | undefined;
-  readonly after: Contribution | undefined;
-}
-
-/** Makes the state as if only the selected suspects had changed. */
-function select(suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
-  for (const suspect of suspects) {
-    const { state, key, before, after } = suspect;
-    const wanted = selection.has(suspect) ? after : before;
-    if (wanted === state.contribution(key)) continue;
-    if (wanted === undefined) state.remove(key);
-    else state.put(wanted);
-  }
-}
