@@ -4,7 +4,6 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
-import type { ServiceName } from "../model/ids.ts";
 import type { World } from "../model/world.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { familyContexts, type HostView } from "./contexts.ts";
@@ -270,11 +269,6 @@ export class Daemon {
     };
     next();
   }
-}
-
-/** The names of Services whose uid is asked for, looked up in a world. */
-export function uidOf(world: World, service: string): string {
-  return world.service(service as ServiceName)?.uid ?? "";
 }
 
 function rhythm({ minSyncPeriodMs }: ProxyOptions): Rhythm {

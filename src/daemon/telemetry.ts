@@ -2,25 +2,22 @@ import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { FAMILIES, type Family } from "../model/family.ts";
 import { type ServicePortKey, serviceOf } from "../model/ids.ts";
-import type { Node } from "../model/node.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
 import type { Conflict, RulesetState } from "../ruleset/state.ts";
-import type { EventRecorder } from "./event-recorder.ts";
-import { contestedEvent, driftRepairedEvent, type EventSubject, failedSyncEvent, quarantineEvent } from "./events.ts";
+import type { EventChannel } from "./event-channel.ts";
+import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } from "./events.ts";
 import type { Metrics } from "./metrics.ts";
 import { IP_FAMILY } from "./metrics-kube-proxy.ts";
 import type { SyncReport } from "./reconciler.ts";
-import type { EndpointTrigger } from "./world-feed.ts";
+import type { CleaningReport } from "./stale-flow-cleaner.ts";
+import type { EndpointTrigger, WorldFeed } from "./world-feed.ts";
 
 /** Whom a telemetry tells. */
 export interface TelemetryParts {
   readonly metrics: Metrics;
-  readonly events: EventRecorder;
+  readonly events: EventChannel;
   readonly logger: Logger;
   readonly families: readonly Family[];
-  readonly node: () => Node;
-  /** The uid of a Service, "" when it is not known. */
-  readonly uidOf: (service: string) => string;
 }
 
 /** A sync that succeeded, and when. Milliseconds. */
@@ -72,7 +69,7 @@ export class Telemetry {
     for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: IP_FAMILY[family] });
     const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
     logger.error({ error: messageOf(error), ...evidence }, "sync failed, will try again");
-    events.record(failedSyncEvent(this.#nodeSubject(), messageOf(error)));
+    events.recorder.record(failedSyncEvent(events.node(), messageOf(error)));
   }
 
   /** Tells of contested frontends, when they changed since the last time. */
@@ -85,7 +82,7 @@ export class Telemetry {
     for (const { frontend, winner, losers } of conflicts) {
       for (const loser of losers) {
         logger.warn({ frontend, winner: winner.name, loser: loser.name }, "contested: the older Service has it");
-        events.record(contestedEvent(this.#serviceSubject(loser.service.name), loser.name, winner.name));
+        events.recorder.record(contestedEvent(events.service(loser.service.name), loser.name, winner.name));
       }
     }
   }
@@ -119,6 +116,29 @@ export class Telemetry {
     }
   }
 
+  /** kube-proxy counts changes as they come; ours are counted by the feed and copied when scraped. */
+  changes({ services, endpoints }: WorldFeed): void {
+    const { kubeProxy } = this.#parts.metrics;
+    for (const [counter, pending, { total, unsynced }] of [
+      [kubeProxy.serviceChanges, kubeProxy.serviceChangesPending, services],
+      [kubeProxy.endpointChanges, kubeProxy.endpointChangesPending, endpoints],
+    ] as const) {
+      counter.reset();
+      counter.inc(total);
+      pending.set(unsynced);
+    }
+  }
+
+  /** Stale UDP flows were cleared. */
+  cleaned({ deleted, duration }: CleaningReport): void {
+    const { kubeProxy } = this.#parts.metrics;
+    for (const family of FAMILIES) {
+      const labels = { ip_family: IP_FAMILY[family] };
+      kubeProxy.conntrackDuration.observe(labels, duration / 1000);
+      kubeProxy.conntrackDeleted.inc(labels, deleted[family]);
+    }
+  }
+
   #transactions({ applied, deltas }: SyncReport): void {
     const { own } = this.#parts.metrics;
     if (applied.length > 0) own.transactionElements.observe(deltaSize(deltas).elements);
@@ -141,25 +161,15 @@ export class Telemetry {
     metrics.own.fullResyncDifferences.inc(chains + sets + elements);
     metrics.own.driftRepairs.inc({ kind: drift.some(({ mode }) => mode !== "change") ? "table" : "element" });
     logger.warn({ reason, seconds, found }, "the rules were changed by someone else, and have been repaired");
-    events.record(driftRepairedEvent(this.#nodeSubject(), found));
+    events.recorder.record(driftRepairedEvent(events.node(), found));
   }
 
   #quarantined(key: SyncReport["refused"][number]): void {
+    const { logger, events } = this.#parts;
     const servicePort = key.slice(key.indexOf(" ") + 1);
-    this.#parts.logger.error({ servicePort: key }, "the kernel refuses a service port, which is left out");
-    const problem = "the kernel refuses its rules";
-    const subject = this.#serviceSubject(serviceOf(key));
-    this.#parts.events.record(quarantineEvent(subject, servicePort, this.#parts.node().name, problem));
-  }
-
-  #nodeSubject(): EventSubject {
-    const { name, uid } = this.#parts.node();
-    return { kind: "Node", namespace: "", name, uid };
-  }
-
-  #serviceSubject(service: string): EventSubject {
-    const [namespace = "", name = ""] = service.split("/");
-    return { kind: "Service", namespace, name, uid: this.#parts.uidOf(service) };
+    logger.error({ servicePort: key }, "the kernel refuses a service port, which is left out");
+    const subject = events.service(serviceOf(key));
+    events.recorder.record(quarantineEvent(subject, servicePort, events.node().name, "the kernel refuses its rules"));
   }
 }
 
