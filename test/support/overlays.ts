@@ -10,8 +10,11 @@ export const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 /** The overlays that are to be installed as they are, once the control plane's address is filled in. */
 export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack", "host-nft"] as const;
 
+/** The overlay that takes the product off the nodes. */
+export const CLEANUP = "cleanup";
+
 /** Builds an overlay in a copy in which the example of the control plane's address is taken for the address. */
-export function buildOverlay(name: (typeof OVERLAYS)[number]): Manifest[] {
+export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): Manifest[] {
   const copy = mkdtempSync(join(tmpdir(), "overlays-"));
   try {
     cpSync(DEPLOY, copy, { recursive: true });

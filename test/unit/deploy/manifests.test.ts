@@ -8,7 +8,7 @@ import { resolveOptions } from "../../../src/config/resolve.ts";
 import { applyJsonPatch } from "../../support/json-patch.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
-import { buildOverlay, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
+import { buildOverlay, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
 
 function podOf(manifests: readonly Manifest[]): V1PodSpec {
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet") as unknown as V1DaemonSet;
@@ -88,6 +88,24 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(options.clusterCIDRs.ip6).toHaveLength(overlay === "dual-stack" ? 1 : 0);
     // The probes ask this port.
     expect(options.healthzBindAddress.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
+  });
+});
+
+describe("the overlay that takes the product off the nodes", () => {
+  const manifests = buildOverlay(CLEANUP);
+  const pod = podOf(manifests);
+
+  test("is what the API server takes", () => {
+    expect(manifests.flatMap(manifestFaults)).toEqual([]);
+  });
+
+  test("removes the tables in the host's network with no more than NET_ADMIN, and runs no daemon", () => {
+    expect(pod.hostNetwork).toBe(true);
+    expect(pod.initContainers).toMatchObject([
+      { args: ["cleanup"], securityContext: { capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] } } },
+    ]);
+    expect(pod.containers).toMatchObject([{ securityContext: { capabilities: { drop: ["ALL"] } } }]);
+    expect(pod.containers[0]?.command?.slice(0, 2)).toEqual(["node", "--eval"]);
   });
 });
 
