@@ -1,3 +1,4 @@
+import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import type { ByFamily } from "../model/family.ts";
 import type { ServiceCounters } from "../model/service-counters.ts";
 
@@ -28,20 +29,6 @@ export interface ClientOptions {
   readonly kubeconfig: string;
   /** URL of the API server that overrides the kubeconfig's; "" for none. */
   readonly master: string;
-}
-
-/** What to make of the kernel's connection tracking; 0 always means: leave it as it is. */
-export interface ConntrackOptions {
-  /** Entries per CPU core. 0 also switches `min` off. */
-  readonly maxPerCore: number;
-  /** Entries at least, whatever `maxPerCore` comes to. */
-  readonly min: number;
-  readonly tcpEstablishedTimeoutMs: number;
-  readonly tcpCloseWaitTimeoutMs: number;
-  readonly udpTimeoutMs: number;
-  readonly udpStreamTimeoutMs: number;
-  /** Set `nf_conntrack_tcp_be_liberal`. */
-  readonly tcpBeLiberal: boolean;
 }
 
 /** What a change of the configuration file does: take over what is safe, or exit to be started again. */
@@ -75,7 +62,7 @@ export interface ProxyOptions {
   readonly minSyncPeriodMs: number;
   /** Time between two comparisons of everything with the kernel. */
   readonly fullResyncPeriodMs: number;
-  readonly conntrack: ConntrackOptions;
+  readonly conntrack: ConntrackSettings;
   /** -1000..1000 */
   readonly oomScoreAdj: number;
   readonly logFormat: "text" | "json";

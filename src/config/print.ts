@@ -1,9 +1,10 @@
 import { stringify } from "yaml";
 import { assertNever } from "../base/assert-never.ts";
+import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { formatDuration } from "./duration.ts";
 import { formatListenAddress } from "./listen-address.ts";
-import type { ConntrackOptions, DetectLocal, ProxyOptions } from "./options.ts";
+import type { DetectLocal, ProxyOptions } from "./options.ts";
 
 /**
  * The configuration that gives exactly these options when it is read again. kube-proxy reads it as well, and reports
@@ -67,7 +68,7 @@ function detectLocal(given: DetectLocal): Pick<KubeProxyConfiguration, "detectLo
   }
 }
 
-function conntrack(given: ConntrackOptions): KubeProxyConfiguration["conntrack"] {
+function conntrack(given: ConntrackSettings): KubeProxyConfiguration["conntrack"] {
   return {
     maxPerCore: given.maxPerCore,
     min: given.min,

@@ -1,3 +1,4 @@
+import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import type { ServiceCounters } from "../model/service-counters.ts";
 import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
@@ -5,7 +6,7 @@ import type { KubeProxyConfiguration } from "./configuration.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
 import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
-import type { ConfigChange, ConntrackOptions, DetectLocal, ProxyOptions } from "./options.ts";
+import type { ConfigChange, DetectLocal, ProxyOptions } from "./options.ts";
 
 /** Turns a complete configuration into options. It must have passed `schemaFaults` and `joinedFaults`. */
 export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
@@ -49,7 +50,7 @@ function detectLocal({ detectLocalMode, detectLocal }: KubeProxyConfiguration): 
   }
 }
 
-function conntrack(given: KubeProxyConfiguration["conntrack"]): ConntrackOptions {
+function conntrack(given: KubeProxyConfiguration["conntrack"]): ConntrackSettings {
   return {
     maxPerCore: given.maxPerCore,
     min: given.min,

@@ -1,18 +1,6 @@
 import type { Logger } from "../base/logger.ts";
+import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
-
-/** What to make of connection tracking; 0 always means: leave it as it is. Times are in milliseconds. */
-export interface ConntrackSettings {
-  /** Entries per CPU core; 0 switches `min` off too. */
-  readonly maxPerCore: number;
-  /** Entries at least. */
-  readonly min: number;
-  readonly tcpEstablishedTimeoutMs: number;
-  readonly tcpCloseWaitTimeoutMs: number;
-  readonly udpTimeoutMs: number;
-  readonly udpStreamTimeoutMs: number;
-  readonly tcpBeLiberal: boolean;
-}
 
 /** One number in a file of /proc or /sys. */
 export interface KernelSetting {
