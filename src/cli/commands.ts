@@ -17,7 +17,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "dump",
     summary: "Print the nftables transaction for some objects",
-    flags: ["from"],
+    flags: ["from", "format", "service", "family", "diff"],
     load: async () => await import("./commands/dump.ts"),
   },
   {

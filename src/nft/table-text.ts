@@ -25,16 +25,23 @@ export function tableText(table: Table, comments: Comments = {}): string {
 
 /** A set or map with its elements as it stands in a table's listing. */
 export function setText({ spec, elements }: ElementSet, comments: Comments = {}): string {
-  const value = spec.value === undefined ? "" : ` : ${spec.value === "verdict" ? "verdict" : typesText(spec.value)}`;
   return [
     `\t${spec.value === undefined ? "set" : "map"} ${spec.name} {\n`,
-    `\t\ttype ${typesText(spec.key)}${value}\n`,
-    spec.size === undefined ? "" : `\t\tsize ${spec.size}\n`,
-    spec.dynamic ? "\t\tflags dynamic,timeout\n" : "",
-    spec.counter ? "\t\tcounter\n" : "",
+    ...declarationLines(spec).map((line) => `\t\t${line}\n`),
     elements.size === 0 ? "" : `\t\telements = ${elementsText(spec, elements, comments)}\n`,
     "\t}\n",
   ].join("");
+}
+
+/** What declares a set or map, a line each: `type ipv4_addr : verdict`, `flags dynamic,timeout`. */
+export function declarationLines({ key, value, size, dynamic, counter }: SetSpec): string[] {
+  const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value)}`;
+  return [
+    `type ${typesText(key)}${valueText}`,
+    ...(size === undefined ? [] : [`size ${size}`]),
+    ...(dynamic ? ["flags dynamic,timeout"] : []),
+    ...(counter ? ["counter"] : []),
+  ];
 }
 
 function typesText(types: readonly DataType[]): string {
@@ -66,7 +73,7 @@ function elementsPerLine({ key, value }: SetSpec): number {
 }
 
 /** An element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
-function elementText(spec: SetSpec, key: string, value: string): string {
+export function elementText(spec: SetSpec, key: string, value: string): string {
   const keyText = dataText(spec.key, key);
   if (spec.value === undefined) return keyText;
   return `${keyText} : ${spec.value === "verdict" ? value : dataText(spec.value, value)}`;
@@ -89,7 +96,8 @@ export function chainText({ name, base, rules }: Chain, comments: Comments = {})
   ].join("");
 }
 
-function baseChainText({ type, hook, prio, policy }: BaseChain): string {
+/** What makes a chain a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
+export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
   return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy};`;
 }
 

@@ -1,0 +1,114 @@
+import { execa } from "execa";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { StubApi } from "../support/stub-api/stub-api.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+const flush = () => execa("nft", ["flush", "ruleset"]);
+beforeEach(flush);
+afterEach(flush);
+
+const from = (town: "town" | "town-after") => ["--from", townObjects(town), ...townFlags];
+
+async function dump(...args: string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await nftProxy(["dump", ...args]);
+  expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+  return `${stdout}\n`;
+}
+
+/** Runs nft on a text; its own words are the error. */
+async function nft(args: readonly string[], input = ""): Promise<string> {
+  return (await execa("nft", args, { input, stripFinalNewline: false })).stdout;
+}
+
+async function tables(): Promise<string> {
+  const families = ["ip", "ip6"].map((family) => nft(["-s", "list", "table", family, "nft-proxy"]));
+  return (await Promise.all(families)).join("");
+}
+
+const withoutComments = (text: string): string[] =>
+  [...text.matchAll(/^\s*(.*?),?(?: # .*)?$/gm)].map(([, line]) => line ?? "").filter((line) => line !== "");
+
+describe("dump", () => {
+  test("as nft prints it: the same tables as the transaction's, whose every element is commented", async () => {
+    await nft(["-j", "-f", "-"], await dump(...from("town")));
+    const programmed = await tables();
+    await flush();
+    const text = await dump(...from("town"), "--format=nft");
+    await nft(["-f", "-"], text);
+    expect(await tables()).toBe(programmed);
+    expect(text).toContain("10.96.1.1 . tcp . 80 : goto balance-3, # shop/frontend:http/tcp\n");
+    const uncommented = text
+      .split("\n")
+      .filter((line) => / : (?:goto|jump|drop|\d)/.test(line) && !line.includes(" # "));
+    expect(uncommented).toEqual([]);
+  });
+
+  test.each(["nft", "json"] as const)("one Service as %s loads by itself, and is that Service's", async (format) => {
+    const text = await dump(...from("town"), `--format=${format}`, "--service=shop/cart");
+    await nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
+    const listed = await tables();
+    expect(listed).toContain("10.96.1.2 . tcp . 80 : goto affinity-4-600");
+    expect(listed).not.toContain("10.96.1.1");
+  });
+
+  test("one port, by its name or number", async () => {
+    const byName = await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:dns");
+    expect(byName).toContain("10.96.0.10 . udp . 53");
+    expect(byName).not.toContain("10.96.0.10 . tcp . 53");
+    expect(await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:9153")).toContain(". tcp . 9153");
+  });
+
+  test("one family", async () => {
+    const text = await dump(...from("town"), "--format=nft", "--family=ip6");
+    expect(text.match(/^table .*/gm)).toEqual(["table ip6 nft-proxy {"]);
+  });
+
+  test.each(["nft", "json"] as const)(
+    "what would change as %s: nothing where it was applied, and else what does it",
+    async (format) => {
+      const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--format=${format}`, ...args);
+      const load = (text: string) => nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
+      await load(await diff());
+      const fresh = await tables();
+      expect(await diff()).toBe(format === "nft" ? "# nothing to change\n" : '{"nftables":[]}\n');
+      await flush();
+      await nft(["-j", "-f", "-"], await dump(...from("town")));
+      const text = await diff();
+      expect(text.length).toBeLessThan((await dump(...from("town-after"), `--format=${format}`)).length / 2);
+      await load(text);
+      expect(withoutComments(await tables()).sort()).toEqual(withoutComments(fresh).sort());
+    },
+  );
+
+  test("what would change for one Service", async () => {
+    await nft(["-j", "-f", "-"], await dump(...from("town")));
+    await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.2 . tcp . 80 }"]);
+    await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
+    expect(await dump(...from("town"), "--diff", "--format=nft", "--service=shop/cart")).toBe(
+      "add element ip nft-proxy service-ips {\n\t10.96.1.2 . tcp . 80 : goto affinity-4-600 # shop/cart:http/tcp\n}\n",
+    );
+  });
+
+  test("takes the objects of a cluster as they are", async () => {
+    const api = await StubApi.start();
+    loadTown(api.cluster);
+    expect(await dump("--master", api.url, ...townFlags)).toBe(await dump(...from("town")));
+    const { url } = api;
+    await api.close();
+    const { exitCode, stderr } = await nftProxy(["dump", "--master", url, ...townFlags]);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^nft-proxy: cannot list nodes: .*ECONNREFUSED/);
+  });
+
+  test.each([
+    [["--service=shop/absent"], "no rules are made for shop/absent"],
+    [["--service=Shop/cart"], "--service must be namespace/name"],
+    [["--family=ip4"], "--family must be ip or ip6"],
+    [["--format=yaml"], "--format"],
+  ])("refuses %s", async (args, said) => {
+    const { exitCode, stderr } = await nftProxy(["dump", ...from("town"), ...args]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(said);
+  });
+});

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { Table } from "../../../src/nft/ruleset.ts";
+import { selectElements } from "../../../src/nft/select.ts";
+import { elementOwners } from "../../../src/ruleset/element-owners.ts";
+import { port, renderAll, service, slice } from "../../support/build.ts";
+
+const { state } = renderAll({
+  services: [
+    service({ name: "web", ports: [port(80, { nodePort: 30080 })] }),
+    service({ name: "sticky", clusterIPs: ["10.96.0.11"], affinitySeconds: 600 }),
+    service({
+      name: "fenced",
+      clusterIPs: ["10.96.0.12"],
+      loadBalancerIPs: ["203.0.113.7"],
+      sourceRanges: ["192.0.2.0/24"],
+    }),
+  ],
+  slices: ["web", "sticky", "fenced"].map((name) => slice({ service: name, endpoints: ["10.244.1.1", "10.244.1.2"] })),
+});
+
+function selected(name: string): Table {
+  const family = state.families.ip;
+  if (family === undefined) throw new Error("no IPv4");
+  const owners = elementOwners(family);
+  return selectElements(family.table, (set, key) =>
+    owners.ofElement(set, key).some((owner) => owner.service.name === `default/${name}`),
+  );
+}
+
+test("keeps a Service's elements, the chains they lead to and the sets these look into", () => {
+  const { chains, sets } = selected("web");
+  expect([...chains.keys()].sort()).toEqual(["balance-2", "mark-for-masquerade", "nodeport-balance-2"]);
+  expect([...sets].map(([name, { elements }]) => `${name} ${elements.size}`).sort()).toEqual([
+    "cluster-ips 1",
+    "endpoints 2",
+    "external-nodeports 1",
+    "nodeport-endpoints 2",
+    "service-ips 1",
+    "service-nodeports 1",
+  ]);
+});
+
+test("declares the map that session affinity writes into", () => {
+  const { chains, sets } = selected("sticky");
+  expect([...chains.keys()]).toEqual(["affinity-2-600"]);
+  expect(sets.get("affinity")?.elements.size).toBe(0);
+});
+
+test("keeps the chain that guards a Service", () => {
+  expect([...selected("fenced").chains.keys()]).toContain("firewall-default/fenced/tcp/");
+});
+
+test("leaves nothing of nobody", () => {
+  expect(selected("absent")).toMatchObject({ chains: new Map(), sets: new Map() });
+});
