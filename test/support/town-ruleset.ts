@@ -3,6 +3,7 @@ import { RESOURCE_NAMES, type ResourceName } from "../../src/kube/source.ts";
 import { FAMILIES } from "../../src/model/family.ts";
 import { World } from "../../src/model/world.ts";
 import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { familyContext } from "./build.ts";
 import type { ScenarioName } from "./lab/scenario.ts";
@@ -10,8 +11,8 @@ import { townList } from "./stub-api/town.ts";
 
 const decoders = apiDecoders(() => undefined);
 
-/** The world of a recorded cluster, as node-1 sees it. */
-function townWorld(town: ScenarioName): World {
+/** The world of API objects, as node-1 sees it. */
+export function worldOfApi(objects: (resource: ResourceName) => readonly unknown[]): World {
   const world = new World("node-1");
   const put: Readonly<Record<ResourceName, (object: unknown) => void>> = {
     services: (object) => withDefined(decoders.services(object), (service) => world.putService(service)),
@@ -19,18 +20,23 @@ function townWorld(town: ScenarioName): World {
     nodes: (object) => withDefined(decoders.nodes(object), (node) => world.putNode(node)),
     servicecidrs: (object) => withDefined(decoders.servicecidrs(object), (cidr) => world.putServiceCIDR(cidr)),
   };
-  for (const resource of RESOURCE_NAMES) townList(town, resource).items.forEach(put[resource]);
+  for (const resource of RESOURCE_NAMES) objects(resource).forEach(put[resource]);
   return world;
 }
 
 /** The rules for a recorded cluster, with the options that it was recorded with. */
 export function townRuleset(town: ScenarioName): Ruleset {
-  const world = townWorld(town);
+  return rulesetOfWorld(worldOfApi((resource) => townList(town, resource).items));
+}
+
+/** The rules for a world, with the options of the recorded clusters where not told otherwise. */
+export function rulesetOfWorld(world: World, surroundings: Partial<Omit<FamilyContext, "family">> = {}): Ruleset {
   const contexts = FAMILIES.map((family) =>
     familyContext(family, {
       place: { name: world.node.name, zone: world.node.zone },
       nodeAddress: world.node.addresses[family],
       serviceCIDRs: world.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
+      ...surroundings,
     }),
   );
   const renderer = new Renderer(world, contexts);

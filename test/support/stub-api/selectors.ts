@@ -6,6 +6,8 @@ export interface StubObject {
     readonly uid?: string;
     readonly resourceVersion?: string;
     readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly creationTimestamp?: string;
   };
   readonly [field: string]: unknown;
 }

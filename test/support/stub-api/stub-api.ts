@@ -27,6 +27,8 @@ export interface StubApiOptions {
   readonly clientCa?: string;
   /** Any free one if not given. */
   readonly port?: number;
+  /** The address to listen on; 127.0.0.1 if not given. */
+  readonly host?: string;
   /** That of a server that was closed, to go on with; an empty one if not given. */
   readonly cluster?: StubCluster;
 }
@@ -61,10 +63,10 @@ export class StubApi {
     });
   }
 
-  /** Starts on 127.0.0.1. */
+  /** Starts to listen. */
   static async start(options: StubApiOptions = {}): Promise<StubApi> {
     const api = new StubApi(options);
-    await new Promise<void>((resolve) => api.#server.listen(options.port ?? 0, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) => api.#server.listen(options.port ?? 0, options.host ?? "127.0.0.1", resolve));
     return api;
   }
 

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { differences, loadScenario } from "../support/lab/scenario.ts";
+import { StubCluster } from "../support/stub-api/stub-cluster.ts";
+import { loadTown, replayTown } from "../support/stub-api/town.ts";
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+});
+afterAll(() => lab?.close());
+
+describe("the daemon in the recorded town", () => {
+  test("programs nothing before every resource was listed once", async () => {
+    loadTown(lab.cluster);
+    lab.api.addFault({ resource: "servicecidrs", verb: "list", fault: { kind: "status", status: 500 }, times: 3 });
+    daemon = lab.start();
+    await expect.poll(() => lab.api.requests.filter(({ resource }) => resource === "servicecidrs").length).toBe(2);
+    expect(await lab.kernelText()).toBe("");
+    expect((await lab.get(10256, "/healthz")).body).toContain('"healthy":true');
+    await lab.converged();
+    expect(daemon.said("full sync")).toHaveLength(1);
+  });
+
+  test("answers as kube-proxy's servers do", async () => {
+    expect(await lab.get(10249, "/healthz")).toMatchObject({ status: 200, body: "ok" });
+    expect(await lab.get(10249, "/proxyMode")).toMatchObject({ status: 200, body: "nftables" });
+    for (const [path, fields] of [
+      ["/healthz", ["lastUpdated", "currentTime", "nodeEligible", "healthy", "status"]],
+      ["/livez", ["lastUpdated", "currentTime", "healthy", "status"]],
+    ] as const) {
+      const { status, headers, body } = await lab.get(10256, path);
+      expect([status, headers.get("content-type")]).toEqual([200, "application/json"]);
+      const answer = JSON.parse(body);
+      expect(Object.keys(answer)).toEqual(fields);
+      expect(Object.keys(answer.status)).toEqual(["IPv4", "IPv6"]);
+      expect(Object.keys(answer.status.IPv4)).toEqual(["lastUpdated", "healthy"]);
+    }
+  });
+
+  test("follows the recorded changes to exactly the rules of a fresh start, and the packets go as kube-proxy's did", async () => {
+    await lab.watched();
+    replayTown(lab.cluster);
+    const after = new StubCluster();
+    loadTown(after, "town-after");
+    await lab.converging(lab.wantedText({}, after));
+    const scenario = await loadScenario("town-after");
+    expect(differences(scenario, await lab.lab.probe(scenario.probes))).toEqual([]);
+  });
+
+  test("ends cleanly on SIGTERM and leaves the rules", async () => {
+    const before = await lab.kernelText();
+    expect(await daemon.stop()).toBe(0);
+    expect(await lab.kernelText()).toBe(before);
+    expect(daemon.otherLines).toEqual([]);
+  });
+});

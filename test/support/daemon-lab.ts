@@ -1,0 +1,238 @@
+import { writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { expect } from "vitest";
+import { RESOURCE_NAMES } from "../../src/kube/source.ts";
+import { parseListing, readListing } from "../../src/nft/parse.ts";
+import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { FamilyContext } from "../../src/ruleset/context.ts";
+import { bundle, townFlags } from "./command.ts";
+import { createLab, type Lab, type RunningCommand, type RunResult } from "./lab/lab.ts";
+import { rulesetText } from "./ruleset-text.ts";
+import { StubApi } from "./stub-api/stub-api.ts";
+import type { StubCluster } from "./stub-api/stub-cluster.ts";
+import { rulesetOfWorld, worldOfApi } from "./town-ruleset.ts";
+
+/** A line of the daemon's log. */
+export interface LogLine {
+  readonly level: string;
+  readonly msg: string;
+  readonly [field: string]: unknown;
+}
+
+/** Waits for what a slow machine may take long to do; a test that waits this long has failed. */
+const PATIENCE = { timeout: 60_000, interval: 50 } as const;
+
+/** A daemon that runs, or has ended. */
+export class RunningDaemon {
+  readonly log: LogLine[] = [];
+  /** Lines that are not the log's. */
+  readonly otherLines: string[] = [];
+  readonly ended: Promise<RunResult>;
+  readonly #command: RunningCommand;
+
+  constructor(command: RunningCommand) {
+    this.#command = command;
+    this.ended = command.ended;
+    command.onLine((line) => {
+      if (line.startsWith("{")) this.log.push(JSON.parse(line));
+      else this.otherLines.push(line);
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#command.kill(signal);
+  }
+
+  /** Ends it as a kubelet does; resolves with its exit code. */
+  async stop(): Promise<number | undefined> {
+    this.signal("SIGTERM");
+    return (await this.ended).exitCode;
+  }
+
+  /** The log lines with this message. */
+  said(message: string): readonly LogLine[] {
+    return this.log.filter(({ msg }) => msg === message);
+  }
+
+  /** Waits until this message has been logged `times` times. */
+  async saying(message: string, times = 1): Promise<LogLine> {
+    await expect.poll(() => this.said(message).length, PATIENCE).toBeGreaterThanOrEqual(times);
+    return this.said(message)[times - 1] as LogLine;
+  }
+}
+
+/** How the rules' surroundings differ from those of the towns. */
+export type Surroundings = Partial<Omit<FamilyContext, "family">>;
+
+/** What an HTTP server of the daemon answered. */
+export interface HttpReply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+/**
+ * A lab whose node is served by the built daemon, from a stub API server in this process that the node reaches by a
+ * link of its own.
+ */
+export class DaemonLab {
+  readonly lab: Lab;
+  readonly #link: Link;
+  #api: StubApi | undefined;
+
+  private constructor(lab: Lab, link: Link) {
+    this.lab = lab;
+    this.#link = link;
+  }
+
+  /** Makes a lab with a stub API server that has no objects. */
+  static async create(): Promise<DaemonLab> {
+    const lab = await createLab();
+    const link = await connect(lab);
+    const made = new DaemonLab(lab, link);
+    await made.startApi();
+    return made;
+  }
+
+  /** The stub API server that runs. */
+  get api(): StubApi {
+    if (this.#api === undefined) throw new Error("the API server is away");
+    return this.#api;
+  }
+
+  get cluster(): StubCluster {
+    return this.api.cluster;
+  }
+
+  /** Starts an API server with these objects, or none, on the port that it had before. */
+  async startApi(cluster?: StubCluster, port?: number): Promise<void> {
+    const given = { ...(cluster === undefined ? {} : { cluster }), ...(port === undefined ? {} : { port }) };
+    this.#api = await StubApi.start({ host: this.#link.here, ...given });
+  }
+
+  /** Where the node reaches the API server. */
+  get master(): string {
+    return `http://${this.#link.here}:${this.api.port}`;
+  }
+
+  /** Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent. */
+  start(flags: readonly string[] = [], from: readonly string[] = [`--master=${this.master}`]): RunningDaemon {
+    const servers = ["--metrics-bind-address=0.0.0.0:10249", "--logging-format=json"];
+    return new RunningDaemon(
+      this.lab.start("node", [process.execPath, bundle, "run", ...townFlags, ...servers, ...from, ...flags]),
+    );
+  }
+
+  /** Asks a server of the daemon on the node. */
+  async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
+    const answer = await fetch(`http://${address}:${port}${path}`, { signal: AbortSignal.timeout(10_000) });
+    return { status: answer.status, headers: answer.headers, body: await answer.text() };
+  }
+
+  /** The sum over all labels of a metric, 0 if there is none. `labels` is part of its text, such as `kind="table"`. */
+  async metric(name: string, labels = ""): Promise<number> {
+    const { body } = await this.get(10249, "/metrics");
+    const lines = body.split("\n").filter((line) => /^\w+/.exec(line)?.[0] === name && line.includes(labels));
+    return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
+  }
+
+  /** Runs nft on the node; throws what it complains of. */
+  async nft(...args: readonly string[]): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.lab.exec(["nft", ...args]);
+    if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
+  /** Our tables as the kernel has them. */
+  async kernel(): Promise<Ruleset> {
+    const listings = await Promise.all(
+      (["ip", "ip6"] as const).map((family) =>
+        this.lab.exec(["nft", "-j", "list", "table", family, "nft-proxy"]).then(({ exitCode, stdout }) => {
+          return exitCode === 0 ? parseListing(readListing(stdout)) : {};
+        }),
+      ),
+    );
+    return Object.assign({}, ...listings);
+  }
+
+  /** What the kernel has, as text without order. */
+  async kernelText(): Promise<string> {
+    return rulesetText(await this.kernel());
+  }
+
+  /** What a fresh rendering of the API server's objects would make of it. */
+  wantedText(surroundings: Surroundings = {}, cluster = this.cluster): string {
+    const world = worldOfApi((resource) => cluster.objects(resource));
+    return rulesetText(rulesetOfWorld(world, { affinityMapSize: 1_048_576, ...surroundings }));
+  }
+
+  /** Waits until the kernel has exactly what a fresh rendering of the API server's objects makes. */
+  async converged(surroundings: Surroundings = {}): Promise<void> {
+    await this.converging(this.wantedText(surroundings));
+  }
+
+  /** Waits until the kernel has exactly this. */
+  async converging(wanted: string): Promise<void> {
+    await expect.poll(async () => lineDifferences(await this.kernelText(), wanted), PATIENCE).toEqual([]);
+  }
+
+  /** Waits until each resource is watched. */
+  async watched(): Promise<void> {
+    const unwatched = () => RESOURCE_NAMES.filter((name) => this.cluster.watches(name).length === 0);
+    await expect.poll(unwatched, PATIENCE).toEqual([]);
+  }
+
+  /** Makes this process reach an address of the node. */
+  async reach(address: string): Promise<void> {
+    await execa("ip", ["route", "replace", address, "via", this.#link.there]);
+  }
+
+  /** Writes a file that is not there afterwards any more than the private namespace's other ones. */
+  async file(name: string, text: string): Promise<string> {
+    const path = join(tmpdir(), `daemon-lab-${process.pid}-${name}`);
+    await writeFile(path, text);
+    return path;
+  }
+
+  /** The API server goes away. */
+  async stopApi(): Promise<{ readonly cluster: StubCluster; readonly port: number }> {
+    const { cluster, port } = this.api;
+    await this.api.close();
+    this.#api = undefined;
+    return { cluster, port };
+  }
+
+  async close(): Promise<void> {
+    await this.#api?.close();
+    await this.lab.close();
+  }
+}
+
+/** The first lines that only one of two texts has, `+` for the actual one. */
+function lineDifferences(actual: string, wanted: string): readonly string[] {
+  const [has, wants] = [actual, wanted].map((text) => new Set(text.split("\n"))) as [Set<string>, Set<string>];
+  const missing = [...wants].filter((line) => !has.has(line)).map((line) => `- ${line}`);
+  return [...missing, ...[...has].filter((line) => !wants.has(line)).map((line) => `+ ${line}`)].slice(0, 20);
+}
+
+/** The two ends of the link between this process and the node. */
+interface Link {
+  readonly here: string;
+  readonly there: string;
+}
+
+async function connect(lab: Lab): Promise<Link> {
+  const subnet = `172.31.${process.pid % 250}`;
+  const [here, there, device] = [`${subnet}.1`, `${subnet}.2`, `api${process.pid}`];
+  const add = ["link", "add", "api", "type", "veth", "peer", "name", device, "netns", String(process.pid)];
+  const commands = [add, ["addr", "add", `${there}/30`, "dev", "api"], ["link", "set", "api", "up"]];
+  for (const command of commands) {
+    const { exitCode, stderr } = await lab.exec(["ip", ...command]);
+    if (exitCode !== 0) throw new Error(`ip ${command.join(" ")}: ${stderr}`);
+  }
+  await execa("ip", ["addr", "add", `${here}/30`, "dev", device]);
+  await execa("ip", ["link", "set", device, "up"]);
+  return { here, there };
+}
