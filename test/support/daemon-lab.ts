@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import { parseListing, readListing } from "../../src/nft/parse.ts";
 import type { Ruleset } from "../../src/nft/ruleset.ts";
@@ -11,7 +11,7 @@ import { bundle, townFlags } from "./command.ts";
 import { createLab, type Lab, type RunningCommand, type RunResult } from "./lab/lab.ts";
 import { rulesetText } from "./ruleset-text.ts";
 import { StubApi } from "./stub-api/stub-api.ts";
-import type { StubCluster } from "./stub-api/stub-cluster.ts";
+import { StubCluster } from "./stub-api/stub-cluster.ts";
 import { rulesetOfWorld, worldOfApi } from "./town-ruleset.ts";
 
 /** A line of the daemon's log. */
@@ -58,7 +58,7 @@ export class RunningDaemon {
 
   /** Waits until this message has been logged `times` times. */
   async saying(message: string, times = 1): Promise<LogLine> {
-    await expect.poll(() => this.said(message).length, PATIENCE).toBeGreaterThanOrEqual(times);
+    await vi.waitFor(() => expect(this.said(message).length).toBeGreaterThanOrEqual(times), PATIENCE);
     return this.said(message)[times - 1] as LogLine;
   }
 }
@@ -81,6 +81,8 @@ export class DaemonLab {
   readonly lab: Lab;
   readonly #link: Link;
   #api: StubApi | undefined;
+  /** 0 before the first API server. */
+  #port = 0;
 
   private constructor(lab: Lab, link: Link) {
     this.lab = lab;
@@ -106,15 +108,16 @@ export class DaemonLab {
     return this.api.cluster;
   }
 
-  /** Starts an API server with these objects, or none, on the port that it had before. */
-  async startApi(cluster?: StubCluster, port?: number): Promise<void> {
-    const given = { ...(cluster === undefined ? {} : { cluster }), ...(port === undefined ? {} : { port }) };
-    this.#api = await StubApi.start({ host: this.#link.here, ...given });
+  /** Starts an API server in place of the one there is, if any, with these objects or none, on the same port. */
+  async startApi(cluster = new StubCluster()): Promise<void> {
+    await this.stopApi();
+    this.#api = await StubApi.start({ host: this.#link.here, port: this.#port, cluster });
+    this.#port = this.#api.port;
   }
 
   /** Where the node reaches the API server. */
   get master(): string {
-    return `http://${this.#link.here}:${this.api.port}`;
+    return `http://${this.#link.here}:${this.#port}`;
   }
 
   /** Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent. */
@@ -175,13 +178,13 @@ export class DaemonLab {
 
   /** Waits until the kernel has exactly this. */
   async converging(wanted: string): Promise<void> {
-    await expect.poll(async () => lineDifferences(await this.kernelText(), wanted), PATIENCE).toEqual([]);
+    await vi.waitFor(async () => expect(lineDifferences(await this.kernelText(), wanted)).toEqual([]), PATIENCE);
   }
 
   /** Waits until each resource is watched. */
   async watched(): Promise<void> {
     const unwatched = () => RESOURCE_NAMES.filter((name) => this.cluster.watches(name).length === 0);
-    await expect.poll(unwatched, PATIENCE).toEqual([]);
+    await vi.waitFor(() => expect(unwatched()).toEqual([]), PATIENCE);
   }
 
   /** Makes this process reach an address of the node. */
@@ -197,15 +200,14 @@ export class DaemonLab {
   }
 
   /** The API server goes away. */
-  async stopApi(): Promise<{ readonly cluster: StubCluster; readonly port: number }> {
-    const { cluster, port } = this.api;
-    await this.api.close();
+  async stopApi(): Promise<void> {
+    const api = this.#api;
     this.#api = undefined;
-    return { cluster, port };
+    await api?.close();
   }
 
   async close(): Promise<void> {
-    await this.#api?.close();
+    await this.stopApi();
     await this.lab.close();
   }
 }

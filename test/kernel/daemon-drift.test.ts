@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  loadTown(lab.cluster);
+  lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
+  lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
+  daemon = lab.start(["--full-resync-period=2s"]);
+  await lab.converged();
+});
+afterAll(() => lab?.close());
+beforeEach(() => lab.converged());
+
+const repaired = "the rules were changed by someone else, and have been repaired";
+
+/** Interferes, waits until it is repaired, and holds that the log, a metric and an Event tell of it. */
+async function repairs(kind: "table" | "element", interfere: () => Promise<unknown>): Promise<string> {
+  const [before, said] = [
+    await lab.metric("nft_proxy_drift_repairs_total", `kind="${kind}"`),
+    daemon.said(repaired).length,
+  ];
+  await interfere();
+  const { found } = await daemon.saying(repaired, said + 1);
+  await lab.converged();
+  expect(await lab.metric("nft_proxy_drift_repairs_total", `kind="${kind}"`)).toBe(before + 1);
+  await expect
+    .poll(() => lab.api.events.filter(({ note }) => String(note).endsWith(`have been repaired: ${found}`)))
+    .toHaveLength(1);
+  return String(found);
+}
+
+describe("rules that someone else changes", () => {
+  test("nft flush ruleset, five times: packets flow again within 2 s", async () => {
+    const probe = { id: "echo", from: "pod2", to: "10.96.7.7", port: 7000, proto: "tcp", n: 1, wait: 0.2 } as const;
+    await serveEcho(lab.lab, "pod1", 7000);
+    const held = await HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000);
+    const times: number[] = [];
+    for (let round = 0; round < 5; round++) {
+      await lab.nft("flush", "ruleset");
+      const began = performance.now();
+      await expect
+        .poll(async () => Object.keys((await lab.lab.observe([probe])).get("echo") ?? {}), {
+          timeout: 20_000,
+          interval: 20,
+        })
+        // An echo server says nothing by itself: a connection that is open and silent is one that was made.
+        .toEqual(["timeout"]);
+      times.push(performance.now() - began);
+    }
+    await held.stillAnswered();
+    expect(times.sort((a, b) => a - b)[2], `in the middle of ${times.map(Math.round)} ms`).toBeLessThan(2000);
+  });
+
+  test("our table deleted", async () => {
+    const found = await repairs("table", () => lab.nft("delete", "table", "ip6", "nft-proxy"));
+    expect(found).toBe("table ip6 nft-proxy was gone or foreign");
+  });
+
+  test("a chain emptied", async () => {
+    const found = await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "services"));
+    expect(found).toBe("table ip nft-proxy: 1 chains, 0 sets, 0 elements differed");
+  });
+
+  test("elements removed", async () => {
+    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
+  });
+
+  test("foreign elements, sets, chains and rules in our table", async () => {
+    const foreign = `
+      add set ip nft-proxy intruders { type ipv4_addr; }
+      add element ip nft-proxy intruders { 192.0.2.66, 192.0.2.67 }
+      add chain ip nft-proxy trap
+      add rule ip nft-proxy trap ip saddr @intruders drop
+      add rule ip nft-proxy filter-input jump trap
+      add element ip nft-proxy cluster-ips { 192.0.2.68 }
+      add element ip nft-proxy service-ips { 192.0.2.68 . tcp . 80 : goto trap }
+      add element ip nft-proxy endpoints { 192.0.2.68 . tcp . 80 . 0 : 192.0.2.69 . 80 }
+      add element ip6 nft-proxy no-endpoint-services { fd00::68 . tcp . 80 : drop }`;
+    const file = await lab.file("foreign.nft", foreign);
+    const found = await repairs("element", () => lab.nft("-f", file));
+    expect(found).toBe(
+      "table ip nft-proxy: 2 chains, 1 sets, 3 elements differed; table ip6 nft-proxy: 0 chains, 0 sets, 1 elements differed",
+    );
+  });
+
+  test("objects of kinds that are not ours", async () => {
+    await lab.nft("add", "counter", "ip", "nft-proxy", "spy");
+    await lab.nft("add", "rule", "ip", "nft-proxy", "filter-input", "counter", "name", "spy");
+    await daemon.saying(repaired, daemon.said(repaired).length + 1);
+    await expect.poll(() => lab.nft("list", "table", "ip", "nft-proxy"), { timeout: 20_000 }).not.toContain("spy");
+    await lab.converged();
+    const afterwards = daemon.said(repaired).length;
+    await daemon.saying("full sync", daemon.said("full sync").length + 2);
+    expect(daemon.said(repaired), "repaired once and for all").toHaveLength(afterwards);
+  });
+
+  test("tables of others are none of our business", async () => {
+    await lab.nft("add", "table", "inet", "other");
+    await lab.nft("add", "chain", "inet", "other", "mine");
+    await daemon.saying("full sync", daemon.said("full sync").length + 2);
+    expect(await lab.nft("list", "tables")).toContain("table inet other");
+  });
+
+  test("a connection lasts through comparisons and repairs", async () => {
+    const open = (address: string, port: number) =>
+      HeldConnection.open(lab.lab, address.startsWith("10.") ? "pod2" : "ext", address, port);
+    const held = await Promise.all([open("10.96.7.7", 7000), open("192.0.2.2", 32700)]);
+    await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "nat-postrouting"));
+    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
+    await daemon.saying("full sync", daemon.said("full sync").length + 2);
+    await Promise.all(held.map((one) => one.stillAnswered()));
+  });
+});
