@@ -70,7 +70,7 @@ describe("the Dockerfile", () => {
     const daemonSet = buildOverlay("explicit-control-plane").find(({ kind }) => kind === "DaemonSet");
     const spec = daemonSet?.spec as { template: { spec: { containers: V1Container[] } } };
     const limit = spec.template.spec.containers[0]?.resources?.limits?.memory ?? "";
-    expect(heap).toBeGreaterThan(256);
+    expect(heap).toBeGreaterThanOrEqual(512);
     expect(heap).toBeLessThanOrEqual(Number(limit.replace("Mi", "")) / 2);
   });
 
