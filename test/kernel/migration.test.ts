@@ -71,6 +71,28 @@ async function faultsDuring(change: () => Promise<unknown>): Promise<readonly st
   return faults;
 }
 
+/** A client that sends on and on from one port to the cluster's DNS, and prints each answer: who gave it. */
+const TALKER = `
+  const socket = require("node:dgram").createSocket("udp4");
+  socket.on("message", (answer) => console.log(String(answer)));
+  socket.on("error", (error) => console.log(error.code));
+  socket.connect(53, "10.96.0.10", () => setInterval(() => socket.send("hello"), 20));
+`;
+
+/** Who answered one flow that lasts from before `change` until after it. */
+async function answersDuring(change: () => Promise<unknown>): Promise<ReadonlySet<string>> {
+  const answers = new Set<string>();
+  const talker = lab.start("pod3", [process.execPath, "--eval", TALKER]);
+  const nextAnswer = () => new Promise<void>((resolve) => talker.onLine(() => resolve()));
+  talker.onLine((line) => answers.add(line));
+  await nextAnswer();
+  await change();
+  await nextAnswer();
+  talker.kill("SIGKILL");
+  await talker.ended;
+  return answers;
+}
+
 const apply = () => nftProxy("apply", "--from", townObjects("town"), ...townFlags);
 
 describe("a node on its way", () => {
@@ -86,6 +108,18 @@ describe("a node on its way", () => {
     expect(await faultsDuring(loadKubeProxy)).toEqual([]);
     expect(await faultsDuring(() => nftProxy("cleanup"))).toEqual([]);
     expect(await node("nft", "list", "tables")).toBe("table ip kube-proxy\ntable ip6 kube-proxy");
+  });
+
+  test("keeps the flows that there are on their endpoint, both ways", async () => {
+    await loadKubeProxy();
+    const thereAndBack = async () => {
+      await apply();
+      await nftProxy("cleanup", "--kube-proxy");
+      await loadKubeProxy();
+      await nftProxy("cleanup");
+    };
+    const answers = [...(await answersDuring(thereAndBack))];
+    expect(answers).toEqual([expect.stringMatching(/^10\.244\.\d\.\d+ 53 10\.244\.1\.13$/)]);
   });
 
   test("that takes the old rules away first is caught", async () => {
