@@ -133,5 +133,6 @@ function hintsOf(hints: Optional<readonly RawHint[]>): readonly string[] {
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {
   const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
   const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
-  return isPod ? `${inNamespace}/${name}` : "";
+  // Joined, it is one piece of memory; a template keeps its parts and the tree of them, for every endpoint there is.
+  return isPod ? [inNamespace, name].join("/") : "";
 }

@@ -36,7 +36,8 @@ export function endpointsOf(
 }
 
 function addEndpoint(byTarget: Map<string, Endpoint>, source: SliceEndpoint, port: number, nodeName: string): void {
-  const target = `${source.address} . ${port}`;
+  // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
+  const target = [source.address, port].join(" . ");
   const known = byTarget.get(target);
   const local = nodeName !== "" && source.nodeName === nodeName;
   if (known !== undefined && !preferred(local, source, known)) return;

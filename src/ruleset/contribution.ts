@@ -99,7 +99,7 @@ class FrontendBuilder {
   #indexedEndpoints(endpoints: readonly Endpoint[], offset: number): void {
     const set = FRONTEND_MAPS[this.kind].endpoints;
     for (let i = 0; i < endpoints.length; i++) {
-      this.elements.push({ set, key: `${this.key} . ${offset + i}`, value: (endpoints[i] as Endpoint).target });
+      this.elements.push({ set, key: joinParts(this.key, offset + i), value: (endpoints[i] as Endpoint).target });
     }
   }
 
@@ -107,8 +107,8 @@ class FrontendBuilder {
     const { endpoints: targets, affinityIds } = FRONTEND_MAPS[this.kind];
     const offset = list === "shortcut" ? SHORTCUT_OFFSET : 0;
     endpointIds(endpoints, list).forEach((id, i) => {
-      this.elements.push({ set: affinityIds, key: `${this.key} . ${offset + i}`, value: String(id) });
-      this.elements.push({ set: targets, key: `${this.key} . ${id}`, value: (endpoints[i] as Endpoint).target });
+      this.elements.push({ set: affinityIds, key: joinParts(this.key, offset + i), value: String(id) });
+      this.elements.push({ set: targets, key: joinParts(this.key, id), value: (endpoints[i] as Endpoint).target });
     });
   }
 }
