@@ -2,6 +2,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { Conntrack } from "../kernel/conntrack.ts";
+import { compactHeap } from "../kernel/heap.ts";
 import { hostFiles } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
@@ -100,6 +101,7 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     }),
     dryRun,
     onFirstSync,
+    compactHeap,
   });
   addDaemonMetrics(metrics, daemon, parts);
   const servers = daemonServers({

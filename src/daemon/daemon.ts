@@ -37,6 +37,8 @@ export interface DaemonParts {
   readonly dryRun: boolean;
   /** Our rules are in the kernel for the first time, and with them the modules that they need. */
   readonly onFirstSync: () => void;
+  /** Gives back memory that nobody uses; blocks for some 0.1 s. */
+  readonly compactHeap: () => void;
 }
 
 /** How often the tables and the chains are looked at, milliseconds. */
@@ -49,6 +51,9 @@ const MAX_RETRY = 30_000;
 
 /** How long the kernel is not asked again about what it refused, milliseconds: each try costs a full sync. */
 const QUARANTINE_RETRY = 300_000;
+
+/** How long after a full sync its memory is given back, milliseconds: changes that waited for it go first. */
+const COMPACT_AFTER = 3000;
 
 /** The service proxy at work: from objects to the kernel, until stopped. Stopping leaves the rules as they are. */
 export class Daemon {
@@ -71,6 +76,7 @@ export class Daemon {
   #healthAddresses = "";
   #tidying: Promise<void> = Promise.resolve();
   #hasSynced = false;
+  #compaction: Timer | undefined;
   /** Since when something has been wanted that no sync has begun to bring, milliseconds. */
   #wantedSince: number | undefined;
 
@@ -146,6 +152,7 @@ export class Daemon {
     this.#stopped = true;
     this.#source.stop();
     this.#watcher.stop();
+    this.#compaction?.cancel();
     for (const timer of this.#timers) timer.cancel();
     await this.#runner.stop();
     await this.#parts.serviceHealth.close();
@@ -217,6 +224,7 @@ export class Daemon {
   #afterSync(report: SyncReport): void {
     if (!this.#hasSynced) this.#parts.onFirstSync();
     this.#hasSynced = true;
+    if (report.kind === "full") this.#compactSoon();
     this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
     this.#parts.telemetry.leftOut(this.#reconciler.quarantined);
     this.#syncServiceHealth(this.#serviceHealthView.update(report.rendered));
@@ -231,6 +239,11 @@ export class Daemon {
     if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
     this.#healthAddresses = addresses.join();
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
+  }
+
+  #compactSoon(): void {
+    this.#compaction?.cancel();
+    this.#compaction = this.#parts.clock.after(COMPACT_AFTER, this.#parts.compactHeap);
   }
 
   #onDrift(what: string): void {

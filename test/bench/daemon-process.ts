@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { MemoryWatch } from "./memory.ts";
 import { nftProxy, pause } from "./programs.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./world.ts";
@@ -6,6 +7,10 @@ import { CLUSTER_CIDR, NODE_NAME } from "./world.ts";
 const HEALTHZ = "127.0.0.1:20256";
 const METRICS = "127.0.0.1:20249";
 const PATIENCE = 120_000;
+
+/** As the image runs it. */
+const DOCKERFILE = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
+const NODE_OPTIONS = /^ENV NODE_OPTIONS="(.*)"$/m.exec(DOCKERFILE)?.[1];
 
 /** `nft-proxy run` as it is shipped, in a process of its own. */
 export class DaemonProcess {
@@ -24,7 +29,8 @@ export class DaemonProcess {
       `--metrics-bind-address=${METRICS}`,
       ...args,
     );
-    this.#child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"] });
+    const env = { ...process.env, NODE_OPTIONS };
+    this.#child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"], env });
     this.#child.stderr?.on("data", (chunk) => {
       this.#log = (this.#log + chunk).slice(-4000);
     });
