@@ -9,6 +9,7 @@ import { resolveOptions } from "../../src/config/resolve.ts";
 import { doctorHost } from "../../src/daemon/doctor/doctor-host.ts";
 import { examineHost } from "../../src/daemon/doctor/examine.ts";
 import type { CheckName, Finding } from "../../src/daemon/doctor/finding.ts";
+import { nftProxy } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 const TRANSACTION = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
@@ -19,6 +20,14 @@ const GUARD = `table inet guard {
   chain out { type filter hook output priority 0; policy accept; }
 }
 `;
+
+const NO_NFT = {
+  check: "nft",
+  level: "fault",
+  found: 'cannot start nft at "/nowhere/nft" (ENOENT)',
+  means: "no rule can be programmed",
+  action: expect.stringContaining("--nft-path"),
+};
 
 function nft(args: readonly string[], input = ""): void {
   execaSync("nft", [...args], { input });
@@ -65,6 +74,16 @@ describe("the doctor", () => {
       "table inet guard, chain early (hook prerouting, priority -300) drops by default",
       "table inet guard, chain in (hook input, priority 0) drops by default",
     ]);
+  });
+
+  test("ends with 1 for a fault, and with 2 for what it cannot print", async () => {
+    const { exitCode, stdout } = await nftProxy(["doctor", "--output=json", "--nft-path=/nowhere/nft"]);
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ worst: "fault", findings: expect.arrayContaining([NO_NFT]) });
+    expect(await nftProxy(["doctor", "--output=yaml"])).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining("must be one of text, json"),
+    });
   });
 
   test("tells of rules that nobody keeps current, and of the daemon that does", async () => {

@@ -1,0 +1,40 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { DEPLOY } from "../../support/overlays.ts";
+
+const SOURCE = join(DEPLOY, "../src");
+const TEXTS = new Map(
+  readdirSync(SOURCE, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => [path, readFileSync(join(SOURCE, path), "utf8")] as const),
+);
+
+function filesWith(pattern: RegExp): string[] {
+  return [...TEXTS].flatMap(([path, text]) => (pattern.test(text) ? [path] : [])).sort();
+}
+
+/** What SECURITY.md says of all the code there is. */
+test("programs are started in two places, with argument lists and without a shell", () => {
+  expect(filesWith(/from "(?:execa|node:child_process)"/)).toEqual(["kernel/process.ts", "kernel/stream-lines.ts"]);
+  expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
+});
+
+test("files are written in two places: the kernel's settings, and what the user asks for", () => {
+  expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
+    "cli/text-file.ts",
+    "kernel/host.ts",
+  ]);
+});
+
+test("connections are made in two places: to the API server, and by the doctor to this host", () => {
+  expect(filesWith(/\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/)).toEqual([
+    "daemon/doctor/doctor-host.ts",
+    "kube/client.ts",
+  ]);
+});
+
+test("nobody's whole ruleset is listed or flushed", () => {
+  expect(filesWith(/"(?:list|flush)",\s*"ruleset"|\bflush ruleset\b|\blist ruleset\b/)).toEqual([]);
+  expect(filesWith(/"list", "(?:tables|chains)"/)).toEqual(["kernel/nft.ts"]);
+});
