@@ -27,6 +27,12 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/check.ts"),
   },
   {
+    name: "explain",
+    summary: "Say what becomes of a connection, rule by rule, and why",
+    flags: ["from", "from-ip", "source", "to", "port", "proto", "service", "live", "output"],
+    load: async () => await import("./commands/explain.ts"),
+  },
+  {
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy"],

@@ -49,7 +49,7 @@ export async function loadDesired(argv: Argv): Promise<Desired> {
   const { options, notices } = commandOptions(argv);
   const said = [...notices];
   const objects = await clusterObjectsNow(options, nodeNameOf(options), (text) => said.push(text));
-  return { ...(await render(options, objects)), problems: [], notices: said };
+  return { ...(await renderObjects(options, objects)), problems: [], notices: said };
 }
 
 /**
@@ -66,7 +66,7 @@ export async function loadFromFiles(argv: Argv, load: LoadOptions = {}): Promise
   }
   const files = await readFiles(paths, process.stdin, load);
   const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
-  const rendered = await render(options, {
+  const rendered = await renderObjects(options, {
     services: services.map(({ value }) => value),
     endpointSlices: endpointSlices.map(({ value }) => value),
     nodes: nodes.map(({ value }) => value),
@@ -75,7 +75,8 @@ export async function loadFromFiles(argv: Argv, load: LoadOptions = {}): Promise
   return { ...rendered, files, problems: files.problems, notices };
 }
 
-async function render(
+/** Renders objects that were read already. */
+export async function renderObjects(
   options: ProxyOptions,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
 ): Promise<Omit<Desired, "problems" | "notices">> {

@@ -26,6 +26,13 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("strict", "boolean", "Take warnings for faults"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode, and leave ours"),
+  commanding("from-ip", "string", "The address that the connection comes from; tells what --source would say"),
+  commanding("live", "boolean", "Follow the kernel's own rules, and say where they are not as the objects ask"),
+  commanding("port", "integer", "The port that the connection goes to"),
+  commanding("proto", "string", "tcp, udp or sctp; tcp if not given"),
+  commanding("service", "string", "A Service, namespace/name, or one port of it: namespace/name:port"),
+  commanding("source", "string", "Where the connection comes from: pod (of this node), node (itself) or outside"),
+  commanding("to", "string", "The address that the connection goes to"),
   commanding("from", "path-list", "Take the objects from these files and directories in place of a cluster"),
   overriding(
     "full-resync-period",

@@ -23,6 +23,8 @@ export interface ListOnceOptions {
   readonly clock: Clock;
   /** Told of each object that cannot be used; `object` is `Service namespace/name`. */
   readonly onInvalid: (object: string, reason: string) => void;
+  /** Told of Services that are none of ours. They are asked for only then. */
+  readonly onPassedOver?: (service: unknown) => void;
 }
 
 /** What a cluster holds for a service proxy. */
@@ -39,11 +41,16 @@ export interface ListedObjects {
  */
 export async function listOnce(options: ListOnceOptions): Promise<ListedObjects> {
   const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
-  const { decoders } = options;
+  const { decoders, onPassedOver } = options;
+  const ours = (service: unknown) => {
+    const decoded = decoders.services(service);
+    if (decoded === undefined) onPassedOver?.(service);
+    return decoded;
+  };
   return {
     nodes: await list(options, nodes, "Node", decoders.nodes),
     serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
-    services: await list(options, services, "Service", decoders.services),
+    services: await list(options, onPassedOver ? { ...services, selectors: {} } : services, "Service", ours),
     endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
   };
 }

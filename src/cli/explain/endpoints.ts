@@ -1,0 +1,83 @@
+import { assertNever } from "../../base/assert-never.ts";
+import { familyOf } from "../../model/ip.ts";
+import type { LeftOutReason, Place } from "../../model/topology.ts";
+import type { EndpointView } from "../../ruleset/service-view.ts";
+import type { Summary } from "../../trace/outcome.ts";
+import type { ExplainedEndpoint, LeftOut } from "./explanation.ts";
+import type { Situation } from "./situation.ts";
+import { rounded } from "./steps.ts";
+import type { Subject } from "./subject.ts";
+import { listText } from "./words.ts";
+
+/**
+ * The endpoints of a Service port, those that get connections and those that do not; and those that only the rules
+ * know, where these are not what the objects ask for.
+ * @param list whether endpoints of the whole cluster may be chosen, or of this node only
+ */
+export function explainEndpoints(
+  subject: Subject | undefined,
+  list: "cluster" | "local",
+  summary: Summary,
+  situation: Situation,
+): ExplainedEndpoint[] {
+  const chances = new Map<string, number>();
+  for (const { address, port, translated, probability } of summary.destinations) {
+    if (!translated) continue;
+    const target = `${address} . ${port}`;
+    chances.set(target, (chances.get(target) ?? 0) + probability);
+  }
+  const views = subject?.view.endpoints ?? [];
+  const known = views.map((view) => explainEndpoint(view, list, chances, situation));
+  const targets = new Set(views.map(({ endpoint }) => endpoint.target));
+  const others = [...chances]
+    .filter(([target]) => !targets.has(target))
+    .map(([target, chance]) => bare(target, chance));
+  return [...known, ...others];
+}
+
+function explainEndpoint(
+  view: EndpointView,
+  list: "cluster" | "local",
+  chances: ReadonlyMap<string, number>,
+  situation: Situation,
+): ExplainedEndpoint {
+  const { address, port, target, source } = view.endpoint;
+  const probability = rounded(chances.get(target) ?? 0);
+  const known = { address, port, node: source.nodeName, zone: source.zone, pod: source.pod, probability };
+  return probability > 0 ? known : { ...known, leftOut: leftOut(view, list, chances.size > 0, situation) };
+}
+
+function bare(target: string, chance: number): ExplainedEndpoint {
+  const [address = "", port] = target.split(" . ");
+  return { address, port: Number(port), node: "", zone: "", pod: "", probability: rounded(chance) };
+}
+
+function leftOut(view: EndpointView, list: "cluster" | "local", isReached: boolean, situation: Situation): LeftOut {
+  const fate = view[list] ?? "used";
+  if (fate !== "used") {
+    const context = situation.contexts.find(({ family }) => family === familyOf(view.endpoint.address));
+    return { reason: fate, says: leftOutWords(fate, view, context?.place ?? situation.world.node) };
+  }
+  if (isReached) return { reason: "not-in-kernel", says: "usable, but the kernel does not have it" };
+  return { reason: "not-reached", says: "usable, but the connection does not come so far" };
+}
+
+/** Why an endpoint is left out, to stand beside it. */
+function leftOutWords(reason: LeftOutReason, { endpoint: { source } }: EndpointView, place: Place): string {
+  switch (reason) {
+    case "not-ready":
+      return "not ready";
+    case "terminating":
+      return "terminating";
+    case "not-serving":
+      return source.terminating ? "terminating, and serves no more" : "not ready";
+    case "not-local":
+      return `not local: runs on ${source.nodeName || "no known node"}`;
+    case "other-zone":
+      return `hinted for ${listText(source.zoneHints)}; this node is in ${place.zone || "no zone"}`;
+    case "other-node":
+      return `hinted for ${listText(source.nodeHints)}; this node is ${place.name}`;
+    default:
+      return assertNever(reason);
+  }
+}

@@ -1,0 +1,115 @@
+import { familyOf } from "../../model/ip.ts";
+import type { Table } from "../../nft/ruleset.ts";
+import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { evaluate } from "../../trace/evaluate.ts";
+import { type Outcome, summarize } from "../../trace/outcome.ts";
+import { liveDifferences } from "./differences.ts";
+import { explainEndpoints } from "./endpoints.ts";
+import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
+import { explainNotes } from "./notes.ts";
+import { packetOf } from "./packet.ts";
+import type { Situation } from "./situation.ts";
+import { explainSteps } from "./steps.ts";
+import { type Subject, subjectOf } from "./subject.ts";
+import { type Evidence, verdictOf } from "./verdict.ts";
+import { destinationText, RESULTS } from "./words.ts";
+
+/**
+ * Follows one connection through the rules, and tells from the objects why it ends as it does.
+ * @throws AppError NFT_OUTPUT for rules in the kernel that are none of ours
+ */
+export function explain(connection: Connection, situation: Situation): Explanation {
+  const { state, live, world } = situation;
+  const subject = subjectOf(connection, situation);
+  const desired = state.ruleset[familyOf(connection.to)];
+  const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
+  const evidence = evidenceOf(connection, subject, table, situation);
+  const { outcomes, endpoints } = evidence;
+  const verdict =
+    live === undefined ? verdictOf(evidence, situation) : liveVerdict(evidence, desired, table, situation);
+  return {
+    connection,
+    node: world.node.name,
+    rules: live === undefined ? "desired" : "live",
+    ...(subject === undefined ? {} : { frontend: explainFrontend(subject, outcomes) }),
+    steps: table === undefined ? [] : explainSteps(outcomes, table),
+    endpoints,
+    notes: explainNotes(connection, subject, outcomes, situation),
+    ...(live?.comparable ? { differences: liveDifferences(connection, table, desired) } : {}),
+    verdict,
+  };
+}
+
+function evidenceOf(
+  connection: Connection,
+  subject: Subject | undefined,
+  table: Table | undefined,
+  situation: Situation,
+): Evidence {
+  const ruleset = table === undefined ? {} : { [table.family]: table };
+  const outcomes = evaluate(ruleset, situation.host, packetOf(connection, situation));
+  const summary = summarize(outcomes);
+  const endpoints = explainEndpoints(subject, listOf(subject, outcomes), summary, situation);
+  return { connection, subject, outcomes, summary, endpoints };
+}
+
+/** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
+function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): "cluster" | "local" {
+  const shortcuts = Object.values(FRONTEND_MAPS).map(({ shortcut }) => shortcut);
+  const isShortcut = outcomes.some(({ steps }) =>
+    steps.some(
+      (step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && shortcuts.includes(one.set)),
+    ),
+  );
+  return subject?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
+}
+
+function explainFrontend({ port, frontend, losers }: Subject, outcomes: readonly Outcome[]): ExplainedFrontend {
+  const { service, spec, family } = port;
+  return {
+    key: frontend.key,
+    origin: frontend.origin,
+    service: service.name,
+    portName: spec.name,
+    endpointsOf: listOf({ frontend } as Subject, outcomes),
+    affinitySeconds: service.affinitySeconds,
+    ...(frontend.guarded ? { sourceRanges: service.loadBalancerSourceRanges[family] } : {}),
+    losers: losers.map((loser) => loser.service.name),
+  };
+}
+
+/** Where the kernel does something else than the objects ask for, that is the cause. */
+function liveVerdict(
+  evidence: Evidence,
+  desired: Table | undefined,
+  table: Table | undefined,
+  situation: Situation,
+): Verdict {
+  const { connection, subject } = evidence;
+  const found = verdictOf(evidence, situation);
+  if (table === undefined) return notProgrammed(found, `the kernel has no table of ours, and lets everything pass`);
+  if (!situation.live?.comparable) return found;
+  const wanted = evidenceOf(connection, subject, desired, situation);
+  const asked = verdictOf(wanted, situation);
+  if (asked.result === found.result && sameDestinations(evidence, wanted)) return found;
+  const by = `by these: ${RESULTS[asked.result]}, ${asked.says}`;
+  return notProgrammed(
+    found,
+    `the kernel does not have what the objects ask for ${destinationText(connection)} (${by})`,
+  );
+}
+
+function notProgrammed({ result }: Verdict, says: string): Verdict {
+  return {
+    result,
+    cause: "not-programmed",
+    says,
+    action: "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
+  };
+}
+
+function sameDestinations(a: Evidence, b: Evidence): boolean {
+  const destinations = ({ summary }: Evidence) =>
+    summary.destinations.map(({ address, port, source }) => `${address} . ${port} ${source}`);
+  return destinations(a).join() === destinations(b).join();
+}

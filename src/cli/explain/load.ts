@@ -1,0 +1,82 @@
+import { AppError } from "../../base/errors.ts";
+import { localAddresses } from "../../kernel/addresses.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { readKernel } from "../../kernel/read-kernel.ts";
+import { type PassedOverService, passedOverService } from "../../kube/passed-over-service.ts";
+import { FAMILIES } from "../../model/family.ts";
+import type { Ruleset } from "../../nft/ruleset.ts";
+import { writtenBy } from "../check/findings.ts";
+import { type Argv, isSet, listArgument } from "../command.ts";
+import { type Desired, loadFromFiles, renderObjects } from "../desired.ts";
+import { commandOptions, nodeNameOf } from "../options.ts";
+import { problemText } from "../problems.ts";
+import { clusterObjectsNow } from "../sources.ts";
+import { type Situation, situationOf } from "./situation.ts";
+
+/** A situation, and what to tell the user of how it was come by. */
+export interface LoadedSituation {
+  readonly situation: Situation;
+  readonly notices: readonly string[];
+}
+
+type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver"> & {
+  readonly nftPath: string;
+  readonly notices: readonly string[];
+  /** False when nothing is known of the objects. */
+  readonly comparable: boolean;
+};
+
+/**
+ * Reads the objects from files or the cluster; with `--live` also the kernel, for which the objects may be missing.
+ * @throws AppError as reading does; NFT_OUTPUT for tables that are not to be read
+ */
+export async function loadSituation(argv: Argv): Promise<LoadedSituation> {
+  const isLive = isSet(argv, "live");
+  const { notices, nftPath, comparable, ...parts } =
+    listArgument(argv, "from").length > 0 ? await fromFiles(argv) : await fromCluster(argv, isLive);
+  const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const live = isLive ? { live: { ruleset: await kernelRuleset(nftPath), comparable } } : {};
+  return { situation: situationOf({ ...parts, hostAddresses, ...live }), notices };
+}
+
+async function fromFiles(argv: Argv): Promise<Loaded> {
+  const { files, notices, ...desired } = await loadFromFiles(argv, { thorough: true });
+  const passedOver = files.ignored.flatMap((ignored) => passedOverService(writtenBy(ignored)) ?? []);
+  return {
+    ...loaded(desired, passedOver),
+    notices: [...notices, ...files.problems.map(problemText)],
+    comparable: true,
+  };
+}
+
+async function fromCluster(argv: Argv, isLive: boolean): Promise<Loaded> {
+  const { options, notices } = commandOptions(argv);
+  const passedOver: PassedOverService[] = [];
+  const said = [...notices];
+  const keep = (service: unknown) => passedOver.push(...[passedOverService(service) ?? []].flat());
+  try {
+    const objects = await clusterObjectsNow(options, nodeNameOf(options), (text) => said.push(text), keep);
+    return { ...loaded(await renderObjects(options, objects), passedOver), notices: said, comparable: true };
+  } catch (error) {
+    if (!isLive || !(error instanceof AppError)) throw error;
+    const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
+    said.push(`warning: by the kernel's rules alone, without names and reasons: ${error.message}`);
+    return { ...loaded(await renderObjects(options, nothing), []), notices: said, comparable: false };
+  }
+}
+
+function loaded(
+  { options, world, contexts, state }: Omit<Desired, "problems" | "notices">,
+  passedOver: readonly PassedOverService[],
+): Omit<Loaded, "notices" | "comparable"> {
+  return { world, contexts, state, passedOver, nftPath: options.nftPath };
+}
+
+async function kernelRuleset(path: string): Promise<Ruleset> {
+  const found = await readKernel(new Nft({ path }), FAMILIES);
+  if (found.kind === "read") return found.ruleset;
+  throw new AppError("NFT_OUTPUT", `cannot read the kernel's tables: ${found.reason}`, {
+    hint: "listing them takes root on the node, in its network namespace",
+  });
+}

@@ -1,0 +1,42 @@
+import type { ServicePortSpec } from "../../model/service.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { FrontendOrigin } from "../../ruleset/service-view.ts";
+import type { Connection, Result } from "./explanation.ts";
+
+/** What people call the ways to a Service. */
+export const ORIGINS: Readonly<Record<FrontendOrigin, string>> = {
+  "cluster-ip": "cluster IP",
+  "external-ip": "external IP",
+  "load-balancer-ip": "load-balancer IP",
+  "node-port": "NodePort",
+};
+
+/** `shop/cart port http (80/tcp)`. */
+export function portText({ service, spec }: Pick<ServicePort, "service" | "spec">): string {
+  return `${service.name} port ${portSpecText(spec)}`;
+}
+
+/** `http (80/tcp)`, or `80/tcp` of a nameless port. */
+export function portSpecText({ name, port, protocol }: ServicePortSpec): string {
+  return name === "" ? `${port}/${protocol}` : `${name} (${port}/${protocol})`;
+}
+
+/** `10.96.0.10 port 80/tcp`. */
+export function destinationText({ to, port, protocol }: Connection): string {
+  return `${to} port ${port}/${protocol}`;
+}
+
+/** `a, b and c`; `most` at most, and how many more there are. */
+export function listText(items: readonly string[], most = 5): string {
+  const shown = items.length > most ? [...items.slice(0, most), `${items.length - most} more`] : items;
+  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+}
+
+/** What people call a result. */
+export const RESULTS: Readonly<Record<Result, string>> = {
+  balanced: "served",
+  passed: "let pass",
+  refused: "refused",
+  dropped: "dropped",
+  varies: "left to chance",
+};
