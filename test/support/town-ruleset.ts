@@ -24,14 +24,22 @@ export function worldOfApi(objects: (resource: ResourceName) => readonly unknown
   return world;
 }
 
-/** The rules for a recorded cluster, with the options that it was recorded with. */
-export function townRuleset(town: ScenarioName): Ruleset {
-  return rulesetOfWorld(worldOfApi((resource) => townList(town, resource).items));
+/** The world of a recorded cluster, as node-1 sees it. */
+export function townWorld(town: ScenarioName): World {
+  return worldOfApi((resource) => townList(town, resource).items);
 }
 
-/** The rules for a world, with the options of the recorded clusters where not told otherwise. */
-export function rulesetOfWorld(world: World, surroundings: Partial<Omit<FamilyContext, "family">> = {}): Ruleset {
-  const contexts = FAMILIES.map((family) =>
+/** The rules for a recorded cluster, with the options that it was recorded with. */
+export function townRuleset(town: ScenarioName): Ruleset {
+  return rulesetOfWorld(townWorld(town));
+}
+
+/** The surroundings that a world makes, with the options of the recorded clusters where not told otherwise. */
+export function contextsOfWorld(
+  world: World,
+  surroundings: Partial<Omit<FamilyContext, "family">> = {},
+): FamilyContext[] {
+  return FAMILIES.map((family) =>
     familyContext(family, {
       place: { name: world.node.name, zone: world.node.zone },
       nodeAddress: world.node.addresses[family],
@@ -39,7 +47,11 @@ export function rulesetOfWorld(world: World, surroundings: Partial<Omit<FamilyCo
       ...surroundings,
     }),
   );
-  const renderer = new Renderer(world, contexts);
+}
+
+/** The rules for a world in the surroundings of {@link contextsOfWorld}. */
+export function rulesetOfWorld(world: World, surroundings: Partial<Omit<FamilyContext, "family">> = {}): Ruleset {
+  const renderer = new Renderer(world, contextsOfWorld(world, surroundings));
   renderer.update(world.takeChanges());
   return Object.fromEntries(Object.values(renderer.state.families).map(({ table }) => [table.family, table]));
 }

@@ -1,9 +1,9 @@
 import { AppError } from "../../base/errors.ts";
 import { quoted } from "../../base/schema-error.ts";
-import { type ServiceName, serviceName } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import type { Protocol } from "../../model/service.ts";
 import { type Argv, textArgument } from "../command.ts";
+import { type ServiceArgument, serviceArgument } from "../service-argument.ts";
 import type { Question, Source } from "./packet.ts";
 
 /** What is asked: about one connection, or about a Service, or one port of it by name or number. */
@@ -11,8 +11,7 @@ export type Asked =
   | { readonly kind: "connection"; readonly question: Question }
   | {
       readonly kind: "service";
-      readonly service: ServiceName;
-      readonly port?: string;
+      readonly named: ServiceArgument;
       readonly from: Pick<Question, "fromAddress" | "source">;
     };
 
@@ -21,9 +20,9 @@ const EXAMPLES =
 
 /** Reads what is asked. Throws AppError BAD_ARGUMENT for what makes no sense. */
 export function askedOf(argv: Argv): Asked {
-  const [to, service] = [textArgument(argv, "to"), textArgument(argv, "service")];
-  if (to !== undefined && service !== undefined) throw wrong("--to and --service are two questions: ask one");
-  if (service !== undefined) return { kind: "service", ...readService(service), from: fromOf(argv) };
+  const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
+  if (to !== undefined && named !== undefined) throw wrong("--to and --service are two questions: ask one");
+  if (named !== undefined) return { kind: "service", named, from: fromOf(argv) };
   if (to === undefined) throw wrong("say which connection to explain: --to ADDRESS --port PORT, or --service");
   const address = readAddress("to", to);
   const from = fromOf(argv);
@@ -74,12 +73,6 @@ function readSource(argv: Argv): Source | undefined {
   const source = SOURCES.find((one) => one === text);
   if (text === undefined || source !== undefined) return source;
   throw wrong(`--source must be one of ${SOURCES.join(", ")}, not ${quoted(text)}`);
-}
-
-function readService(text: string): { readonly service: ServiceName; readonly port?: string } {
-  const [, namespace = "default", name = "", port] = /^(?:([^/:]+)\/)?([^/:]+)(?::(.+))?$/.exec(text) ?? [];
-  if (name === "") throw wrong(`--service must be namespace/name or namespace/name:port, not ${quoted(text)}`);
-  return { service: serviceName(namespace, name), ...(port === undefined ? {} : { port }) };
 }
 
 function wrong(message: string): AppError {

@@ -7,6 +7,9 @@ import type { Connection } from "./explanation.ts";
 /** More would not help anybody. */
 const MOST = 20;
 
+/** Chains that are there for every Service are made from options alone. */
+const OTHER_OPTIONS = "other options would make such rules: were those of the daemon given here, too (--config)?";
+
 /**
  * Where the kernel's table is not as it should be for one connection's frontend, a line each: its elements, the chains
  * that these lead to, and the chains that all connections pass.
@@ -31,6 +34,7 @@ export function liveDifferences(
     ...chains.map(({ name }) =>
       actual.chains.has(name) ? `the chain ${name} has other rules` : `the chain ${name} is missing`,
     ),
+    ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
   return all.length > MOST ? [...all.slice(0, MOST), `and ${all.length - MOST} more`] : all;
 }

@@ -1,14 +1,13 @@
 import { AppError } from "../../base/errors.ts";
+import type { ProxyOptions } from "../../config/options.ts";
 import { localAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
-import { readKernel } from "../../kernel/read-kernel.ts";
 import { type PassedOverService, passedOverService } from "../../kube/passed-over-service.ts";
 import { FAMILIES } from "../../model/family.ts";
-import type { Ruleset } from "../../nft/ruleset.ts";
 import { writtenBy } from "../check/findings.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
 import { type Desired, loadFromFiles, renderObjects } from "../desired.ts";
+import { kernelNow } from "../kernel-now.ts";
 import { commandOptions, nodeNameOf } from "../options.ts";
 import { problemText } from "../problems.ts";
 import { clusterObjectsNow } from "../sources.ts";
@@ -21,7 +20,7 @@ export interface LoadedSituation {
 }
 
 type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver"> & {
-  readonly nftPath: string;
+  readonly options: ProxyOptions;
   readonly notices: readonly string[];
   /** False when nothing is known of the objects. */
   readonly comparable: boolean;
@@ -29,14 +28,14 @@ type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver"> & {
 
 /**
  * Reads the objects from files or the cluster; with `--live` also the kernel, for which the objects may be missing.
- * @throws AppError as reading does; NFT_OUTPUT for tables that are not to be read
+ * @throws AppError as reading does; NFT_OUTPUT for tables that are not ours to read
  */
 export async function loadSituation(argv: Argv): Promise<LoadedSituation> {
   const isLive = isSet(argv, "live");
-  const { notices, nftPath, comparable, ...parts } =
+  const { notices, options, comparable, ...parts } =
     listArgument(argv, "from").length > 0 ? await fromFiles(argv) : await fromCluster(argv, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
-  const live = isLive ? { live: { ruleset: await kernelRuleset(nftPath), comparable } } : {};
+  const live = isLive ? { live: { ruleset: await kernelNow(options), comparable } } : {};
   return { situation: situationOf({ ...parts, hostAddresses, ...live }), notices };
 }
 
@@ -70,13 +69,5 @@ function loaded(
   { options, world, contexts, state }: Omit<Desired, "problems" | "notices">,
   passedOver: readonly PassedOverService[],
 ): Omit<Loaded, "notices" | "comparable"> {
-  return { world, contexts, state, passedOver, nftPath: options.nftPath };
-}
-
-async function kernelRuleset(path: string): Promise<Ruleset> {
-  const found = await readKernel(new Nft({ path }), FAMILIES);
-  if (found.kind === "read") return found.ruleset;
-  throw new AppError("NFT_OUTPUT", `cannot read the kernel's tables: ${found.reason}`, {
-    hint: "listing them takes root on the node, in its network namespace",
-  });
+  return { options, world, contexts, state, passedOver };
 }

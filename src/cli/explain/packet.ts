@@ -44,6 +44,7 @@ export function packetOf({ from, to, port, protocol }: Connection, { contexts }:
 
 function sourceOf({ fromAddress, to }: Question, situation: Situation): Source {
   if (fromAddress !== undefined) return kindOf(fromAddress, situation);
+  if (isLoopback(to)) return "node";
   return isExternal(to, situation) ? "outside" : "pod";
 }
 

@@ -27,12 +27,12 @@ export function reportOf(asked: Asked, situation: Situation): Report {
   if (asked.kind === "connection") {
     return { kind: "connection", explanation: explain(connectionOf(asked.question, situation), situation) };
   }
-  const passedOver = situation.passedOver.find(({ name }) => name === asked.service);
+  const passedOver = situation.passedOver.find(({ name }) => name === asked.named.service);
   if (passedOver !== undefined) {
-    return { kind: "not-served", service: asked.service, reason: passedOverReason(passedOver) };
+    return { kind: "not-served", service: passedOver.name, reason: passedOverReason(passedOver) };
   }
-  const ports = serviceConnections(asked.service, asked.port, asked.from, situation).map(({ view, connections }) => ({
-    title: `Service ${asked.service}, port ${portSpecText(view.port.spec)}, ${view.port.family === "ip" ? "IPv4" : "IPv6"}`,
+  const ports = serviceConnections(asked.named, asked.from, situation).map(({ view, connections }) => ({
+    title: `Service ${asked.named.service}, port ${portSpecText(view.port.spec)}, ${view.port.family === "ip" ? "IPv4" : "IPv6"}`,
     explanations: connections.map((connection) => explain(connection, situation)),
   }));
   return { kind: "service", ports };

@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
+import { isNamed, type ServiceArgument } from "../service-argument.ts";
 import type { Connection } from "./explanation.ts";
 import { connectionOf, type Question } from "./packet.ts";
 import type { Situation } from "./situation.ts";
@@ -15,20 +16,17 @@ export interface PortConnections {
 
 /**
  * A connection to each frontend of a Service: from a pod to its cluster IP, from outside to all else, unless told.
- * @param port the name or number of one port; all when absent
  * @throws AppError BAD_ARGUMENT for a Service or port that there is not
  */
 export function serviceConnections(
-  service: ServiceName,
-  port: string | undefined,
+  named: ServiceArgument,
   from: Pick<Question, "fromAddress" | "source">,
   situation: Situation,
 ): PortConnections[] {
+  const { service, port } = named;
   const views = viewService(situation.world, service, situation.contexts, situation.state.families);
   if (views.length === 0) throw unknownService(service, situation);
-  const wanted = views.filter(
-    ({ port: { spec } }) => port === undefined || [spec.name, String(spec.port)].includes(port),
-  );
+  const wanted = views.filter((view) => isNamed(view.port, named));
   if (wanted.length === 0) throw unknownPort(service, port ?? "", views);
   return wanted
     .filter(({ port: { family } }) => from.fromAddress === undefined || familyOf(from.fromAddress) === family)

@@ -23,7 +23,7 @@ export function verdictOf(evidence: Evidence, situation: Situation): Verdict {
 }
 
 /** What an evaluation comes to. */
-export function resultOf({ refused, dropped, destinations }: Summary): Result {
+function resultOf({ refused, dropped, destinations }: Summary): Result {
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
   if (destinations.every(({ translated }) => translated)) return "balanced";

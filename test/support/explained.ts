@@ -1,0 +1,39 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { run } from "../../src/cli/commands/explain.ts";
+import type { Explanation } from "../../src/cli/explain/explanation.ts";
+
+/** What `explain` prints of some manifests, for people and for scripts. */
+export interface Explained {
+  readonly text: string;
+  readonly explanations: readonly Explanation[];
+  readonly json: { readonly explanations: readonly Explanation[]; readonly notServed?: { readonly cause: string } };
+}
+
+const OPTIONS = {
+  "hostname-override": "node-1",
+  "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
+  "nodeport-addresses": "primary",
+};
+
+/** Runs `explain` on node-1 with the manifests in a file of their own. */
+export async function explained(manifests: string, flags: Readonly<Record<string, string>>): Promise<Explained> {
+  const directory = await mkdtemp(join(tmpdir(), "nft-proxy-"));
+  const file = join(directory, "objects.yaml");
+  await writeFile(file, manifests);
+  try {
+    const argv = { ...OPTIONS, from: [file], ...flags };
+    const text = await printed(argv);
+    const json = JSON.parse(await printed({ ...argv, output: "json" })) as Explained["json"];
+    return { text, json, explanations: json.explanations };
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
+
+async function printed(argv: Readonly<Record<string, unknown>>): Promise<string> {
+  const { exitCode, output = "", notices = [] } = await run(argv, { step: () => {} });
+  if (exitCode !== 0 || notices.length > 0) throw new Error(`exit code ${exitCode}: ${notices.join("\n")}`);
+  return output;
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
+import { describe, expect, test } from "vitest";
+import { explain } from "../../../../src/cli/explain/explain.ts";
+import type { Explanation } from "../../../../src/cli/explain/explanation.ts";
+import { connectionOf } from "../../../../src/cli/explain/packet.ts";
+import type { Situation } from "../../../../src/cli/explain/situation.ts";
+import { PLAIN } from "../../../../src/cli/explain/style.ts";
+import { explanationText } from "../../../../src/cli/explain/text.ts";
+import { passedOverService } from "../../../../src/kube/passed-over-service.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { LAB_NODE, packetOf } from "../../../support/expect.ts";
+import type { Outcome, Probe } from "../../../support/lab/outcome.ts";
+import { loadScenario, type ScenarioName } from "../../../support/lab/scenario.ts";
+import { servedPorts } from "../../../support/lab/topology.ts";
+import { townList } from "../../../support/stub-api/town.ts";
+import { contextsOfWorld, townWorld } from "../../../support/town-ruleset.ts";
+
+const TOWNS: readonly ScenarioName[] = ["town", "town-after"];
+const scenarios = await Promise.all(TOWNS.map(async (name) => ({ name, ...(await loadScenario(name)) })));
+
+const served: ReadonlySet<number> = new Set(servedPorts);
+
+const schema = JSON.parse(readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"));
+const isAsTheSchemaSays = new Ajv().compile(schema);
+
+function situation(town: ScenarioName): Situation {
+  const world = townWorld(town);
+  const contexts = contextsOfWorld(world);
+  const renderer = new Renderer(world, contexts);
+  renderer.update(world.takeChanges());
+  return {
+    world,
+    contexts,
+    state: renderer.state,
+    passedOver: townList(town, "services").items.flatMap((service: unknown) => passedOverService(service) ?? []),
+    host: LAB_NODE,
+  };
+}
+
+function explained(probe: Probe, of: Situation): Explanation {
+  const { from, to, port, protocol } = packetOf(probe);
+  return explain(connectionOf({ fromAddress: from.address, to, port, protocol }, of), of);
+}
+
+/** Why we have no part in a connection. */
+const PASSING: readonly string[] = ["not-a-service", "node-port-address", "loopback", "unserved-port", "other-proxy"];
+
+/** What a client sees of a connection that is explained so. */
+function seen(probe: Probe, { verdict: { result }, endpoints, connection }: Explanation): string {
+  const used = endpoints.filter(({ probability }) => probability > 0);
+  switch (result) {
+    case "balanced":
+      if (probe.sticky) return "ok, sticky";
+      return used.some(({ port }) => served.has(port))
+        ? `ok ${used
+            .map(({ address, port }) => `${address} ${port}`)
+            .sort()
+            .join()}`
+        : "refused";
+    case "passed":
+      return "passed";
+    case "dropped":
+      // Sending UDP fails at once where the packet is dropped on the sender's own way out.
+      return connection.from.at === "node" && probe.proto === "udp" ? "refused" : "timeout";
+    case "refused":
+    case "varies":
+      return result;
+  }
+}
+
+function recordedAs(probe: Probe, { result, endpoints = [] }: Outcome): string {
+  if (result !== "ok") return result;
+  return probe.sticky ? "ok, sticky" : `ok ${[...endpoints].sort().join()}`;
+}
+
+describe.each(scenarios)("explain says of $name what was recorded of", ({ name, probes, expect: recorded }) => {
+  const of = situation(name);
+
+  test.each(probes)("$id", (probe) => {
+    const explanation = explained(probe, of);
+    const outcome = recorded[probe.id] as Outcome;
+    expect(explanation.connection.from.at).toBe(packetOf(probe).from.at);
+    const said = seen(probe, explanation);
+    // What passes us is answered by whoever is there, or nobody: never by an endpoint elsewhere.
+    if (said !== "passed") {
+      expect(said).toBe(recordedAs(probe, outcome));
+    } else {
+      expect(PASSING).toContain(explanation.verdict.cause);
+      expect(outcome.endpoints ?? []).toEqual(outcome.result === "ok" ? [`${probe.to} ${probe.port}`] : []);
+    }
+    expect(explanation.verdict.cause).not.toBe("rules");
+    expect(isAsTheSchemaSays({ explanations: [explanation] }), JSON.stringify(isAsTheSchemaSays.errors)).toBe(true);
+    const columns = explanationText(explanation, PLAIN)
+      .split("\n")
+      .map(({ length }) => length);
+    expect(Math.max(...columns)).toBeLessThanOrEqual(80);
+  });
+});
