@@ -21,6 +21,12 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/dump.ts"),
   },
   {
+    name: "diff",
+    summary: "Say what some objects would change in this kernel, or against other objects",
+    flags: ["from", "against", "output"],
+    load: async () => await import("./commands/diff.ts"),
+  },
+  {
     name: "check",
     summary: "Check objects and the transaction they make; for CI",
     flags: ["from", "output", "strict"],

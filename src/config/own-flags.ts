@@ -22,6 +22,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("format", "string", "Print json (for nft -j -f -), or nft: text as nft prints it, commented"),
   commanding("service", "string", "A Service, or one port of it: namespace/name or namespace/name:port"),
   commanding("family", "string", "Only this address family: ip or ip6"),
+  commanding("against", "path-list", "Compare with these files and directories in place of this node's kernel"),
   commanding("diff", "boolean", "Only what would have to change in this node's kernel"),
   commanding("strict", "boolean", "Take warnings for faults"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),

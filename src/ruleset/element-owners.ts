@@ -10,6 +10,11 @@ export interface ElementOwners {
   ofChain(name: string): readonly ServicePort[];
 }
 
+/** The frontend in an element's key, where its map is one of frontends: without the number that may follow it. */
+export function frontendOf(set: string, key: string): string {
+  return NUMBERED.has(set) ? key.slice(0, key.lastIndexOf(" . ")) : key;
+}
+
 /** Maps in which a number follows the frontend. */
 const NUMBERED: ReadonlySet<string> = new Set(
   Object.values(FRONTEND_MAPS).flatMap(({ endpoints, affinityIds }) => [endpoints, affinityIds]),
@@ -27,8 +32,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   }
   return {
     ofElement: (set, key) => {
-      const frontend = NUMBERED.has(set) ? key.slice(0, key.lastIndexOf(" . ")) : key;
-      const owner = state.ownerOf(frontend);
+      const owner = state.ownerOf(frontendOf(set, key));
       return owner === undefined ? (shared.get(`${set} ${key}`) ?? []) : [owner];
     },
     ofChain: (name) => chains.get(name) ?? [],

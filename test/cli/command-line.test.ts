@@ -26,7 +26,7 @@ describe("the command line", () => {
   test("help names every command, and each command its options", async () => {
     const { exitCode, stdout } = await nftProxy(["--help"]);
     expect(exitCode).toBe(0);
-    for (const command of ["run", "apply", "dump", "check", "cleanup"])
+    for (const command of ["run", "apply", "dump", "diff", "check", "cleanup"])
       expect(stdout).toContain(`nft-proxy ${command}`);
     expect((await nftProxy(["apply", "--help"])).stdout).toContain("--nodeport-addresses");
     expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);

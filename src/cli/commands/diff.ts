@@ -1,0 +1,73 @@
+import { AppError } from "../../base/errors.ts";
+import { compareRulesets, isSame, type OwnedRuleset } from "../../ruleset/ruleset-diff.ts";
+import { type Argv, listArgument } from "../command.ts";
+import { type Desired, loadDesired, loadFromFiles } from "../desired.ts";
+import { diffJson, diffText } from "../diff/report.ts";
+import { kernelNow } from "../kernel-now.ts";
+import { type CommandResult, EXIT, errorText } from "../output.ts";
+import { outputFormat } from "../output-format.ts";
+import { hasErrors, problemText } from "../problems.ts";
+
+/** As diff(1) has it, whatever the trouble: 1 is for a difference. */
+const TROUBLE = EXIT.badInput;
+
+/**
+ * `diff`: what applying some objects would change, in this kernel, or on a node that has other objects (`--against`).
+ * Exit code 0: nothing; 1: something; 2: trouble.
+ */
+export async function run(argv: Argv): Promise<CommandResult> {
+  try {
+    return await compare(argv);
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return { exitCode: TROUBLE, notices: [errorText(error).trimEnd()] };
+  }
+}
+
+async function compare(argv: Argv): Promise<CommandResult> {
+  const format = outputFormat(argv, ["text", "json"]);
+  const against = listArgument(argv, "against");
+  const sides = against.length === 0 ? await withKernel(argv) : await withFiles(argv, against);
+  const said = sides.read.flatMap(({ notices, problems }) => [...notices, ...problems.map(problemText)]);
+  if (sides.read.some(({ problems }) => hasErrors(problems))) return { exitCode: TROUBLE, notices: said };
+  const diff = compareRulesets(sides.before, sides.after);
+  return {
+    exitCode: isSame(diff) ? EXIT.ok : EXIT.refused,
+    output: format === "json" ? diffJson(diff) : diffText(diff),
+    notices: said,
+  };
+}
+
+/** What is compared, and what was read for it. */
+interface Sides {
+  readonly before: OwnedRuleset;
+  readonly after: OwnedRuleset;
+  readonly read: readonly Desired[];
+}
+
+async function withKernel(argv: Argv): Promise<Sides> {
+  const desired = await loadDesired(argv);
+  return { before: { ruleset: await kernelNow(desired.options) }, after: owned(desired), read: [desired] };
+}
+
+/** Manifests have no cluster IPs yet: both sides get stand-ins, which depend on names alone. */
+async function withFiles(argv: Argv, against: readonly string[]): Promise<Sides> {
+  const after = await loadFromFiles(argv, { standIns: true });
+  const before = await loadFromFiles(argv, { standIns: true, paths: against });
+  const standIns = after.files.standIns + before.files.standIns;
+  const notice = "note: Services without a cluster IP are shown with stand-in addresses (198.18.0.0/15, 2001:2::/48)";
+  const notices = [...after.notices, ...(standIns === 0 ? [] : [notice])];
+  // The options are the same on both sides, and so is what there is to say of them.
+  return {
+    before: owned(before),
+    after: owned(after),
+    read: [
+      { ...after, notices },
+      { ...before, notices: [] },
+    ],
+  };
+}
+
+function owned({ state }: Desired): OwnedRuleset {
+  return { ruleset: state.ruleset, state };
+}

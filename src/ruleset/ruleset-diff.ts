@@ -1,0 +1,167 @@
+import { FAMILIES, type Family } from "../model/family.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
+import type { Ruleset } from "../nft/ruleset.ts";
+import { type ElementOwners, elementOwners, frontendOf } from "./element-owners.ts";
+import { FRONTEND_MAPS } from "./sets.ts";
+import type { RulesetState } from "./state.ts";
+
+/** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
+export interface ElementChange {
+  readonly family: Family;
+  readonly set: string;
+  readonly key: string;
+  readonly before?: string;
+  readonly after?: string;
+}
+
+/** A chain, set or map that comes, goes or is of another make. */
+export interface PartChange {
+  readonly family: Family;
+  readonly kind: "table" | "chain" | "set";
+  readonly name: string;
+  readonly change: "added" | "removed" | "changed";
+  /** `namespace/name` of the Service whose source ranges a chain holds; absent for what is the node's own. */
+  readonly service?: string;
+}
+
+/** What differs between two rulesets. */
+export interface RulesetDiff {
+  /** By `namespace/name` of the Service, sorted; no changes for one of which nothing but its source ranges differ. */
+  readonly services: ReadonlyMap<string, readonly ElementChange[]>;
+  /** Elements of no Service that is known: the node's own, and what is left of those that are gone. */
+  readonly others: readonly ElementChange[];
+  readonly parts: readonly PartChange[];
+  /** Where connections to a frontend may go, whatever the client, for each one where that may differ. */
+  readonly targets: ReadonlyMap<string, TargetsChange>;
+}
+
+/** Endpoints as `address . port`, in the order of the map. */
+export interface TargetsChange {
+  readonly before: ReadonlySet<string>;
+  readonly after: ReadonlySet<string>;
+}
+
+/** The key of a frontend in {@link RulesetDiff.targets}. */
+export function targetsKey(family: Family, frontend: string): string {
+  return `${family} ${frontend}`;
+}
+
+/** A ruleset, and whose its elements are as far as that is known: the kernel does not know it. */
+export interface OwnedRuleset {
+  readonly ruleset: Ruleset;
+  readonly state?: RulesetState;
+}
+
+/** Compares two rulesets, by Service. Families that `after` does not have are not looked at. */
+export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): RulesetDiff {
+  const deltas = diffRuleset(before.ruleset, after.ruleset);
+  const owners = [ownersOf(after.state), ownersOf(before.state)];
+  const parts = deltas.flatMap((delta) => partChanges(delta, before.ruleset, owners));
+  const services = new Map<string, ElementChange[]>();
+  const others: ElementChange[] = [];
+  for (const delta of deltas) {
+    for (const change of elementChanges(delta, before.ruleset)) {
+      const names = namesOf(owners, (of) => of[change.family]?.ofElement(change.set, change.key));
+      for (const name of names) changesOf(services, name).push(change);
+      if (names.size === 0) others.push(change);
+    }
+  }
+  for (const { service } of parts) if (service !== undefined) changesOf(services, service);
+  const sorted = [...services].sort(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    services: new Map(sorted),
+    others,
+    parts,
+    targets: targetsOf([...[...services.values()].flat(), ...others], before.ruleset, after.ruleset),
+  };
+}
+
+/** Whether two rulesets are the same. */
+export function isSame({ services, others, parts }: RulesetDiff): boolean {
+  return services.size + others.length + parts.length === 0;
+}
+
+const ENDPOINTS: readonly string[] = Object.values(FRONTEND_MAPS).map(({ endpoints }) => endpoints);
+
+function targetsOf(changes: readonly ElementChange[], before: Ruleset, after: Ruleset): Map<string, TargetsChange> {
+  const targets = new Map<string, { before: Set<string>; after: Set<string> }>();
+  for (const { family, set, key } of changes) {
+    const frontend = targetsKey(family, frontendOf(set, key));
+    if (ENDPOINTS.includes(set)) targets.set(frontend, { before: new Set(), after: new Set() });
+  }
+  if (targets.size === 0) return targets;
+  for (const [side, ruleset] of [
+    ["before", before],
+    ["after", after],
+  ] as const) {
+    for (const { family, sets } of Object.values(ruleset)) {
+      for (const name of ENDPOINTS) {
+        for (const [key, target] of sets.get(name)?.elements ?? []) {
+          targets.get(targetsKey(family, frontendOf(name, key)))?.[side].add(target);
+        }
+      }
+    }
+  }
+  return targets;
+}
+
+type OwnersByFamily = Readonly<Partial<Record<Family, ElementOwners>>>;
+
+function ownersOf(state: RulesetState | undefined): OwnersByFamily {
+  return Object.fromEntries(
+    FAMILIES.flatMap((family) => {
+      const own = state?.families[family];
+      return own === undefined ? [] : [[family, elementOwners(own)]];
+    }),
+  );
+}
+
+/** The Services that have something on either side. Of several that share it, the first stands for all. */
+function namesOf(
+  owners: readonly OwnersByFamily[],
+  ask: (of: OwnersByFamily) => readonly ServicePort[] | undefined,
+): ReadonlySet<string> {
+  return new Set(owners.flatMap((of) => ask(of)?.[0]?.service.name ?? []));
+}
+
+function changesOf(services: Map<string, ElementChange[]>, name: string): ElementChange[] {
+  const changes = services.get(name) ?? [];
+  services.set(name, changes);
+  return changes;
+}
+
+function elementChanges({ family, elements, mode }: TableDelta, before: Ruleset): ElementChange[] {
+  const known = mode === "change" ? before[family] : undefined;
+  return elements.flatMap(({ spec, deleted, added }: ElementsDelta) => {
+    const values = known?.sets.get(spec.name)?.elements;
+    const arriving = new Set(added.map(({ key }) => key));
+    return [
+      ...deleted.flatMap((key) =>
+        arriving.has(key) ? [] : [{ family, set: spec.name, key, before: values?.get(key) ?? "" }],
+      ),
+      ...added.map(({ key, value: after }) => {
+        const value = values?.get(key);
+        return { family, set: spec.name, key, ...(value === undefined ? {} : { before: value }), after };
+      }),
+    ];
+  });
+}
+
+function partChanges(delta: TableDelta, before: Ruleset, owners: readonly OwnersByFamily[]): PartChange[] {
+  const { family, mode } = delta;
+  if (mode !== "change") {
+    return [{ family, kind: "table", name: delta.table, change: mode === "create" ? "added" : "changed" }];
+  }
+  const chains = before[family]?.chains;
+  const part = (kind: PartChange["kind"], name: string, change: PartChange["change"]): PartChange => {
+    const [service] = kind === "chain" ? namesOf(owners, (of) => of[family]?.ofChain(name)) : [];
+    return { family, kind, name, change, ...(service === undefined ? {} : { service }) };
+  };
+  return [
+    ...delta.addedSets.map(({ name }) => part("set", name, "added")),
+    ...delta.deletedSets.map(({ name }) => part("set", name, "removed")),
+    ...delta.writtenChains.map(({ name }) => part("chain", name, chains?.has(name) ? "changed" : "added")),
+    ...delta.deletedChains.map((name) => part("chain", name, "removed")),
+  ];
+}

@@ -1,0 +1,72 @@
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Ajv } from "ajv";
+import { execa } from "execa";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+
+const schema = JSON.parse(readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"));
+const isReport = new Ajv({ strict: true }).compile(schema);
+
+const flush = () => execa("nft", ["flush", "ruleset"]);
+beforeEach(flush);
+afterEach(flush);
+
+const from = (town: "town" | "town-after") => ["--from", townObjects(town), ...townFlags];
+
+describe("diff", () => {
+  test("against the kernel: everything, nothing once applied, and what changed since", async () => {
+    const nothing = await nftProxy(["diff", ...from("town")]);
+    expect(nothing.exitCode).toBe(1);
+    expect(nothing.stdout).toContain("+ table ip nft-proxy");
+    await nftProxy(["apply", ...from("town")]);
+    expect(await nftProxy(["diff", ...from("town")])).toMatchObject({ exitCode: 0, stdout: "no difference" });
+    const changed = await nftProxy(["diff", ...from("town-after")]);
+    expect(changed.exitCode).toBe(1);
+    expect(changed.stdout).toMatch(/^shop\/redis\n {2}~ 10\.96\.1\.3:6379\/tcp\n {6}\+ 10\.244\.2\.16:6379\n/m);
+  });
+
+  test("against other files: what changes by Service, with the kernel not asked", async () => {
+    const args = ["diff", ...from("town-after"), "--against", townObjects("town"), "--nft-path=/nowhere/nft"];
+    const { exitCode, stdout } = await nftProxy(args);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain("shop/multi\n  - 10.96.1.4:80/tcp: was: 2 endpoints\n");
+    const same = await nftProxy(["diff", ...from("town"), "--against", townObjects("town")]);
+    expect(same).toMatchObject({ exitCode: 0, stdout: "no difference" });
+  });
+
+  test("prints JSON that its schema describes", async () => {
+    const args = ["diff", ...from("town-after"), "--against", townObjects("town"), "--output=json"];
+    const report = JSON.parse((await nftProxy(args)).stdout);
+    expect(isReport(report) || isReport.errors).toBe(true);
+    expect(report.same).toBe(false);
+    expect(isReport({ ...report, same: "no" }), "the schema can refuse").toBe(false);
+  });
+
+  test("compares manifests that have no cluster IPs yet", async () => {
+    const manifest = (port: number) => `{apiVersion: v1, kind: Service, metadata: {name: web},
+      spec: {selector: {app: web}, type: NodePort, ports: [{port: 80, nodePort: ${port}}]}}`;
+    const directory = await mkdtemp(join(tmpdir(), "nft-proxy-diff-"));
+    onTestFinished(() => rm(directory, { recursive: true }));
+    await writeFile(`${directory}/old.yaml`, manifest(30080));
+    await writeFile(`${directory}/new.yaml`, manifest(30081));
+    const args = ["diff", "--from", `${directory}/new.yaml`, "--against", `${directory}/old.yaml`];
+    const { exitCode, stdout, stderr } = await nftProxy(args);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("stand-in addresses") });
+    expect(stdout).toContain(
+      "default/web\n  - node port 30080/tcp (IPv4): was: refused\n  + node port 30081/tcp (IPv4): refused\n",
+    );
+  });
+
+  test.each([
+    ["no nft", ["--nft-path=/nowhere/nft"], "cannot read our tables"],
+    ["no such file", ["--against=/nowhere/objects"], "/nowhere/objects"],
+    ["no such form", ["--output=yaml"], "--output"],
+  ])("ends with 2 and says why: %s", async (_, args, said) => {
+    const { exitCode, stdout, stderr } = await nftProxy(["diff", ...from("town"), ...args]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toContain(said);
+  });
+});
