@@ -64,5 +64,6 @@ try {
   console.log(
     `\n# SIGTERM: exit code ${(await daemon).exitCode}; the tables are ${(await hasTables()) ? "" : "not "}left`,
   );
+  await show("nft-proxy", "cleanup");
   await api.close();
 }
