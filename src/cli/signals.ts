@@ -35,7 +35,14 @@ export function onSignals({ dump, logger }: SignalParts): Ended {
       resolve({ reason, failed });
     };
   });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => end(signal));
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    const listener = () => {
+      end(signal);
+      // Not `once`: execa (9.6), while nft runs, ends the process when it finds itself the only one that listens.
+      setImmediate(() => process.off(signal, listener));
+    };
+    process.on(signal, listener);
+  }
   process.on("SIGUSR1", dump);
   // A log that nobody reads any more (a closed pipe) is no reason to end.
   process.stderr.on("error", () => {});

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import { killRounds, putSteady, rememberClients, rememberedClients, seededRandom } from "../support/kill-rounds.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+const ROUNDS = 15;
+const CLIENTS = 200;
+const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+let held: readonly HeldConnection[];
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  loadTown(lab.cluster);
+  putSteady(lab.cluster);
+  lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
+  lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
+  await serveEcho(lab.lab, "pod1", 7000);
+  daemon = lab.start();
+  await lab.converged();
+  await rememberClients(lab, CLIENTS);
+  held = await Promise.all([
+    HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000),
+    HeldConnection.open(lab.lab, "ext", "192.0.2.2", 32700),
+  ]);
+});
+afterAll(() => lab?.close());
+
+/** Both tables with the kernel's handles, which grow with everything that is made anew. */
+async function handles(): Promise<string> {
+  return (
+    await Promise.all(["ip", "ip6"].map((family) => lab.nft("-a", "-t", "list", "table", family, "nft-proxy")))
+  ).join("");
+}
+
+describe("a restart", () => {
+  test("over rules that are right sends nothing, and changes nothing", async () => {
+    const before = [await handles(), await rememberedClients(lab)];
+    expect(await daemon.stop()).toBe(0);
+    daemon = lab.start();
+    expect(await daemon.saying("full sync")).toMatchObject({
+      reason: "start",
+      sent: 0,
+      chains: 0,
+      sets: 0,
+      elements: 0,
+    });
+    expect([await handles(), await rememberedClients(lab)]).toEqual(before);
+    expect((await rememberedClients(lab)).size).toBe(CLIENTS);
+  });
+
+  test("brings what changed meanwhile, and nothing else", async () => {
+    await daemon.stop();
+    lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11", "10.244.1.12"], [ECHO]));
+    daemon = lab.start();
+    expect(await daemon.saying("full sync")).toMatchObject({ reason: "start", sent: 1 });
+    await lab.converged();
+    lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
+    await lab.converged();
+  });
+
+  test(`${ROUNDS} rounds of random changes and kill -9 leave the right rules, affinity and connections`, async () => {
+    await daemon.stop();
+    const before = await rememberedClients(lab);
+    await killRounds(lab, ROUNDS, seededRandom(20261120));
+    daemon = lab.start();
+    await lab.converged();
+    expect(await rememberedClients(lab)).toEqual(before);
+    for (const connection of held) await connection.stillAnswered();
+  });
+});
+
+describe("signals", () => {
+  test("SIGUSR1 writes the desired and the committed state to a file", async () => {
+    daemon.signal("SIGUSR1");
+    const { path } = await daemon.saying("wrote the desired and the committed state");
+    const { stdout } = await lab.lab.exec(["cat", String(path)]);
+    const state = JSON.parse(stdout);
+    expect(Object.keys(state)).toEqual([
+      "at",
+      "sources",
+      "health",
+      "quarantined",
+      "conflicts",
+      "pending",
+      "desired",
+      "committed",
+    ]);
+    expect(state.committed).toEqual(state.desired);
+    const file = await lab.file("state.json", JSON.stringify(state.desired));
+    await lab.nft("-j", "-c", "-f", file);
+  });
+
+  test("SIGTERM ends it with 0 and leaves the rules; a second one ends it at once", async () => {
+    const before = await handles();
+    // An nft that hangs keeps a sync, and so a clean end, waiting.
+    const slow = await lab.file("slow-nft", '#!/bin/sh\ncase "$*" in *"list map"*) sleep 100;; esac\nexec nft "$@"\n');
+    await lab.lab.exec(["chmod", "+x", slow]);
+    expect(await daemon.stop()).toBe(0);
+    daemon = lab.start([`--nft-path=${slow}`]);
+    await daemon.saying("resource synced", 4);
+    daemon.signal("SIGTERM");
+    await daemon.saying("stopping; the rules stay in the kernel");
+    daemon.signal("SIGTERM");
+    expect((await daemon.ended).exitCode).not.toBe(0);
+    expect(await handles()).toBe(before);
+  });
+});

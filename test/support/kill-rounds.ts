@@ -1,0 +1,88 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { dynamicElements, readListing } from "../../src/nft/parse.ts";
+import { apiService, apiSlice } from "./api-objects.ts";
+import type { DaemonLab } from "./daemon-lab.ts";
+import type { StubCluster } from "./stub-api/stub-cluster.ts";
+
+/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A Service that no round touches, with affinity. */
+export const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.11", "10.244.2.12"] } as const;
+
+const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
+
+const POOL = Array.from({ length: 12 }, (_, n) => (n < 6 ? `10.244.1.${11 + n}` : `10.244.2.${5 + n}`));
+
+/** Puts the Service that stays as it is. */
+export function putSteady(cluster: StubCluster): void {
+  cluster.put("services", apiService(STEADY.name, { clusterIP: STEADY.clusterIP, spec: STICKY }));
+  cluster.put("endpointslices", apiSlice(STEADY.name, STEADY.endpoints));
+}
+
+/** Changes a few of twenty other Services: made, deleted, made again elsewhere, sticky or not, other endpoints. */
+export function changeSomething(cluster: StubCluster, random: () => number): void {
+  const changes = 1 + Math.floor(random() * 6);
+  for (let n = 0; n < changes; n++) {
+    const index = Math.floor(random() * 20);
+    const name = `restless-${index}`;
+    const known = cluster.objects("services").find(({ metadata }) => metadata.name === name);
+    if (known !== undefined && random() < 0.3) cluster.remove("services", known);
+    if (random() < 0.4) {
+      const nodePort = random() < 0.5 ? { nodePort: 31_000 + index } : {};
+      const spec = random() < 0.3 ? STICKY : {};
+      const clusterIP = `10.96.9.${index + 100 * Math.floor(random() * 2)}`;
+      cluster.put("services", apiService(name, { clusterIP, ports: [{ port: 80, ...nodePort }], spec }));
+    }
+    cluster.put(
+      "endpointslices",
+      apiSlice(
+        name,
+        POOL.filter(() => random() < 0.3),
+      ),
+    );
+  }
+}
+
+/** What session affinity remembers of the steady Service: client to endpoint id. */
+export async function rememberedClients(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
+  const listed = dynamicElements(readListing(await lab.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
+  const own = listed.filter(({ key }) => key.includes(` . ${STEADY.clusterIP} . `));
+  return new Map(own.map(({ key, value }) => [key.slice(0, key.indexOf(" ")), value]));
+}
+
+/** Makes session affinity remember clients of the steady Service, as their packets would. */
+export async function rememberClients(lab: DaemonLab, count: number): Promise<void> {
+  const { ip } = await lab.kernel();
+  const ids = STEADY.endpoints.map((_, n) =>
+    ip?.sets.get("affinity-ids")?.elements.get(`${STEADY.clusterIP} . tcp . 80 . ${n}`),
+  );
+  const elements = Array.from({ length: count }, (_, n) => {
+    const id = Number(ids[n % ids.length]);
+    const classid = `${(id >>> 16).toString(16)}:${(id & 0xffff).toString(16)}`;
+    return `198.18.${n >> 8}.${n & 255} . ${STEADY.clusterIP} . tcp . 80 timeout 3h : ${classid}`;
+  });
+  const file = await lab.file("clients.nft", `add element ip nft-proxy affinity { ${elements.join(", ")} }\n`);
+  await lab.nft("-f", file);
+}
+
+/** Rounds of: random changes, the daemon killed at a random moment, started again. Ends with nothing running. */
+export async function killRounds(lab: DaemonLab, rounds: number, random: () => number): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    const daemon = lab.start();
+    changeSomething(lab.cluster, random);
+    await sleep(random() * 1200);
+    changeSomething(lab.cluster, random);
+    await sleep(random() * 300);
+    daemon.signal("SIGKILL");
+    await daemon.ended;
+  }
+}
