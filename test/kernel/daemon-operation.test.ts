@@ -1,0 +1,232 @@
+import { writeFile } from "node:fs/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  await lab.reach("192.0.2.2");
+});
+afterAll(() => lab?.close());
+beforeEach(async () => {
+  await lab.startApi();
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  put("web", "10.96.7.1");
+});
+afterEach(async () => {
+  await daemon?.stop();
+  expect(daemon?.otherLines).toEqual([]);
+  expect(JSON.stringify(daemon?.log)).not.toMatch(/\\n\s+at /);
+});
+
+function put(name: string, clusterIP: string, spec = {}): void {
+  lab.cluster.put("services", apiService(name, { clusterIP, spec }));
+  lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
+}
+
+/** A program that is nft but for what these lines of shell do first. */
+async function wrappedNft(name: string, lines: string): Promise<string> {
+  const path = await lab.file(name, `#!/bin/sh\n${lines}\nexec nft "$@"\n`);
+  await lab.lab.exec(["chmod", "+x", path]);
+  return path;
+}
+
+/** An nft that refuses transactions which mention an address, while a file of that name is there. */
+async function refusingNft(address: string): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
+  const flag = await lab.file(`refuse-${address}`, "");
+  const path = await wrappedNft(
+    `nft-refuses-${address}`,
+    `case "$*" in *-f*)
+       input=$(cat)
+       case "$input" in *${address}*)
+         [ -e ${flag} ] && echo "internal:0:0-0: Error: Could not process rule: Invalid argument" >&2 && exit 1;;
+       esac
+       printf '%s' "$input" | exec nft "$@";;
+     esac`,
+  );
+  return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };
+}
+
+describe("a Service that the kernel refuses", () => {
+  test("among 1,000 good ones is left out and reported; taken when the kernel takes it", async () => {
+    for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
+    const good = lab.wantedText();
+    put("bad", "10.96.66.66");
+    const { path, accept } = await refusingNft("10.96.66.66");
+    daemon = lab.start([`--nft-path=${path}`]);
+    await lab.converging(good);
+    expect(await daemon.saying("the kernel refuses a service port, which is left out")).toMatchObject({
+      level: "error",
+      servicePort: "ip shop/bad:tcp-80/tcp",
+    });
+    expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(1);
+    const events = () => lab.api.events.filter(({ reason }) => reason === "ServicePortQuarantined");
+    await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "bad" } }]);
+    expect((await lab.get(10256, "/healthz")).status).toBe(200);
+
+    put("late", "10.96.7.2");
+    await expect.poll(() => lab.kernelText()).toContain("10.96.7.2 . tcp . 80");
+    await accept();
+    lab.cluster.put("endpointslices", apiSlice("bad", ["10.244.2.13"]));
+    await lab.converged();
+    await daemon.saying("a service port is no longer left out");
+    expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
+  });
+});
+
+describe("health", () => {
+  test("/healthz says 503 and why while nft fails, and is well again afterwards", async () => {
+    const flag = await lab.file("nft-works", "");
+    const path = await wrappedNft("nft-broken", `[ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }`);
+    daemon = lab.start([`--nft-path=${path}`, "--iptables-sync-period=1s", "--iptables-min-sync-period=0s"]);
+    await lab.converged();
+    expect((await lab.get(10256, "/healthz")).status).toBe(200);
+    await lab.lab.exec(["rm", flag]);
+    put("more", "10.96.7.3");
+    await expect.poll(async () => (await lab.get(10256, "/healthz")).status, { timeout: 20_000 }).toBe(503);
+    const { reasons, healthy, status } = JSON.parse((await lab.get(10256, "/healthz")).body);
+    expect([healthy, status.IPv4.healthy]).toEqual([false, false]);
+    expect(reasons.join()).toMatch(/the kernel has not been what the cluster wants for \d+ s: .*No buffer space/);
+    expect((await lab.get(10256, "/livez")).status).toBe(503);
+    const failures = () => lab.api.events.filter(({ reason }) => reason === "SyncFailed").length;
+    await expect.poll(failures).toBeGreaterThan(0);
+    expect(await lab.metric("kubeproxy_sync_proxy_rules_nftables_sync_failures_total")).toBeGreaterThan(0);
+    await writeFile(flag, "");
+    await lab.converged();
+    await expect.poll(async () => (await lab.get(10256, "/healthz")).status, { timeout: 20_000 }).toBe(200);
+  });
+
+  test("a node that is about to go is not eligible, and live", async () => {
+    daemon = lab.start();
+    await lab.converged();
+    await lab.watched();
+    const node = lab.cluster.objects("nodes").find(({ metadata }) => metadata.name === "node-1");
+    if (node === undefined) throw new Error("no node");
+    const taint = { key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" };
+    lab.cluster.put("nodes", { ...node, spec: { ...(node.spec as object), taints: [taint] } });
+    await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(503);
+    expect(JSON.parse((await lab.get(10256, "/healthz")).body)).toMatchObject({ nodeEligible: false, healthy: false });
+    expect((await lab.get(10256, "/livez")).status).toBe(200);
+    lab.cluster.remove("nodes", node);
+    await expect.poll(() => daemon.log.length).toBeGreaterThan(0);
+    expect(await lab.kernelText(), "what the Node said stays true").toContain("ip set nodeport-ips 192.0.2.2");
+  });
+
+  test("health check node ports tell of local endpoints", async () => {
+    const port = 32_123;
+    const spec = { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: port };
+    put("local", "10.96.7.4", spec);
+    daemon = lab.start();
+    await lab.converged();
+    const answer = await lab.get(port, "/", "192.0.2.2");
+    expect([answer.status, answer.headers.get("x-load-balancing-endpoint-weight")]).toEqual([200, "1"]);
+    expect(JSON.parse(answer.body)).toEqual({
+      service: { namespace: "shop", name: "local" },
+      localEndpoints: 1,
+      serviceProxyHealthy: true,
+    });
+    await lab.watched();
+    lab.cluster.put("endpointslices", apiSlice("local", ["10.244.2.12"]));
+    await expect.poll(async () => (await lab.get(port, "/", "192.0.2.2")).status).toBe(503);
+    lab.cluster.remove("services", apiService("local", { clusterIP: "10.96.7.4" }));
+    const closed = () =>
+      lab.get(port, "/", "192.0.2.2").then(
+        () => "open",
+        () => "closed",
+      );
+    await expect.poll(closed, { timeout: 20_000 }).toBe("closed");
+  });
+});
+
+describe("a configuration that changes", () => {
+  const config = (lines: string) =>
+    `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmetricsBindAddress: 0.0.0.0:10249\n${lines}`;
+  const base = "clusterCIDR: 10.244.0.0/16,fd00:244::/32\nnodePortAddresses: [primary]\n";
+
+  test("is taken over where that is safe; the rest is said to need a restart", async () => {
+    const file = await lab.file("config.yaml", config(base));
+    daemon = lab.start([`--config=${file}`]);
+    await lab.converged();
+    await writeFile(
+      file,
+      config(`${base}logging: { verbosity: 4 }\noomScoreAdj: -100\nnftables: { masqueradeAll: true }\n`),
+    );
+    expect((await daemon.saying("the configuration changed")).taken).toEqual(["masqueradeAll", "logVerbosity"]);
+    expect((await daemon.saying("some changes take effect only after a restart")).needRestart).toEqual(["oomScoreAdj"]);
+    await lab.converged({ masqueradeAll: true });
+    put("more", "10.96.7.5");
+    expect(await daemon.saying("synced")).toMatchObject({ level: "debug" });
+
+    await writeFile(file, config(`${base}nodePortAddresses: [`));
+    await daemon.saying("the changed configuration cannot be used; the old one stays");
+    const all = base.replace("primary", '0.0.0.0/0, "::/0"');
+    await writeFile(file, config(`${all}detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n`));
+    await daemon.saying("the configuration changed", 2);
+    await lab.converged({ nodePorts: { kind: "all" }, localTraffic: { kind: "interface", pattern: "cni0" } });
+  });
+
+  test("ends the daemon with --config-change=exit", async () => {
+    const file = await lab.file("exit.yaml", config(base));
+    daemon = lab.start([`--config=${file}`, "--config-change=exit"]);
+    await lab.converged();
+    await writeFile(file, config(`${base}nftables: { masqueradeAll: true }\n`));
+    expect((await daemon.ended).exitCode).toBe(0);
+    expect(await lab.kernelText(), "the rules stay").toBe(lab.wantedText());
+  });
+});
+
+describe("runs that end by themselves", () => {
+  const run = async (...flags: readonly string[]) => {
+    const ended = lab.start(flags);
+    const { exitCode, stdout, stderr } = await ended.ended;
+    return { exitCode, stdout, stderr };
+  };
+
+  test("--init-only sets up the host and programs nothing", async () => {
+    await lab.nft("flush", "ruleset");
+    expect(await run("--init-only")).toMatchObject({ exitCode: 0 });
+    expect(await lab.kernelText()).toBe("");
+    expect(lab.api.requests).toEqual([]);
+  });
+
+  test("--write-config-to writes what can be read again, --cleanup removes the tables", async () => {
+    const target = await lab.file("written.yaml", "");
+    expect(await run(`--write-config-to=${target}`)).toMatchObject({ exitCode: 0 });
+    daemon = lab.start([`--config=${target}`]);
+    await lab.converged();
+    await daemon.stop();
+    expect(await run("--cleanup")).toMatchObject({ exitCode: 0, stdout: "removed: ip nft-proxy, ip6 nft-proxy" });
+    expect(await lab.nft("list", "tables")).toBe("");
+  });
+
+  test.each([
+    ["no API server at all", [], "no API server is known"],
+    ["a kubeconfig that is not there", ["--kubeconfig=/nonexistent"], "/nonexistent"],
+    ["a kubeconfig that is none", ["--kubeconfig=/etc/hostname"], "/etc/hostname"],
+    ["an address that is none", ["--master=localhost"], "--master: must be a URL such as"],
+  ])("%s: exit code 2, and why", async (_what, from, why) => {
+    const { exitCode, stderr } = await lab.start([], from).ended;
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(why);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+
+  test("an nft that is not there: exit code 1, and why", async () => {
+    const { exitCode, stderr } = await lab.start(["--nft-path=/nonexistent/nft"]).ended;
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
+  });
+
+  test("--dry-run applies nothing, tells the cluster nothing, and sees no drift in that", async () => {
+    await lab.nft("flush", "ruleset");
+    daemon = lab.start(["--dry-run", "--full-resync-period=1s", "--healthz-bind-address=127.0.0.1:10256"]);
+    await daemon.saying("dry run: would apply");
+    put("more", "10.96.7.6");
+    await daemon.saying("dry run: would apply", 2);
+    expect(await lab.nft("list", "tables")).toBe("");
+    expect(lab.api.events).toEqual([]);
+    expect(daemon.log.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+  });
+});
