@@ -1,4 +1,5 @@
-import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import type { AppError } from "../base/errors.ts";
+import { type AppliedTransaction, isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { World } from "../model/world.ts";
@@ -170,7 +171,7 @@ export class Reconciler {
       return this.#succeeded({ ...NOTHING, kind: "partial", deltas, applied }, deletions);
     } catch (error) {
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
-      if (!(error instanceof NftRefusedError)) throw error;
+      if (!isRefusal(error)) throw error;
       return await this.#full("failure");
     }
   }
@@ -187,7 +188,7 @@ export class Reconciler {
       const applied = await this.#apply(deltas);
       return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, deltas, applied, drift });
     } catch (error) {
-      if (!(error instanceof NftRefusedError)) throw error;
+      if (!isRefusal(error)) throw error;
       const refused = await this.#quarantine(error);
       const outcome = await this.#full(reason);
       return { ...outcome, drift, refused: [...refused, ...outcome.refused] };
@@ -207,7 +208,7 @@ export class Reconciler {
    * Finds the service ports that the kernel refuses, and leaves them out of the desired state.
    * @throws the refusal, when it has another cause
    */
-  async #quarantine(refusal: NftRefusedError): Promise<ServicePortKey[]> {
+  async #quarantine(refusal: AppError): Promise<ServicePortKey[]> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
     if (kernel.kind === "unreadable") throw refusal;
     const suspects = suspectsOf(this.state);
@@ -235,7 +236,7 @@ export class Reconciler {
       await this.#parts.nft.check(toTransaction(deltas));
       return true;
     } catch (error) {
-      if (error instanceof NftRefusedError) return false;
+      if (isRefusal(error)) return false;
       throw error;
     }
   }

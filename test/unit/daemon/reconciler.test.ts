@@ -194,6 +194,14 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test("leaves out what our own schema refuses, before it leaves", async () => {
+    const hostile = slice({ service: "bad", endpoints: ["10.244.2.16; flush ruleset"] });
+    const parts = setUp(worldOf({ services: [web, dns, bad], slices: [webSlice, hostile] }));
+    expect((await parts.reconciler.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect(JSON.stringify(parts.fake.transactions)).not.toContain("flush ruleset");
+    expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
+  });
+
   test("a change that is refused leaves what the others changed in the same sync", async () => {
     const parts = setUp();
     await parts.reconciler.sync();
