@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readConnectionCounts } from "../../src/daemon/connection-counts.ts";
+import { Nft } from "../../src/kernel/nft.ts";
+import type { RunProcess } from "../../src/kernel/process.ts";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { bothContexts, port, renderAll, service, slice } from "../support/build.ts";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+
+let lab: Lab;
+beforeAll(async () => {
+  lab = await createLab();
+});
+afterAll(() => lab?.close());
+
+/** nft inside the lab's node. */
+const runInNode: RunProcess = async (path, args, input) => {
+  const { exitCode, stdout, stderr } = await lab.exec([path, ...args], { input });
+  return {
+    exitCode,
+    stdout,
+    stderr,
+    signal: undefined,
+    startError: undefined,
+    timedOut: false,
+    tooMuchOutput: false,
+    durationMs: 0,
+  };
+};
+
+test("every connection is counted once, by its frontend and by its endpoint", async () => {
+  const objects = {
+    services: [
+      service({ clusterIPs: ["10.96.0.10"], ports: [port(80, { nodePort: 30_080 })] }),
+      service({ name: "sticky", clusterIPs: ["10.96.0.11"], ports: [port(80)], affinitySeconds: 60 }),
+    ],
+    slices: [
+      slice({ endpoints: ["10.244.1.11", "10.244.1.12"] }),
+      slice({ service: "sticky", endpoints: ["10.244.1.14"] }),
+    ],
+  };
+  const { state } = renderAll(objects, bothContexts({ counters: "endpoints" }));
+  await lab.loadTransaction(JSON.stringify(rebuildTransaction(state.ruleset)));
+  const from = { from: "pod3", proto: "tcp", port: 80 } as const;
+  await lab.probe([
+    { ...from, id: "cluster", to: "10.96.0.10", n: 7 },
+    { ...from, id: "sticky", to: "10.96.0.11", n: 5, sticky: true },
+    { ...from, id: "nodeport", from: "ext", to: "192.0.2.2", port: 30_080, n: 3 },
+  ]);
+  const { frontends, endpoints } = await readConnectionCounts(new Nft({ path: "nft", run: runInNode }), state);
+  const counted = frontends.map(({ service, target, connections }) => [service, target, connections]);
+  expect(counted.sort()).toEqual([
+    ["sticky", "10.96.0.11:80", 5],
+    ["web", "10.96.0.10:80", 7],
+    ["web", "nodePort:30080", 3],
+  ]);
+  const byService = (name: string) => endpoints.filter(({ service }) => service === name);
+  const total = (name: string) => byService(name).reduce((sum, { connections }) => sum + connections, 0);
+  expect([total("web"), total("sticky")]).toEqual([10, 5]);
+  expect(new Set(byService("sticky").map(({ target }) => target))).toEqual(new Set(["10.244.1.14:8080"]));
+});
