@@ -45,6 +45,12 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/cleanup.ts"),
   },
   {
+    name: "config",
+    summary: "Print the configuration that flags and a file make, or check a file",
+    flags: ["defaults", "validate"],
+    load: async () => await import("./commands/config.ts"),
+  },
+  {
     name: "doctor",
     summary: "Say what this host lacks, and what works against Services on it",
     flags: ["output", "strict"],

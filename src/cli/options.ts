@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { AppError, messageOf } from "../base/errors.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { ConfigWarning } from "../config/problem.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import { type Argv, textArgument } from "./command.ts";
 
@@ -17,9 +18,14 @@ export function commandOptions(argv: Argv): CommandOptions {
   const path = textArgument(argv, "config");
   const { options, warnings } = resolveOptions({
     flags: readFlags(argv),
-    ...(path === undefined || path === "" ? {} : { configText: readConfig(path), configName: path }),
+    ...(path === undefined || path === "" ? {} : { configText: readConfigFile(path), configName: path }),
   });
-  return { options, notices: warnings.map(({ message }) => `warning: ${message}`) };
+  return { options, notices: warningNotices(warnings) };
+}
+
+/** Warnings about a configuration as lines for the user. */
+export function warningNotices(warnings: readonly ConfigWarning[]): string[] {
+  return warnings.map(({ message }) => `warning: ${message}`);
 }
 
 /** The name of the node that we run on: `--hostname-override`, or the host's own in lower case, as kube-proxy has it. */
@@ -27,7 +33,8 @@ export function nodeNameOf({ hostnameOverride }: ProxyOptions): string {
   return hostnameOverride === "" ? hostname().trim().toLowerCase() : hostnameOverride;
 }
 
-function readConfig(path: string): string {
+/** The text of a configuration file. Throws AppError BAD_CONFIG. */
+export function readConfigFile(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {

@@ -23,6 +23,8 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("service", "string", "A Service, or one port of it: namespace/name or namespace/name:port"),
   commanding("family", "string", "Only this address family: ip or ip6"),
   commanding("against", "path-list", "Compare with these files and directories in place of this node's kernel"),
+  commanding("defaults", "boolean", "The configuration of no flags and no file"),
+  commanding("validate", "string", "Say whether this configuration file can be used, and what of it is ignored"),
   commanding("diff", "boolean", "Only what would have to change in this node's kernel"),
   commanding("strict", "boolean", "Take warnings for faults"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),

@@ -1,0 +1,22 @@
+import { printConfiguration } from "../../config/print.ts";
+import { resolveOptions } from "../../config/resolve.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
+import { commandOptions, readConfigFile, warningNotices } from "../options.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+
+/**
+ * `config`: prints the configuration that flags and `--config` make, as KubeProxyConfiguration; `--defaults` that of
+ * neither. `--validate FILE` only says whether a file can be used, and what of it is ignored.
+ */
+export async function run(argv: Argv): Promise<CommandResult> {
+  const file = textArgument(argv, "validate");
+  if (file !== undefined) return validated(file);
+  if (isSet(argv, "defaults")) return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
+  const { options, notices } = commandOptions(argv);
+  return { exitCode: EXIT.ok, output: printConfiguration(options), notices };
+}
+
+function validated(file: string): CommandResult {
+  const { warnings } = resolveOptions({ configText: readConfigFile(file), configName: file });
+  return { exitCode: EXIT.ok, output: `${file}: valid\n`, notices: warningNotices(warnings) };
+}

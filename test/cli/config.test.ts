@@ -1,0 +1,46 @@
+import { mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+import { nftProxy } from "../support/command.ts";
+
+const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/kube-proxy/${name}`, import.meta.url));
+
+async function file(text: string): Promise<string> {
+  const path = join(await mkdtemp(join(tmpdir(), "config-")), "config.yaml");
+  await writeFile(path, text);
+  return path;
+}
+
+describe("config", () => {
+  test("prints what flags and a file make, and its output is a file that makes the same", async () => {
+    const flags = ["--cluster-cidr=10.244.0.0/16", "--masquerade-all", "--affinity-map-size=5", "--v=4"];
+    const { exitCode, stdout, stderr } = await nftProxy(["config", ...flags]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toContain("clusterCIDR: 10.244.0.0/16\n");
+    expect(stdout).toContain("affinityMapSize: 5\n");
+    expect((await nftProxy(["config", `--config=${await file(stdout)}`])).stdout).toBe(stdout);
+  });
+
+  test("--defaults prints what nothing makes, whatever else is given", async () => {
+    const { stdout } = await nftProxy(["config"]);
+    expect((await nftProxy(["config", "--defaults", "--masquerade-all"])).stdout).toBe(stdout);
+    expect(stdout).toContain("masqueradeAll: false\n");
+  });
+
+  test.each(["defaults.yaml", "kubeadm-config.yaml"])("--validate takes kube-proxy's %s", async (name) => {
+    const { exitCode, stdout, stderr } = await nftProxy(["config", `--validate=${fixture(name)}`]);
+    expect([exitCode, stdout]).toEqual([0, `${fixture(name)}: valid`]);
+    for (const line of stderr.split("\n")) expect(line).toMatch(/^$|^warning: /);
+  });
+
+  test("--validate names what is wrong, and ends with 2", async () => {
+    const lines =
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nconntrack: { min: -1 }\n";
+    const { exitCode, stdout, stderr } = await nftProxy(["config", `--validate=${await file(lines)}`]);
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain("conntrack.min: ");
+    expect((await nftProxy(["config", "--validate=/nowhere/config"])).exitCode).toBe(2);
+  });
+});

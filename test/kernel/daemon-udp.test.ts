@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { HeldFlow } from "../support/held-flow.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+const DNS = { port: 53, protocol: "UDP", targetPort: 53, nodePort: 30_053 } as const;
+const CLUSTER_IP = "10.96.7.53";
+const [NEAR, FAR] = ["10.244.1.11", "10.244.2.12"] as const;
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  lab.cluster.put("services", service());
+  serve(NEAR);
+  daemon = lab.start(["--iptables-sync-period=1s"]);
+  await lab.converged();
+});
+afterAll(() => lab?.close());
+
+function service() {
+  return apiService("dns", { clusterIP: CLUSTER_IP, ports: [DNS] });
+}
+
+function serve(...addresses: readonly string[]): void {
+  lab.cluster.put("endpointslices", apiSlice("dns", addresses, [DNS]));
+}
+
+/** The flows to an address that the node tracks, by the kernel's own ids. */
+async function flows(address: string): Promise<string[]> {
+  const { stdout } = await lab.lab.exec(["conntrack", "-L", "-p", "udp", "--orig-dst", address, "-o", "id"]);
+  return [...stdout.matchAll(/ id=(\d+)/g)].map(([, id = ""]) => id);
+}
+
+describe("UDP flows", () => {
+  test("move on from an endpoint that goes, by ClusterIP and by NodePort", async () => {
+    const held = [new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
+    for (const flow of held) await flow.answeredBy(NEAR);
+    serve(FAR);
+    for (const flow of held) await flow.answeredBy(FAR);
+    expect(
+      await lab.metric("kubeproxy_conntrack_reconciler_deleted_entries_total", 'ip_family="IPv4"'),
+    ).toBeGreaterThanOrEqual(2);
+  });
+
+  test("end when no endpoint is left, and go on with the first that comes", async () => {
+    const flow = new HeldFlow(lab.lab, "pod3", CLUSTER_IP, 53);
+    await flow.answeredBy(FAR);
+    serve();
+    await flow.answeredBy("nobody");
+    serve(NEAR);
+    await flow.answeredBy(NEAR);
+  });
+
+  test("stay with a living endpoint when others come, and over a restart", async () => {
+    const flow = new HeldFlow(lab.lab, "pod4", CLUSTER_IP, 53);
+    await flow.answeredBy(NEAR);
+    const before = await flows(CLUSTER_IP);
+    serve(NEAR, FAR);
+    await lab.converged();
+    await daemon.stop();
+    daemon = lab.start(["--iptables-sync-period=1s"]);
+    await daemon.saying("full sync");
+    const cleanings = () =>
+      lab.metric("kubeproxy_conntrack_reconciler_sync_duration_seconds_count", 'ip_family="IPv4"');
+    await expect.poll(cleanings, { timeout: 20_000 }).toBe(1);
+    expect(await flows(CLUSTER_IP)).toEqual(expect.arrayContaining(before));
+    expect(flow.answers).toEqual([NEAR]);
+  });
+
+  test("end with their Service", async () => {
+    const flow = new HeldFlow(lab.lab, "pod5", CLUSTER_IP, 53);
+    await expect.poll(() => flow.answers.length).toBe(1);
+    lab.cluster.remove("services", service());
+    await flow.answeredBy("nobody");
+    // What clients still send is tracked again, untranslated; nothing is left that leads to an endpoint.
+    const { stdout } = await lab.lab.exec(["conntrack", "-L", "-p", "udp", "--orig-dst", CLUSTER_IP]);
+    expect(stdout).not.toMatch(/src=10\.244\.\d+\.\d+ dst=\S+ sport=53 /);
+  });
+});

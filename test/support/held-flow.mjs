@@ -1,0 +1,26 @@
+// `node held-flow.mjs ADDRESS PORT`: one UDP socket that asks ten times a second. Prints who answers whenever that
+// changes (the answer's first word), "nobody" after a second without an answer.
+import dgram from "node:dgram";
+
+const [host, port] = process.argv.slice(2);
+const socket = dgram.createSocket(host.includes(":") ? "udp6" : "udp4");
+let told = "";
+let answeredAt = Date.now();
+
+function tell(who) {
+  if (who !== told) process.stdout.write(`${who}\n`);
+  told = who;
+}
+
+socket.on("message", (data) => {
+  answeredAt = Date.now();
+  tell(data.toString().split(" ")[0]);
+});
+// ICMP errors: nobody answers, which is told below.
+socket.on("error", () => {});
+socket.connect(Number(port), host, () => {
+  setInterval(() => {
+    socket.send("?", () => {});
+    if (Date.now() - answeredAt > 1000) tell("nobody");
+  }, 100);
+});
