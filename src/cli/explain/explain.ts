@@ -24,14 +24,14 @@ export function explain(connection: Connection, situation: Situation): Explanati
   const desired = state.ruleset[familyOf(connection.to)];
   const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
   const evidence = evidenceOf(connection, subject, table, situation);
-  const { outcomes, endpoints } = evidence;
+  const { outcomes, endpoints, list } = evidence;
   const verdict =
     live === undefined ? verdictOf(evidence, situation) : liveVerdict(evidence, desired, table, situation);
   return {
     connection,
     node: world.node.name,
     rules: live === undefined ? "desired" : "live",
-    ...(subject === undefined ? {} : { frontend: explainFrontend(subject, outcomes) }),
+    ...(subject === undefined ? {} : { frontend: explainFrontend(subject, list) }),
     steps: table === undefined ? [] : explainSteps(outcomes, table),
     endpoints,
     notes: explainNotes(connection, subject, outcomes, situation),
@@ -49,12 +49,13 @@ function evidenceOf(
   const ruleset = table === undefined ? {} : { [table.family]: table };
   const outcomes = evaluate(ruleset, situation.host, packetOf(connection, situation));
   const summary = summarize(outcomes);
-  const endpoints = explainEndpoints(subject, listOf(subject, outcomes), summary, situation);
-  return { connection, subject, outcomes, summary, endpoints };
+  const list = listOf(subject, outcomes);
+  const endpoints = explainEndpoints(subject, list, summary, situation);
+  return { connection, subject, list, outcomes, summary, endpoints };
 }
 
 /** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
-function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): "cluster" | "local" {
+function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
   const shortcuts = Object.values(FRONTEND_MAPS).map(({ shortcut }) => shortcut);
   const isShortcut = outcomes.some(({ steps }) =>
     steps.some(
@@ -64,14 +65,14 @@ function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): "cl
   return subject?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 
-function explainFrontend({ port, frontend, losers }: Subject, outcomes: readonly Outcome[]): ExplainedFrontend {
+function explainFrontend({ port, frontend, losers }: Subject, endpointsOf: Evidence["list"]): ExplainedFrontend {
   const { service, spec, family } = port;
   return {
     key: frontend.key,
     origin: frontend.origin,
     service: service.name,
     portName: spec.name,
-    endpointsOf: listOf({ frontend } as Subject, outcomes),
+    endpointsOf,
     affinitySeconds: service.affinitySeconds,
     ...(frontend.guarded ? { sourceRanges: service.loadBalancerSourceRanges[family] } : {}),
     losers: losers.map((loser) => loser.service.name),
