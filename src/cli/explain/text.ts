@@ -5,8 +5,8 @@ import type { PortReport } from "./report.ts";
 import { printable, type Style, wrapped } from "./style.ts";
 import { ORIGINS, RESULTS } from "./words.ts";
 
-/** More endpoints than this are summed up by what became of them. */
-const MOST_ENDPOINTS = 20;
+/** So many endpoints of those that are used, and of those that are left out, are shown; the others are counted. */
+const MOST_ENDPOINTS = 10;
 
 /** One connection in full, for people; 80 columns but for words that are longer. Ends with a line feed. */
 export function explanationText(given: Explanation, style: Style): string {
@@ -113,18 +113,25 @@ function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
 }
 
 function endpointLines(endpoints: readonly ExplainedEndpoint[], style: Style): string[] {
-  const shown = endpoints.length > MOST_ENDPOINTS ? endpoints.slice(0, MOST_ENDPOINTS) : endpoints;
-  const lines = shown.flatMap((endpoint) => {
-    const { probability, leftOut } = endpoint;
-    const mark = probability > 0 ? percentText(probability).padStart(6) : "     -";
-    const why = leftOut === undefined ? "" : `: ${leftOut.says}`;
-    const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ");
-    return leftOut === undefined ? text : text.map(style.aside);
-  });
-  const rest = endpoints.slice(shown.length);
-  if (rest.length === 0) return lines;
-  const used = rest.filter(({ probability }) => probability > 0).length;
-  return [...lines, `        and ${rest.length} more: ${used} used, ${rest.length - used} left out`];
+  const used = endpoints.filter(({ leftOut }) => leftOut === undefined);
+  const leftOut = endpoints.filter((endpoint) => endpoint.leftOut !== undefined);
+  const shown = new Set([...used.slice(0, MOST_ENDPOINTS), ...leftOut.slice(0, MOST_ENDPOINTS)]);
+  const lines = endpoints
+    .filter((endpoint) => shown.has(endpoint))
+    .flatMap((endpoint) => endpointLine(endpoint, style));
+  const more = [
+    ...(used.length > MOST_ENDPOINTS ? [`${used.length - MOST_ENDPOINTS} more used`] : []),
+    ...(leftOut.length > MOST_ENDPOINTS ? [`${leftOut.length - MOST_ENDPOINTS} more left out`] : []),
+  ];
+  return more.length === 0 ? lines : [...lines, `        and ${more.join(", ")}`];
+}
+
+function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
+  const { probability, leftOut } = endpoint;
+  const mark = leftOut === undefined ? percentText(probability).padStart(6) : "     -";
+  const why = leftOut === undefined ? "" : `: ${leftOut.says}`;
+  const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ");
+  return leftOut === undefined ? text : text.map(style.aside);
 }
 
 function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): string {

@@ -3,6 +3,7 @@ import { HttpApiClient } from "../../../src/kube/client.ts";
 import { apiDecoders } from "../../../src/kube/decoders.ts";
 import { type ListedObjects, listOnce } from "../../../src/kube/list-once.ts";
 import { loadConnection } from "../../../src/kube/load-connection.ts";
+import { passedOverService } from "../../../src/kube/passed-over-service.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { StubApi } from "../../support/stub-api/stub-api.ts";
 import { loadTown } from "../../support/stub-api/town.ts";
@@ -28,13 +29,14 @@ afterEach(async () => {
   await api.close();
 });
 
-function list(): Promise<ListedObjects> {
+function list(onPassedOver?: (service: unknown) => void): Promise<ListedObjects> {
   return listOnce({
     client,
     nodeName: "node-1",
     decoders: apiDecoders(() => {}),
     clock,
     onInvalid: (object, reason) => invalid.push(`${object}: ${reason}`),
+    ...(onPassedOver === undefined ? {} : { onPassedOver }),
   });
 }
 
@@ -75,4 +77,18 @@ test("gives up after 15 s of silence", async () => {
   await expect.poll(() => api.requests.length).toBe(1);
   clock.advance(15_000);
   await listed;
+});
+
+test("asks for Services that are none of ours only when somebody wants to know", async () => {
+  await list();
+  const selectors = () =>
+    api.requests.filter(({ resource }) => resource === "services").map(({ query }) => query.labelSelector);
+  expect(selectors()).toEqual([expect.stringContaining("service-proxy-name")]);
+  const passedOver: unknown[] = [];
+  const { services } = await list((service) => passedOver.push(service));
+  expect(selectors()).toHaveLength(2);
+  expect(selectors()[1]).toBeUndefined();
+  expect(services).toHaveLength(36);
+  const names = passedOver.flatMap((service) => passedOverService(service)?.name ?? []);
+  expect(names.sort()).toEqual(["edge/not-ours", "shop/external-name", "shop/frontend-headless"]);
 });

@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Explanation } from "../../src/cli/explain/explanation.ts";
+import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+import { loadScenario } from "../support/lab/scenario.ts";
+import { StubApi } from "../support/stub-api/stub-api.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+const TOWN = ["--from", townObjects("town"), ...townFlags];
+const TO_DNS = ["--to", "10.96.0.10", "--port", "53", "--proto", "udp"];
+
+describe("explain from files", () => {
+  test("says what it decided, plainly, in a pipe", async () => {
+    const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...TO_DNS]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toBe(`udp from 10.244.1.254 (a pod, assumed) to 10.96.0.10 port 53
+on node-1, by the rules for these objects
+the cluster IP of Service dns/kube-dns, port dns
+
+The way through the rules
+  prerouting
+    services: a Service with endpoints
+      service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }
+    balance-2: one of 2 endpoints by chance; the destination becomes the
+      endpoint
+      endpoints { 10.96.0.10 . udp . 53 . none : 10.244.1.16 . 53 } and 1 more
+
+Endpoints
+  50 %  10.244.1.16:53 dns/dns-0 on node-1 in zone-a
+  50 %  10.244.2.14:53 dns/dns-1 on node-2 in zone-a
+
+Also
+  source: kept: the endpoint sees 10.244.1.254
+
+Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
+  fails all the same, see whether the pod listens on port 53 (udp) and whether a
+  NetworkPolicy lets the client in.`);
+  });
+
+  test("tells of each way to a Service in a few lines", async () => {
+    const { stdout } = await nftProxy(["explain", ...TOWN, "--service", "shop/frontend:http"]);
+    const ways = stdout.split("\n").filter((line) => /^ {2}(cluster IP|load-balancer IP|NodePort) /.test(line));
+    expect(ways.map((line) => line.trim().split(" port")[0])).toEqual([
+      "cluster IP 10.96.1.1",
+      "load-balancer IP 203.0.113.10",
+      "NodePort 192.0.2.2",
+      "cluster IP fd00:10:96::101",
+      "load-balancer IP fd00:1b::10",
+      "NodePort fd00:c0::2",
+    ]);
+    expect(stdout.match(/Served: goes to one of 3 endpoints/g)).toHaveLength(6);
+  });
+
+  test.each([
+    [["--service", "shop/fronted"], "there is no Service shop/fronted"],
+    [["--service", "shop/frontend:https"], "has no port https"],
+    [["--to", "frontend.shop.svc", "--port", "80"], "must be an IP address"],
+    [["--to", "10.96.0.10"], "--port"],
+    [["--to", "10.96.0.10", "--port", "0"], "1 to 65535"],
+    [["--to", "10.96.0.10", "--port", "53", "--proto", "icmp"], "--proto"],
+    [["--to", "10.96.0.10", "--port", "53", "--source", "moon"], "--source"],
+    [["--to", "10.96.0.10", "--port", "53", "--from-ip", "fd00::1"], "two families"],
+    [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "two questions"],
+    [[], "--to ADDRESS --port PORT, or --service"],
+  ])("refuses %j", async (flags, said) => {
+    const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...flags]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toContain(said);
+    expect(stderr).toContain("hint: ");
+  });
+});
+
+describe("explain from a cluster", () => {
+  let api: StubApi;
+  beforeAll(async () => {
+    api = await StubApi.start();
+    loadTown(api.cluster);
+  });
+  afterAll(() => api.close());
+
+  test.each([[TO_DNS], [["--to", "10.96.2.9", "--port", "80"]]])(
+    "says the same as from its objects: %j",
+    async (flags) => {
+      const fromCluster = await nftProxy(["explain", "--master", api.url, ...townFlags, ...flags]);
+      expect(fromCluster).toEqual(await nftProxy(["explain", ...TOWN, ...flags]));
+      expect(fromCluster.exitCode).toBe(0);
+    },
+  );
+});
+
+describe("explain --live", () => {
+  let lab: Lab;
+  beforeAll(async () => {
+    lab = await createLab();
+  });
+  afterAll(() => lab?.close());
+  beforeEach(async () => {
+    await nft("flush", "ruleset");
+  });
+
+  async function nft(...args: string[]): Promise<void> {
+    const { exitCode, stderr } = await lab.exec(["nft", ...args]);
+    if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
+  }
+
+  async function apply(): Promise<void> {
+    const { exitCode, stderr } = await lab.exec([process.execPath, bundle, "apply", ...TOWN]);
+    if (exitCode !== 0) throw new Error(stderr);
+  }
+
+  async function live(...flags: string[]): Promise<Explanation> {
+    const { exitCode, stdout, stderr } = await lab.exec([
+      process.execPath,
+      bundle,
+      "explain",
+      "--live",
+      "--output=json",
+      ...flags,
+    ]);
+    if (exitCode !== 0) throw new Error(stderr);
+    return JSON.parse(stdout).explanations[0];
+  }
+
+  test("follows the kernel's rules, and finds nothing that differs", async () => {
+    await apply();
+    const explanation = await live(...TOWN, ...TO_DNS);
+    const { stdout } = await nftProxy(["explain", "--output=json", ...TOWN, ...TO_DNS]);
+    expect(explanation).toEqual({ ...JSON.parse(stdout).explanations[0], rules: "live", differences: [] });
+  });
+
+  test("says what the kernel lacks, and that this is the cause", async () => {
+    await apply();
+    await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
+    const { verdict, differences } = await live(...TOWN, ...TO_DNS);
+    expect(verdict).toMatchObject({ result: "refused", cause: "not-programmed" });
+    expect(verdict.says).toContain("goes to one of 2 endpoints of dns/kube-dns");
+    expect(differences).toEqual(["missing in the kernel: service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }"]);
+    const scenario = await loadScenario("town");
+    const [probe] = scenario.probes.filter(({ id }) => id === "dns/kube-dns:53/udp cluster 10.96.0.10 from pod3");
+    expect((await lab.probe(probe === undefined ? [] : [probe])).get(probe?.id ?? "")).toEqual({ result: "refused" });
+  });
+
+  test("says what only the kernel has", async () => {
+    await apply();
+    await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 }");
+    await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }");
+    const { verdict, differences, endpoints } = await live(...TOWN, ...TO_DNS);
+    expect(verdict).toMatchObject({ result: "balanced", cause: "not-programmed" });
+    expect(differences).toEqual([
+      "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.2.14 . 53 }",
+      "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }",
+    ]);
+    expect(endpoints.map(({ address, leftOut }) => [address, leftOut?.reason])).toEqual([
+      ["10.244.1.16", undefined],
+      ["10.244.2.14", "not-in-kernel"],
+      ["10.244.9.9", undefined],
+    ]);
+  });
+
+  test("asks whether the options are the daemon's, where all rules differ", async () => {
+    await apply();
+    const { differences } = await live("--from", townObjects("town"), "--hostname-override=node-1", ...TO_DNS);
+    expect(differences?.join("\n")).toContain("the chain services has other rules");
+    expect(differences?.at(-1)).toContain("--config");
+  });
+
+  test("says so when nothing is programmed", async () => {
+    const { verdict, differences } = await live(...TOWN, ...TO_DNS);
+    expect(verdict).toMatchObject({ result: "passed", cause: "not-programmed" });
+    expect(differences).toEqual(["the kernel has no table ip nft-proxy"]);
+  });
+
+  test("goes without the objects when no cluster answers, and says so", async () => {
+    await apply();
+    const { exitCode, stdout, stderr } = await lab.exec([
+      process.execPath,
+      bundle,
+      "explain",
+      "--live",
+      "--master=http://127.0.0.1:1",
+      ...TO_DNS,
+    ]);
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain("by the kernel's rules alone");
+    expect(stdout).toContain("10.244.1.16:53");
+    expect(stdout).toContain("goes to one of 2 endpoints");
+  });
+});
