@@ -1,0 +1,113 @@
+import { execaSync } from "execa";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { Nft } from "../../src/kernel/nft.ts";
+import { readKernel } from "../../src/kernel/read-kernel.ts";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
+import { rulesetText } from "../support/ruleset-text.ts";
+import type { Fault, Verb } from "../support/stub-api/faults.ts";
+import { StubApi } from "../support/stub-api/stub-api.ts";
+import { townList } from "../support/stub-api/town.ts";
+import { rulesetOfWorld, worldOfApi } from "../support/town-ruleset.ts";
+
+// What an API server's silence does, with the deadlines as they are and the clock in the test's hands.
+
+const nft = new Nft({ path: "nft" });
+let api: StubApi;
+let daemon: InProcessDaemon | undefined;
+const flush = () => void execaSync("nft", ["flush", "ruleset"]);
+beforeAll(flush);
+afterAll(flush);
+beforeEach(async () => {
+  flush();
+  api = await StubApi.start();
+  for (const resource of ["nodes", "servicecidrs"] as const) api.cluster.load(resource, townList("town", resource));
+  for (const [index, name] of ["a", "b"].entries()) {
+    api.cluster.put("services", apiService(name, { clusterIP: `10.96.7.${index}` }));
+    api.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
+  }
+});
+afterEach(async () => {
+  await daemon?.stop();
+  await api.close();
+});
+
+function start(options: Partial<InProcessOptions> = {}): InProcessDaemon {
+  daemon = new InProcessDaemon({ api, nft, ...options });
+  return daemon;
+}
+
+async function kernelText(): Promise<string> {
+  const kernel = await readKernel(nft, ["ip", "ip6"]);
+  return kernel.kind === "read" ? rulesetText(kernel.ruleset) : kernel.reason;
+}
+
+function wanted() {
+  return rulesetOfWorld(worldOfApi((resource) => api.cluster.objects(resource)));
+}
+
+async function isRight(): Promise<boolean> {
+  return (await kernelText()) === rulesetText(wanted());
+}
+
+/** One more, one less, one changed; the chains in use stay the same. */
+function change(): void {
+  api.cluster.put("services", apiService("c", { clusterIP: "10.96.7.9" }));
+  api.cluster.remove("services", apiService("a", { clusterIP: "10.96.7.0" }));
+  api.cluster.put("endpointslices", apiSlice("b", ["10.244.1.13", "10.244.2.14"]));
+}
+
+describe("an API server that falls silent", () => {
+  const rows: [name: string, verb: Verb, fault: Fault][] = [
+    ["a list that is never answered", "list", { kind: "hang" }],
+    ["a list whose body stops", "list", { kind: "stall", body: '{"items":[' }],
+    ["a watch that is never answered", "watch", { kind: "hang" }],
+  ];
+
+  test.each(rows)("%s is asked again after a minute", async (_name, verb, fault) => {
+    api.addFault({ resource: "services", verb, fault });
+    const running = start();
+    await running.until(() => api.requests.some((request) => request.resource === "services" && request.verb === verb));
+    change();
+    await running.pass(45);
+    expect(await isRight()).toBe(false);
+    const began = running.clock.now();
+    await running.pass(20);
+    await running.until(isRight);
+    expect(running.clock.now() - began).toBeLessThan(30_000);
+  });
+
+  test("a half-open watch is given up after three minutes, and what it did not tell is found", async () => {
+    const running = start();
+    await running.until(isRight);
+    await running.until(
+      () => api.cluster.watches("services").length + api.cluster.watches("endpointslices").length === 2,
+    );
+    for (const resource of ["services", "endpointslices"] as const) api.cluster.watches(resource)[0]?.mute();
+    change();
+    await running.pass(170);
+    expect(await isRight()).toBe(false);
+    await running.pass(15);
+    await running.until(isRight);
+  });
+
+  test("one that is silent from the start leaves the kernel alone, and health says why", async () => {
+    api.addFault({ fault: { kind: "hang" }, times: Number.POSITIVE_INFINITY });
+    const running = start();
+    await running.pass(300);
+    expect(await kernelText()).toBe("");
+    expect(running.daemon.health.snapshot().families.ip).toMatchObject({
+      lastSynced: undefined,
+      problem: "waiting for the first lists",
+    });
+  });
+});
+
+describe("a host", () => {
+  test("without IPv6 is served in IPv4 alone", async () => {
+    const running = start({ families: ["ip"] });
+    const { ip } = wanted();
+    await running.until(async () => (await kernelText()) === rulesetText({ ...(ip === undefined ? {} : { ip }) }));
+    expect(execaSync("nft", ["list", "tables"]).stdout).toBe("table ip nft-proxy");
+  });
+});
