@@ -13,6 +13,8 @@ export interface Command {
   readonly summary: string;
   /** Names of the flags that it takes besides those of the configuration. */
   readonly flags: readonly string[];
+  /** Arguments after the command's name, and what they ask for. */
+  readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }
 

@@ -36,6 +36,12 @@ export const COMMANDS: readonly Command[] = [
     name: "explain",
     summary: "Say what becomes of a connection, rule by rule, and why",
     flags: ["from", "from-ip", "source", "to", "port", "proto", "service", "live", "output"],
+    examples: [
+      ["--to 10.96.0.10 --port 53 --proto udp", "a connection from a pod"],
+      ["--to 203.0.113.7 --port 443 --from-ip 198.51.100.9", "one from outside"],
+      ["--service shop/cart:http", "every way to a Service's port"],
+      ["--live --to 10.96.0.10 --port 53", "by the rules in this kernel"],
+    ],
     load: async () => await import("./commands/explain.ts"),
   },
   {

@@ -48,12 +48,13 @@ async function parse(args: readonly string[], { stdout, columns }: Surroundings)
     .strict()
     .demandCommand(1, 1, "say what to do: one of the commands below", "say one thing to do, not several")
     .epilogue("`nft-proxy <command> --help` shows a command's options.")
+    .completion("completion", "Print a script by which the shell completes commands and options")
     .exitProcess(false);
   for (const command of COMMANDS) {
     parser = parser.command(
       command.name,
       command.summary,
-      (builder) => builder.options(optionsOf(command)),
+      (builder) => builder.options(optionsOf(command)).example(examplesOf(command)),
       (argv) => {
         chosen = { command, argv };
       },
@@ -66,6 +67,10 @@ async function parse(args: readonly string[], { stdout, columns }: Surroundings)
   });
   if (printed !== "") await write(stdout, `${printed}\n`);
   return printed === "" ? chosen : undefined;
+}
+
+function examplesOf({ name, examples = [] }: Command): [string, string][] {
+  return examples.map(([args, does]) => [`$0 ${name} ${args}`, does]);
 }
 
 function optionsOf({ flags }: Command): ReturnType<typeof yargsOptions> {

@@ -1,8 +1,9 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execa } from "execa";
 import { describe, expect, test } from "vitest";
-import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
 describe("the command line", () => {
   test.each([
@@ -30,6 +31,15 @@ describe("the command line", () => {
       expect(stdout).toContain(`nft-proxy ${command}`);
     expect((await nftProxy(["apply", "--help"])).stdout).toContain("--nodeport-addresses");
     expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+
+  test("completes commands and options in a shell", async () => {
+    const { stdout: script } = await nftProxy(["completion"]);
+    const shell = `nft-proxy() { "${process.execPath}" "${bundle}" "$@"; }
+${script}
+COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec(script)?.[1]}; echo "\${COMPREPLY[@]}"`;
+    const { stdout, stderr } = await execa("bash", ["-c", shell], { env: { SHELL: "/bin/bash" } });
+    expect({ stdout, stderr }).toEqual({ stdout: "--from --from-ip", stderr: "" });
   });
 
   test("reads a long dump to its end through a pipe", async () => {
