@@ -1,0 +1,57 @@
+import { cp, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { townObjects } from "../support/command.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { StubCluster } from "../support/stub-api/stub-cluster.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+let lab: DaemonLab;
+let mount: string;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  mount = await mkdtemp(join(tmpdir(), "mount-"));
+  await mkdir(join(mount, "..first"));
+  await cp(townObjects("town"), join(mount, "..first"), { recursive: true });
+  await symlink("..first", join(mount, "..data"));
+  for (const name of ["services", "endpointslices", "nodes", "servicecidrs"]) {
+    await symlink(`..data/${name}.json`, join(mount, `${name}.json`));
+  }
+  daemon = lab.start(["--iptables-sync-period=1s"], [`--from=${mount}`]);
+});
+afterAll(async () => {
+  await lab?.close();
+  await rm(mount, { recursive: true });
+});
+
+function wanted(town: "town" | "town-after"): string {
+  const cluster = new StubCluster();
+  loadTown(cluster, town);
+  return lab.wantedText({}, cluster);
+}
+
+describe("objects from files", () => {
+  beforeEach(() => expect(lab.api.requests).toEqual([]));
+
+  test("are programmed with no API server", async () => {
+    await lab.converging(wanted("town"));
+  });
+
+  test("are followed through the swap of a ConfigMap's symbolic links", async () => {
+    await cp(townObjects("town-after"), join(mount, "..second"), { recursive: true });
+    await symlink("..second", join(mount, "..data_tmp"));
+    await rename(join(mount, "..data_tmp"), join(mount, "..data"));
+    await lab.converging(wanted("town-after"));
+  });
+
+  test("stay in force while a file is half written", async () => {
+    await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
+    await daemon.saying("cannot read the objects; those read before stay in force");
+    expect(await lab.kernelText()).toBe(wanted("town-after"));
+    await cp(join(townObjects("town"), "services.json"), join(mount, "..second", "services.json"));
+    await expect.poll(() => lab.kernelText(), { timeout: 20_000 }).not.toBe(wanted("town-after"));
+    expect(await daemon.stop()).toBe(0);
+  });
+});
