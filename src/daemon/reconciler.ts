@@ -120,21 +120,32 @@ export class Reconciler {
     }
   }
 
-  /** Deletes chains that fell out of use. Kernels before 6.2 may answer that they are busy: then later. */
+  /**
+   * Deletes chains that fell out of use. Kernels before 6.2 may answer that they are busy: then later.
+   * @throws AppError when nft cannot be asked; later, too
+   */
   async tidy(): Promise<void> {
-    const deltas = this.#unused.map((delta) => ({
-      ...delta,
-      deletedChains: delta.deletedChains.filter((name) => !this.state.families[delta.family]?.table.chains.has(name)),
-    }));
+    const deletions = this.#unusedChains();
     this.#unused = [];
-    const { deletions } = withoutChainDeletions(deltas);
     if (deletions.length === 0) return;
     try {
       await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      if (!(error instanceof NftRefusedError)) throw error;
-      if (error.isBusy) this.#unused.push(...deletions);
+      const isRefused = error instanceof NftRefusedError;
+      if (!isRefused || error.isBusy) this.#unused.push(...deletions);
+      if (!isRefused) throw error;
     }
+  }
+
+  /** Each chain once: it may have come and gone several times since it was last looked at. */
+  #unusedChains(): TableDelta[] {
+    return Object.values(this.state.families).flatMap(({ table }) => {
+      const own = this.#unused.filter(({ family }) => family === table.family);
+      const names = new Set(
+        own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
+      );
+      return own[0] === undefined || names.size === 0 ? [] : [{ ...own[0], deletedChains: [...names] }];
+    });
   }
 
   #render(): ReadonlySet<ServiceName> {

@@ -19,6 +19,8 @@ export class FakeNft {
   refuses: string | undefined;
   /** What nft complains of whatever it is asked. */
   broken: string | undefined;
+  /** Every run takes too long. */
+  timesOut = false;
   /** Called when a run begins; what it returns is waited for. */
   before: (run: NftRun) => void | Promise<void> = () => {};
   readonly nft = new Nft({ path: "nft", run: (...call) => this.#run(...call) });
@@ -32,6 +34,7 @@ export class FakeNft {
     const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
     this.runs.push(kind);
     await this.before(kind);
+    if (this.timesOut) return { ...PLAIN, exitCode: undefined, timedOut: true };
     if (this.broken !== undefined) return failed(this.broken);
     return kind === "list" ? this.#list(args) : this.#send(JSON.parse(input), kind);
   };

@@ -167,6 +167,33 @@ describe("chains out of use", () => {
   });
 });
 
+describe("chains out of use, several times over", () => {
+  test("go all the same, and are no drift", async () => {
+    const parts = setUp();
+    await parts.reconciler.sync();
+    for (const endpoints of [["10.244.2.11"], ["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
+      parts.world.putSlice(slice({ endpoints }));
+      await parts.reconciler.sync();
+    }
+    await parts.reconciler.tidy();
+    expect(missing(parts)).toEqual([]);
+    parts.reconciler.requestFullSync("periodic");
+    expect((await parts.reconciler.sync()).drift).toEqual([]);
+  });
+
+  test("are kept in mind while nft cannot be asked", async () => {
+    const parts = setUp();
+    await parts.reconciler.sync();
+    parts.world.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+    await parts.reconciler.sync();
+    parts.fake.timesOut = true;
+    await expect(parts.reconciler.tidy()).rejects.toThrow("did not end within");
+    parts.fake.timesOut = false;
+    await parts.reconciler.tidy();
+    expect(missing(parts)).toEqual([]);
+  });
+});
+
 describe("quarantine", () => {
   const bad = service({ name: "bad", clusterIPs: ["10.96.6.66"] });
 

@@ -1,0 +1,36 @@
+import { describe, expect, test } from "vitest";
+import { createLogger } from "../../../src/cli/logging.ts";
+
+function logged(format: "text" | "json", level: "info" | "debug" = "info") {
+  const lines: string[] = [];
+  return { lines, logger: createLogger(format, level, { write: (line) => lines.push(line) }) };
+}
+
+describe("the log", () => {
+  test("is JSON, one object a line", () => {
+    const { lines, logger } = logged("json");
+    logger.warn({ service: "a/b", error: 'two\n"lines"' }, "left out");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^[^\n]+\n$/);
+    const { time, ...rest } = JSON.parse(lines[0] ?? "");
+    expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+    expect(rest).toEqual({ level: "warn", service: "a/b", error: 'two\n"lines"', msg: "left out" });
+  });
+
+  test("is text for people, one line each", () => {
+    const { lines, logger } = logged("text");
+    logger.error({ path: "/x/y:80", error: "two\nlines", n: 3, list: ["a"] }, "failed");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^\S+Z E failed path=\/x\/y:80 error="two\\nlines" n=3 list=\["a"\]\n$/);
+  });
+
+  test("changes its level while in use", () => {
+    const { lines, logger } = logged("json");
+    logger.debug({}, "unheard");
+    logger.level = "debug";
+    logger.debug({}, "heard");
+    logger.level = "info";
+    logger.debug({}, "unheard");
+    expect(lines.map((line) => JSON.parse(line).msg)).toEqual(["heard"]);
+  });
+});
