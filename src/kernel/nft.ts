@@ -96,6 +96,15 @@ export class Nft {
     return await this.#list(["list", kind, family, TABLE_NAME, name]);
   }
 
+  /**
+   * One element of one of our sets or maps, as nft prints it in its own language: nft 1.1.3 answers `get element` with
+   * no JSON, whatever it is told.
+   * @returns undefined when it is not there
+   */
+  async getElement(family: NftFamily, set: string, key: string): Promise<string | undefined> {
+    return await this.#ask(["get", "element", family, TABLE_NAME, set, `{ ${key} }`]);
+  }
+
   /** The tables of this network namespace, everyone's, by name alone: `ip nft-proxy`. */
   async tableNames(): Promise<Set<string>> {
     const text = (await this.#list(["list", "tables"])) ?? "";
@@ -117,7 +126,11 @@ export class Nft {
   }
 
   async #list(args: readonly string[]): Promise<string | undefined> {
-    const result = await this.#execute(["-j", ...args], "");
+    return await this.#ask(["-j", ...args]);
+  }
+
+  async #ask(args: readonly string[]): Promise<string | undefined> {
+    const result = await this.#execute(args, "");
     if (result.exitCode === 0) return result.stdout;
     if (result.stderr.includes("No such file or directory")) return undefined;
     throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {

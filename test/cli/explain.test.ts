@@ -157,6 +157,32 @@ describe("explain --live", () => {
     ]);
   });
 
+  test("knows the endpoint that affinity keeps a client on", async () => {
+    await apply();
+    const probe = { id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true } as const;
+    const answers = Object.keys((await lab.observe([probe])).get("cart") ?? {});
+    const flags = ["--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80"];
+    const { verdict, endpoints, differences, notes } = await live(...TOWN, ...flags);
+    expect({ cause: verdict.cause, differences }).toEqual({ cause: "balanced", differences: [] });
+    expect(verdict.says).toContain("affinity keeps this client");
+    const [chosen, ...others] = [...endpoints].sort((a, b) => b.probability - a.probability);
+    expect(answers).toEqual([`${chosen?.address} ${chosen?.port} 10.244.1.13`]);
+    expect(others.map(({ leftOut }) => leftOut?.reason)).toEqual(others.map(() => "affinity"));
+    expect(others.length).toBeGreaterThan(0);
+    expect(notes.find(({ topic }) => topic === "affinity")?.says).toMatch(
+      /was here before, its entry has (9m\d+s|10m) left/,
+    );
+  });
+
+  test("says that the endpoint which a client had is gone", async () => {
+    await apply();
+    const key = "10.244.1.13 . 10.96.1.2 . tcp . 80";
+    await nft("add", "element", "ip", "nft-proxy", "affinity", `{ ${key} timeout 10m : 8000:1 }`);
+    const { verdict, notes } = await live(...TOWN, "--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80");
+    expect(verdict.says).toMatch(/goes to one of \d endpoints/);
+    expect(notes.find(({ topic }) => topic === "affinity")?.says).toContain("the one that this client had is gone");
+  });
+
   test("asks whether the options are the daemon's, where all rules differ", async () => {
     await apply();
     const { differences } = await live("--from", townObjects("town"), "--hostname-override=node-1", ...TO_DNS);

@@ -45,7 +45,7 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
 }
 
 function follow(situation: Situation): Situation {
-  return { ...situation, live: { ruleset: situation.state.ruleset, comparable: true } };
+  return { ...situation, live: { ruleset: situation.state.ruleset, comparable: true, remembered: [] } };
 }
 
 test("every connection to a random world has a reason, and a share of it for each endpoint", () => {

@@ -13,7 +13,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const format = outputFormat(argv, ["text", "json"]);
   const asked = askedOf(argv);
   progress.step("reading the objects");
-  const { situation, notices } = await loadSituation(argv);
+  const { situation, notices } = await loadSituation(argv, asked);
   const report = reportOf(asked, situation);
   const output = format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : reportText(report, style());
   return { exitCode: EXIT.ok, output, notices };

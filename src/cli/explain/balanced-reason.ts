@@ -16,9 +16,10 @@ export function balancedReason(
 ): Reason {
   const used = endpoints.filter(({ probability }) => probability > 0);
   const of = subject === undefined ? "that the rules have for it" : `of ${portText(subject.port)}`;
-  const goes = used.length === 1 ? `goes to the only endpoint ${of}` : `goes to one of ${used.length} endpoints ${of}`;
+  const isKept = endpoints.some(({ leftOut }) => leftOut?.reason === "affinity");
+  const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length)} ${of}`;
   const hinted = endpoints.filter(({ leftOut }) => isHint(leftOut?.reason));
-  if (hinted.length > 0) return hintsReason(used.length, hinted, of, world);
+  if (hinted.length > 0 && !isKept) return hintsReason(used.length, hinted, of, world);
   if (subject !== undefined && areTerminating(used, subject)) return terminatingReason(goes);
   const ports = new Set(used.map(({ port }) => port));
   const port = ports.size === 1 ? `port ${used[0]?.port} (${protocol})` : "that port";
@@ -27,6 +28,10 @@ export function balancedReason(
     says: goes,
     action: `if it fails all the same, see whether the pod listens on ${port} and whether a NetworkPolicy lets the client in`,
   };
+}
+
+function whichText(count: number): string {
+  return count === 1 ? "the only endpoint" : `one of ${count} endpoints`;
 }
 
 function isHint(reason: string | undefined): boolean {

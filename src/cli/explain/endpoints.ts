@@ -9,14 +9,21 @@ import { rounded } from "./steps.ts";
 import type { Subject } from "./subject.ts";
 import { listText } from "./words.ts";
 
+/** Why an endpoint that is usable gets nothing of this connection. */
+const NOT_REACHED: LeftOut = { reason: "not-reached", says: "usable, but the connection does not come so far" };
+const NOT_IN_KERNEL: LeftOut = { reason: "not-in-kernel", says: "usable, but the kernel does not have it" };
+const KEPT_ELSEWHERE: LeftOut = { reason: "affinity", says: "usable, but affinity keeps this client elsewhere" };
+
 /**
  * The endpoints of a Service port, those that get connections and those that do not; and those that only the rules
  * know, where these are not what the objects ask for.
  * @param list whether endpoints of the whole cluster may be chosen, or of this node only
+ * @param isKept whether session affinity has chosen, for the client was here before
  */
 export function explainEndpoints(
   subject: Subject | undefined,
   list: "cluster" | "local",
+  isKept: boolean,
   summary: Summary,
   situation: Situation,
 ): ExplainedEndpoint[] {
@@ -27,7 +34,8 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = subject?.view.endpoints ?? [];
-  const known = views.map((view) => explainEndpoint(view, list, chances, situation));
+  const unchosen = chances.size === 0 ? NOT_REACHED : isKept ? KEPT_ELSEWHERE : NOT_IN_KERNEL;
+  const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, situation));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
   const others = [...chances]
     .filter(([target]) => !targets.has(target))
@@ -39,12 +47,13 @@ function explainEndpoint(
   view: EndpointView,
   list: "cluster" | "local",
   chances: ReadonlyMap<string, number>,
+  unchosen: LeftOut,
   situation: Situation,
 ): ExplainedEndpoint {
   const { address, port, target, source } = view.endpoint;
   const probability = rounded(chances.get(target) ?? 0);
   const known = { address, port, node: source.nodeName, zone: source.zone, pod: source.pod, probability };
-  return probability > 0 ? known : { ...known, leftOut: leftOut(view, list, chances.size > 0, situation) };
+  return probability > 0 ? known : { ...known, leftOut: leftOut(view, list, unchosen, situation) };
 }
 
 function bare(target: string, chance: number): ExplainedEndpoint {
@@ -52,14 +61,16 @@ function bare(target: string, chance: number): ExplainedEndpoint {
   return { address, port: Number(port), node: "", zone: "", pod: "", probability: rounded(chance) };
 }
 
-function leftOut(view: EndpointView, list: "cluster" | "local", isReached: boolean, situation: Situation): LeftOut {
+function leftOut(
+  view: EndpointView,
+  list: "cluster" | "local",
+  unchosen: LeftOut,
+  { contexts, world }: Situation,
+): LeftOut {
   const fate = view[list] ?? "used";
-  if (fate !== "used") {
-    const context = situation.contexts.find(({ family }) => family === familyOf(view.endpoint.address));
-    return { reason: fate, says: leftOutWords(fate, view, context?.place ?? situation.world.node) };
-  }
-  if (isReached) return { reason: "not-in-kernel", says: "usable, but the kernel does not have it" };
-  return { reason: "not-reached", says: "usable, but the connection does not come so far" };
+  if (fate === "used") return unchosen;
+  const context = contexts.find(({ family }) => family === familyOf(view.endpoint.address));
+  return { reason: fate, says: leftOutWords(fate, view, context?.place ?? world.node) };
 }
 
 /** Why an endpoint is left out, to stand beside it. */

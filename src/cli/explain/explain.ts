@@ -1,11 +1,11 @@
 import { familyOf } from "../../model/ip.ts";
 import type { Table } from "../../nft/ruleset.ts";
-import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { liveDifferences } from "./differences.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
+import { isFoundIn, isKept } from "./found.ts";
 import { explainNotes } from "./notes.ts";
 import { packetOf } from "./packet.ts";
 import type { Situation } from "./situation.ts";
@@ -47,21 +47,16 @@ function evidenceOf(
   situation: Situation,
 ): Evidence {
   const ruleset = table === undefined ? {} : { [table.family]: table };
-  const outcomes = evaluate(ruleset, situation.host, packetOf(connection, situation));
+  const outcomes = evaluate(ruleset, situation.host, packetOf(connection, situation), situation.live?.remembered ?? []);
   const summary = summarize(outcomes);
   const list = listOf(subject, outcomes);
-  const endpoints = explainEndpoints(subject, list, summary, situation);
+  const endpoints = explainEndpoints(subject, list, isKept(outcomes), summary, situation);
   return { connection, subject, list, outcomes, summary, endpoints };
 }
 
 /** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
 function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
-  const shortcuts = Object.values(FRONTEND_MAPS).map(({ shortcut }) => shortcut);
-  const isShortcut = outcomes.some(({ steps }) =>
-    steps.some(
-      (step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && shortcuts.includes(one.set)),
-    ),
-  );
+  const isShortcut = isFoundIn("shortcut", outcomes);
   return subject?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 

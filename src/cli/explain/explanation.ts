@@ -109,6 +109,7 @@ export interface LeftOut {
     | "not-local"
     | "other-zone"
     | "other-node"
+    | "affinity"
     | "not-reached"
     | "not-in-kernel";
   readonly says: string;

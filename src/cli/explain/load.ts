@@ -2,8 +2,13 @@ import { AppError } from "../../base/errors.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { localAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { rememberedClient } from "../../kernel/remembered-client.ts";
 import { type PassedOverService, passedOverService } from "../../kube/passed-over-service.ts";
 import { FAMILIES } from "../../model/family.ts";
+import { familyOf } from "../../model/ip.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
 import { writtenBy } from "../check/findings.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
 import { type Desired, loadFromFiles, renderObjects } from "../desired.ts";
@@ -11,7 +16,8 @@ import { kernelNow } from "../kernel-now.ts";
 import { commandOptions, nodeNameOf } from "../options.ts";
 import { problemText } from "../problems.ts";
 import { clusterObjectsNow } from "../sources.ts";
-import { type Situation, situationOf } from "./situation.ts";
+import type { Asked } from "./arguments.ts";
+import { type LiveRules, type Situation, situationOf } from "./situation.ts";
 
 /** A situation, and what to tell the user of how it was come by. */
 export interface LoadedSituation {
@@ -30,13 +36,26 @@ type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver"> & {
  * Reads the objects from files or the cluster; with `--live` also the kernel, for which the objects may be missing.
  * @throws AppError as reading does; NFT_OUTPUT for tables that are not ours to read
  */
-export async function loadSituation(argv: Argv): Promise<LoadedSituation> {
+export async function loadSituation(argv: Argv, asked: Asked): Promise<LoadedSituation> {
   const isLive = isSet(argv, "live");
   const { notices, options, comparable, ...parts } =
     listArgument(argv, "from").length > 0 ? await fromFiles(argv) : await fromCluster(argv, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
-  const live = isLive ? { live: { ruleset: await kernelNow(options), comparable } } : {};
+  const live = isLive ? { live: { comparable, ...(await fromKernel(options, asked)) } } : {};
   return { situation: situationOf({ ...parts, hostAddresses, ...live }), notices };
+}
+
+async function fromKernel(options: ProxyOptions, asked: Asked): Promise<Pick<LiveRules, "ruleset" | "remembered">> {
+  const ruleset = await kernelNow(options);
+  if (asked.kind === "service" || asked.question.fromAddress === undefined) return { ruleset, remembered: [] };
+  const { fromAddress, to, protocol, port } = asked.question;
+  const nft = new Nft({ path: options.nftPath });
+  const { service, nodeport } = FRONTEND_MAPS;
+  const found = await Promise.all([
+    rememberedClient(nft, familyOf(to), service.affinity, joinParts(fromAddress, to, protocol, port)),
+    rememberedClient(nft, familyOf(to), nodeport.affinity, joinParts(fromAddress, protocol, port)),
+  ]);
+  return { ruleset, remembered: found.flatMap((one) => one ?? []) };
 }
 
 async function fromFiles(argv: Argv): Promise<Loaded> {

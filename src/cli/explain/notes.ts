@@ -3,6 +3,7 @@ import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.t
 import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import type { Connection, Note } from "./explanation.ts";
+import { isKept } from "./found.ts";
 import type { Situation } from "./situation.ts";
 import type { RuleStep } from "./step-words.ts";
 import type { Subject } from "./subject.ts";
@@ -17,7 +18,7 @@ export function explainNotes(
 ): Note[] {
   return [
     ...sourceNotes(connection, outcomes, situation),
-    ...affinityNotes(outcomes),
+    ...affinityNotes(outcomes, situation),
     ...(subject === undefined ? [] : [...sourceRangeNotes(subject), ...contestedNotes(subject)]),
   ];
 }
@@ -54,12 +55,17 @@ function masqueradeReason({ source, steps }: Delivered, { contexts }: Situation)
 }
 
 /** What the packets teach the map decides, not what the Service asks for: that is what happens. */
-function affinityNotes(outcomes: readonly Outcome[]): Note[] {
+function affinityNotes(outcomes: readonly Outcome[], { live }: Situation): Note[] {
   const learned = outcomes.flatMap((outcome) => outcome.learned);
   const [first] = learned;
   if (first === undefined) return [];
   const says = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
-  return [{ topic: "affinity", says }];
+  const before = live?.remembered.find(({ map }) => map === first.map);
+  const known =
+    before === undefined
+      ? ""
+      : `; ${isKept(outcomes) ? "this one was here before" : "the one that this client had is gone"}, its entry has ${before.expires} left`;
+  return [{ topic: "affinity", says: `${says}${known}` }];
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Subject): Note[] {

@@ -1,3 +1,4 @@
+import type { RememberedClient } from "../../kernel/remembered-client.ts";
 import type { PassedOverService } from "../../kube/passed-over-service.ts";
 import type { World } from "../../model/world.ts";
 import type { Ruleset } from "../../nft/ruleset.ts";
@@ -25,6 +26,8 @@ export interface LiveRules {
   readonly ruleset: Ruleset;
   /** Whether the objects are known, so that the tables can be held against what these ask for. */
   readonly comparable: boolean;
+  /** What session affinity remembers of the client in question. */
+  readonly remembered: readonly RememberedClient[];
 }
 
 /** What a situation is made from. */
