@@ -101,7 +101,7 @@ export class ObjectGatherer {
 
   /** Takes all objects in a document. */
   addDocument(file: string, document: InputDocument): void {
-    for (const found of objectsIn(document.value)) this.#addFound(found, file, document);
+    for (const found of objectsIn(document)) this.#addFound(found, file, document);
   }
 
   #addFound(found: FoundObject, file: string, document: InputDocument): void {

@@ -1,3 +1,4 @@
+import { cutList, type LongList } from "./files-json-list.ts";
 import { scanJson } from "./files-json-scan.ts";
 import { positionAt, unreadable } from "./files-problem.ts";
 import { type InputDocument, jsonLines } from "./files-yaml.ts";
@@ -20,6 +21,26 @@ export function parseJson(text: string, file: string): InputDocument[] {
     start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
   } while (start < text.length);
   return documents;
+}
+
+/**
+ * As {@link parseJson} for a long list, whose items are parsed as they are asked for; undefined for any other text.
+ * That the text is not JSON may come out only then: it throws as parseJson does.
+ */
+export function parseLongList(text: string, file: string): InputDocument | undefined {
+  const list = text.length > MOST_CHARACTERS_FOR_LINES ? cutList(text) : undefined;
+  if (list === undefined) return undefined;
+  return { number: 1, value: list.frame, items: readItems(list, text, file), lineOf: () => undefined };
+}
+
+function* readItems({ items }: LongList, text: string, file: string): Generator<unknown> {
+  try {
+    yield* items;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    parseFirst(text, 0, file);
+    throw unreadable(file, error.message);
+  }
 }
 
 /** Parses all that is left in the hope that it is one document, which it is in all large files. */

@@ -1,5 +1,6 @@
 import { joinPath, quoted } from "../base/schema-error.ts";
 import type { ObjectKind } from "./decode-shape.ts";
+import type { InputDocument } from "./files-yaml.ts";
 
 /** The kinds that we read: API group, and the versions that have the fields we read. */
 const OUR_KINDS: Readonly<Record<ObjectKind, { readonly group: string; readonly versions: readonly string[] }>> = {
@@ -33,8 +34,15 @@ interface Inherited {
 }
 
 /** Finds the objects in a document: itself, or the items of a `List`, a `ServiceList` and the like. */
-export function objectsIn(document: unknown): FoundObject[] {
-  return find(document, "", {}, 0);
+export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "items">): Generator<FoundObject> {
+  const inherited = items === undefined ? undefined : inheritedOf(value);
+  if (inherited === undefined) yield* find(value, "", {}, 0);
+  let index = 0;
+  // Also items that nobody wants have to be gone through: the text may not be JSON further on.
+  for (const item of items ?? []) {
+    if (inherited !== undefined) yield* find(item, joinPath("items", index), inherited, 1);
+    index++;
+  }
 }
 
 function find(value: unknown, path: string, inherited: Inherited, depth: number): FoundObject[] {
@@ -45,9 +53,8 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   if (typeof kind !== "string" || kind === "") return [missing(path, "kind", kind)];
   if (typeof apiVersion !== "string" || apiVersion === "") return [missing(path, "apiVersion", apiVersion)];
   const [group, version] = splitVersion(apiVersion);
-  if (kind === "List" && group === "") return itemsOf(value, path, {}, depth);
-  const listed = kind.endsWith("List") ? kind.slice(0, -"List".length) : undefined;
-  if (listed !== undefined && isOurs(listed, group)) return itemsOf(value, path, { kind: listed, apiVersion }, depth);
+  const toItems = inheritance(kind, apiVersion);
+  if (toItems !== undefined) return itemsOf(value, path, toItems, depth);
   if (kind === "Endpoints" && group === "") {
     return [{ kind: "ignored", path, object: value, of: kind, reason: "is legacy: EndpointSlices are read instead" }];
   }
@@ -56,6 +63,20 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   if (versions.includes(version)) return [{ kind: "object", of: kind, path, object: value }];
   const known = versions.map((each) => (group === "" ? each : `${group}/${each}`)).join(" or ");
   return [{ kind: "fault", path: joinPath(path, "apiVersion"), reason: `must be ${known}, not ${quoted(apiVersion)}` }];
+}
+
+function inheritedOf(list: unknown): Inherited | undefined {
+  if (!isRecord(list)) return undefined;
+  const { kind, apiVersion } = list;
+  return typeof kind === "string" && typeof apiVersion === "string" ? inheritance(kind, apiVersion) : undefined;
+}
+
+/** What a list's items inherit, undefined for what is no list that may hold objects of ours. */
+function inheritance(kind: string, apiVersion: string): Inherited | undefined {
+  const [group] = splitVersion(apiVersion);
+  if (kind === "List" && group === "") return {};
+  const listed = kind.endsWith("List") ? kind.slice(0, -"List".length) : undefined;
+  return listed !== undefined && isOurs(listed, group) ? { kind: listed, apiVersion } : undefined;
 }
 
 function itemsOf(list: Record<string, unknown>, path: string, inherited: Inherited, depth: number): FoundObject[] {

@@ -1,4 +1,7 @@
+import { isAscii } from "node:buffer";
 import { createReadStream } from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import { AppError } from "../base/errors.ts";
 import { positionAt, systemReason, unreadable } from "./files-problem.ts";
 
 /** More would not fit into one string of the JavaScript engine. */
@@ -10,7 +13,9 @@ const MOST_BYTES = 256 * 1024 * 1024;
  * Throws UNREADABLE_INPUT with file and reason.
  */
 export async function readText(file: string, stdin: AsyncIterable<Uint8Array>): Promise<string> {
-  const bytes = await readBytes(file, file === "-" ? stdin : createReadStream(file));
+  const bytes = await readBytes(file, stdin);
+  // API lists are ASCII, for which there is a way that takes a tenth of the time.
+  if (isAscii(bytes)) return bytes.toString("latin1");
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
@@ -19,19 +24,30 @@ export async function readText(file: string, stdin: AsyncIterable<Uint8Array>): 
   }
 }
 
+async function readBytes(file: string, stdin: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  try {
+    if (file === "-") return await readStream(file, stdin);
+    const found = await stat(file);
+    if (!found.isFile()) return await readStream(file, createReadStream(file));
+    if (found.size > MOST_BYTES) throw tooLarge(file);
+    return await readFile(file);
+  } catch (error) {
+    throw error instanceof AppError ? error : unreadable(file, systemReason(error));
+  }
+}
+
 /** Counts while it reads: what is named may be a pipe or a device without an end. */
-async function readBytes(file: string, stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
+async function readStream(file: string, stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  try {
-    for await (const chunk of stream) {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (size > MOST_BYTES) break;
-    }
-  } catch (error) {
-    throw unreadable(file, systemReason(error));
+  for await (const chunk of stream) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > MOST_BYTES) throw tooLarge(file);
   }
-  if (size > MOST_BYTES) throw unreadable(file, `is larger than ${MOST_BYTES / 1024 / 1024} MiB`);
   return Buffer.concat(chunks);
+}
+
+function tooLarge(file: string): AppError {
+  return unreadable(file, `is larger than ${MOST_BYTES / 1024 / 1024} MiB`);
 }

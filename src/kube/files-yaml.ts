@@ -8,6 +8,8 @@ export interface InputDocument {
   /** From 1. */
   readonly number: number;
   readonly value: unknown;
+  /** The items of a long list, to be gone through once, in place of those that `value` then lacks. */
+  readonly items?: Iterable<unknown>;
   /** The line, from 1, of what the keys lead to, or of the last on the way that is there; if it is known. */
   readonly lineOf: (keys: readonly string[]) => number | undefined;
 }

@@ -1,6 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import { type FilesResult, ObjectGatherer } from "./files-gatherer.ts";
-import { parseJson } from "./files-json.ts";
+import { parseJson, parseLongList } from "./files-json.ts";
 import { listFiles } from "./files-list.ts";
 import { readText } from "./files-read.ts";
 import { type InputDocument, parseYaml } from "./files-yaml.ts";
@@ -31,7 +31,7 @@ export async function readFiles(
   for (const file of empty) gatherer.addEmpty(file, "this directory holds no .yaml, .yml or .json file");
   for (const file of files) {
     try {
-      const documents = parseDocuments(await readText(file, stdin), file);
+      const documents = parseDocuments(await readText(file, stdin), file, !thorough);
       if (documents.length === 0) gatherer.addEmpty(file, "this file holds no document");
       for (const document of documents) gatherer.addDocument(file, document);
     } catch (error) {
@@ -43,7 +43,9 @@ export async function readFiles(
 }
 
 /** A text that begins as JSON is read as JSON, which is 100 times faster; it may be YAML's flow style, though. */
-function parseDocuments(text: string, file: string): InputDocument[] {
+function parseDocuments(text: string, file: string, itemByItem: boolean): InputDocument[] {
+  const list = itemByItem ? parseLongList(text, file) : undefined;
+  if (list !== undefined) return [list];
   if (file.endsWith(".json")) return parseJson(text, file);
   if (!/^\s*[{[]/.test(text)) return parseYaml(text, file);
   try {

@@ -8,7 +8,7 @@ import { nodeObject, serviceCIDRObject, serviceObject, sliceObjects, type WorldS
 const CACHE = new URL("../../.cache/bench/", import.meta.url).pathname;
 
 /** Changed whenever the generator makes other objects, so that no old file is used. */
-const GENERATION = 1;
+const GENERATION = 2;
 
 /** A path for something that a benchmark writes. */
 export function cachePath(name: string): string {
@@ -48,7 +48,7 @@ async function writeList(path: string, resource: ResourceName, size: WorldSize):
   let separator = "";
   for (const object of worldObjects(resource, size)) {
     if (!file.write(`${separator}${JSON.stringify(object)}`)) await once(file, "drain");
-    separator = ",\n";
+    separator = ",";
   }
   file.end("]}\n");
   await once(file, "close");

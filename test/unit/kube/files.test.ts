@@ -132,6 +132,25 @@ describe("what is read", () => {
     expect(await names(write(name, text))).toEqual(expected);
   });
 
+  test("a long list is read item by item, and means the same", async () => {
+    const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
+    const list = (items: readonly unknown[]) => JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    expect(await names(write("a.json", list(many)))).toHaveLength(3000);
+    const pods = many.map((one) => ({ ...one, kind: "Pod" }));
+    expect(await readFiles([write("b.json", list(pods))], stdin())).toMatchObject({ foreign: 3000 });
+    const foreign = JSON.stringify({ apiVersion: "v1", kind: "PodList", items: pods });
+    expect(await readFiles([write("c.json", foreign)], stdin())).toMatchObject({ foreign: 1 });
+  });
+
+  test.each(["List", "PodList"])("a long %s that is not JSON is refused, and the place is named", async (kind) => {
+    const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
+    const text = JSON.stringify({ apiVersion: "v1", kind, items: many }).replace('"s2000"', '"s2000');
+    await expect(readFiles([write("a.json", text)], stdin())).rejects.toMatchObject({
+      code: "UNREADABLE_INPUT",
+      evidence: expect.objectContaining({ file: expect.stringContaining("a.json") }),
+    });
+  });
+
   test("standard input", async () => {
     const text = JSON.stringify(service("ä".replace("ä", "a"), {}));
     const { objects } = await readFiles(["-"], stdin(text.slice(0, 20), text.slice(20)));

@@ -1,0 +1,65 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { cutList } from "../../src/kube/files-json-list.ts";
+
+const item = fc.dictionary(fc.constantFrom("metadata", "kind", "items", "a}", '"],'), fc.jsonValue(), { maxKeys: 4 });
+const indent = fc.constantFrom(undefined, 1, 4);
+const word = fc.string({ maxLength: 5 });
+const rest = fc.record(
+  { kind: word, apiVersion: word, metadata: fc.jsonValue(), more: fc.array(item) },
+  { requiredKeys: [] },
+);
+
+describe("the items of a list that is cut into pieces", () => {
+  test("are those of the list, however it is written and whatever it holds", () => {
+    fc.assert(
+      fc.property(rest, fc.array(item, { maxLength: 6 }), rest, indent, (before, items, after, spaces) => {
+        const text = JSON.stringify({ ...before, items, ...after }, null, spaces);
+        const cut = cutList(text);
+        if (cut === undefined) return;
+        const { items: whole, kind, apiVersion } = JSON.parse(text);
+        expect([...cut.items]).toEqual(whole);
+        expect(cut.frame).toEqual({ kind, apiVersion });
+      }),
+    );
+  });
+
+  test("are never made of a text that is not JSON", () => {
+    fc.assert(
+      fc.property(
+        fc.array(item, { minLength: 1, maxLength: 4 }),
+        fc.nat(),
+        fc.string({ maxLength: 2 }),
+        (items, at, noise) => {
+          const good = JSON.stringify({ kind: "List", items, apiVersion: "v1" });
+          const place = at % good.length;
+          const text = `${good.slice(0, place)}${noise}${good.slice(place + 1)}`;
+          const cut = cutList(text);
+          if (cut === undefined) return;
+          const read = () => ({ ...cut.frame, items: [...cut.items] });
+          if (isJson(text)) expect(read()).toEqual(JSON.parse(text));
+          else expect(read).toThrow(SyntaxError);
+        },
+      ),
+    );
+  });
+
+  test("are found in what API servers and kubectl write", () => {
+    const items = [{ metadata: { name: "a" }, spec: [1] }, { metadata: { name: "b" } }];
+    for (const spaces of [undefined, 4]) {
+      const cut = cutList(
+        JSON.stringify({ apiVersion: "v1", items, kind: "List", metadata: { resourceVersion: "" } }, null, spaces),
+      );
+      expect([...(cut?.items ?? [])]).toEqual(items);
+    }
+  });
+});
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
