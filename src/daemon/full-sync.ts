@@ -5,7 +5,13 @@ import { type TimedElement, timedElements } from "../nft/elements.ts";
 import type { Command, NftFamily } from "../nft/json.ts";
 import { dynamicElements, readListing } from "../nft/parse.ts";
 import type { Ruleset } from "../nft/ruleset.ts";
-import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import {
+  creationChunks,
+  rebuildTransaction,
+  removalTransaction,
+  toTransaction,
+  withoutChainDeletions,
+} from "../nft/transaction.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -18,8 +24,7 @@ export interface FullSyncReport {
 }
 
 /**
- * Compares our tables in the kernel with the desired ruleset and repairs what differs, in one transaction. What
- * is right stays untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
+ * Compares our tables in the kernel with the desired ruleset and repairs what differs. What is right stays untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
  * @throws as {@link Nft.apply}; the kernel is then as it was
  */
 export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
@@ -31,12 +36,21 @@ export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncRepo
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
 }
 
+/** Elements in one transaction of a cold start: nft then takes 60 MB, and no more time than in one go. */
+const CHUNK_SIZE = 20_000;
+
 /**
  * Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. What
- * session affinity remembers is carried over into tables that have to be made anew.
+ * session affinity remembers is carried over into tables that have to be made anew. Where there were no tables, they
+ * are made in several transactions of which the last one puts them in force.
  */
-export async function applyDeltas(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
+export async function applyDeltas(
+  nft: Nft,
+  deltas: readonly TableDelta[],
+  chunkSize = CHUNK_SIZE,
+): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
+  if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
   const carried = await carriedElements(nft, deltas);
   try {
     return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];
@@ -46,6 +60,20 @@ export async function applyDeltas(nft: Nft, deltas: readonly TableDelta[]): Prom
     const { main, deletions } = withoutChainDeletions(deltas);
     if (!error.isBusy || deletions.length === 0) throw error;
     return [await nft.apply(toTransaction(main)), await nft.apply(toTransaction(deletions))];
+  }
+}
+
+/** All of it or nothing, as with one transaction. */
+async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  try {
+    for (const transaction of creationChunks(deltas, chunkSize)) applied.push(await nft.apply(transaction));
+    return applied;
+  } catch (error) {
+    const begun = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
+    // What cannot be removed now is in nobody's way without its base chains, and the next full sync repairs it.
+    if (applied.length > 0) await nft.apply(begun).catch(() => {});
+    throw error;
   }
 }
 

@@ -3,9 +3,9 @@ import { type AppliedTransaction, isRefusal, type Nft, NftRefusedError } from ".
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { World } from "../model/world.ts";
-import { deltaSize, diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import type { NftFamily } from "../nft/json.ts";
-import { creationChunks, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { FamilyContext } from "../ruleset/context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import { setSpecs } from "../ruleset/sets.ts";
@@ -43,8 +43,6 @@ export interface ReconcilerParts {
   /** Most elements in one transaction of a cold start. */
   readonly chunkSize?: number;
 }
-
-const CHUNK_SIZE = 20_000;
 
 /**
  * Brings the kernel to what the world wants. Usually it sends what changed since the last success; when it cannot
@@ -196,7 +194,7 @@ export class Reconciler {
     const deltas = diffRuleset(kernel.ruleset, this.state.ruleset);
     const drift = this.#established ? unexplained(deltas, [...this.state.pending(), ...this.#unused]) : [];
     try {
-      const applied = await this.#apply(deltas);
+      const applied = await applyDeltas(this.#parts.nft, deltas, this.#parts.chunkSize);
       return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, deltas, applied, drift });
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -204,15 +202,6 @@ export class Reconciler {
       const outcome = await this.#full(reason);
       return { ...outcome, drift, refused: [...refused, ...outcome.refused] };
     }
-  }
-
-  async #apply(deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
-    const isCold = deltas.every((delta) => delta.mode === "create");
-    const size = this.#parts.chunkSize ?? CHUNK_SIZE;
-    if (!isCold || deltaSize(deltas).elements <= size) return await applyDeltas(this.#parts.nft, deltas);
-    const applied: AppliedTransaction[] = [];
-    for (const transaction of creationChunks(deltas, size)) applied.push(await this.#parts.nft.apply(transaction));
-    return applied;
   }
 
   /**

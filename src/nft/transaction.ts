@@ -14,27 +14,49 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
 /**
  * Writes the creation of tables as several transactions of at most `size` elements each, so that nft's memory
  * stays small (3 kB for each element of a transaction, nft 1.1.3). The base chains come with the last one: until
- * then no packet sees anything half-made.
+ * then no packet sees anything half-made. Each is made when it is asked for: as JSON, elements take ten times their
+ * memory.
  */
-export function creationChunks(deltas: readonly TableDelta[], size: number): Transaction[] {
-  const frame = deltas.map((delta) => ({
-    ...delta,
-    writtenChains: delta.writtenChains.filter(({ base }) => base === undefined),
-    elements: [],
-  }));
-  const filling = deltas.flatMap((delta) =>
-    delta.elements.flatMap((elements) => slices(elements, size).map((slice) => onlyElements(delta, [slice]))),
-  );
-  const hooks = deltas.map((delta) => ({
-    ...onlyElements(delta, []),
-    writtenChains: delta.writtenChains.filter(({ base }) => base !== undefined),
-  }));
-  return [frame, ...filling.map((delta) => [delta]), hooks].map(toTransaction);
+export function* creationChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
+  const packs = packed(deltas, size);
+  for (const [index, pack] of packs.entries()) {
+    const [isFirst, isLast] = [index === 0, index === packs.length - 1];
+    const chunk = deltas.map((delta) => ({
+      ...(isFirst ? delta : onlyElements(delta, [])),
+      writtenChains: delta.writtenChains.filter(({ base }) => (base === undefined ? isFirst : isLast)),
+      elements: pack.flatMap((part) => (part.delta === delta ? [part.elements] : [])),
+    }));
+    yield toTransaction(chunk);
+  }
 }
 
-function slices({ spec, added }: ElementsDelta, size: number): ElementsDelta[] {
-  const count = Math.ceil(added.length / size);
-  return Array.from({ length: count }, (_, i) => ({ spec, deleted: [], added: added.slice(i * size, (i + 1) * size) }));
+/** A part of what one delta adds. */
+interface Part {
+  readonly delta: TableDelta;
+  readonly elements: ElementsDelta;
+}
+
+/** The elements of all deltas in packs of `size`; one pack at least. */
+function packed(deltas: readonly TableDelta[], size: number): Part[][] {
+  let pack: Part[] = [];
+  const packs = [pack];
+  let room = size;
+  for (const delta of deltas) {
+    for (const { spec, added } of delta.elements) {
+      for (let from = 0; from < added.length; ) {
+        if (room === 0) {
+          pack = [];
+          packs.push(pack);
+          room = size;
+        }
+        const part = added.slice(from, from + room);
+        pack.push({ delta, elements: { spec, deleted: [], added: part } });
+        from += part.length;
+        room -= part.length;
+      }
+    }
+  }
+  return packs;
 }
 
 function onlyElements(delta: TableDelta, elements: readonly ElementsDelta[]): TableDelta {
