@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config";
 
 /**
- * Two projects: `unit` needs nothing but Node; `kernel` needs the network namespace that
- * scripts/in-namespace.sh makes, a built bundle and an nft that can load our JSON.
+ * Three projects: `unit` needs nothing but Node; `kernel` needs the network namespace that scripts/in-namespace.sh
+ * makes, a built bundle and an nft that can load our JSON; `browser` needs a Chromium, and is left out without one.
  */
 export default defineConfig({
   test: {
@@ -23,6 +23,15 @@ export default defineConfig({
           globalSetup: "test/support/private-namespace.ts",
           // Every file owns network namespaces; two at a time would fight for the two cores.
           fileParallelism: false,
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        test: {
+          name: "browser",
+          include: ["test/browser/**/*.test.ts"],
+          globalSetup: "test/support/chromium.ts",
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

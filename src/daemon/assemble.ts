@@ -16,7 +16,7 @@ import { startingEvent } from "./events.ts";
 import { judgeHealth } from "./health.ts";
 import { readHostView } from "./host-view.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
-import { addConnectionMetrics } from "./metrics-connections.ts";
+import { addConnectionMetrics, type ConnectionCounts } from "./metrics-connections.ts";
 import { addSourceMetrics } from "./metrics-sources.ts";
 import { ServiceHealthServers } from "./service-health.ts";
 import { StaleFlowCleaner } from "./stale-flow-cleaner.ts";
@@ -103,9 +103,12 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     onFirstSync,
     compactHeap,
   });
-  addDaemonMetrics(metrics, daemon, parts);
+  const counts = addDaemonMetrics(metrics, daemon, parts);
   const servers = daemonServers({
     daemon,
+    world,
+    counts,
+    dryRun,
     options: () => options,
     metrics,
     telemetry,
@@ -135,10 +138,15 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
   };
 }
 
-function addDaemonMetrics({ registry }: Metrics, daemon: Daemon, { options, nft, logger }: AssemblyParts): void {
+/** @returns the counts of connections, where these are counted */
+function addDaemonMetrics(
+  { registry }: Metrics,
+  daemon: Daemon,
+  { options, nft, logger }: AssemblyParts,
+): (() => Promise<ConnectionCounts>) | undefined {
   addSourceMetrics(registry, daemon.source);
-  if (options.serviceCounters === "off") return;
-  addConnectionMetrics(registry, {
+  if (options.serviceCounters === "off") return undefined;
+  return addConnectionMetrics(registry, {
     read: () => readConnectionCounts(nft, daemon.reconciler.state),
     now: systemClock.now,
     maxAge: COUNTERS_MAX_AGE,

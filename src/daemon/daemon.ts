@@ -6,6 +6,7 @@ import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import type { World } from "../model/world.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import type { FamilyContext } from "../ruleset/context.ts";
 import { familyContexts, type HostView } from "./contexts.ts";
 import { DriftWatcher, type Expectation } from "./drift-watcher.ts";
 import { HealthTracker } from "./health-tracker.ts";
@@ -88,7 +89,7 @@ export class Daemon {
     this.health = new HealthTracker(parts.host.families, clock.now(), "waiting for the first lists");
     this.#serviceHealthView = new ServiceHealthView(world);
     this.#udpView = new UdpView(world);
-    this.#reconciler = new Reconciler({ world, nft, contexts: () => familyContexts(this.#options, world, this.#host) });
+    this.#reconciler = new Reconciler({ world, nft, contexts: () => this.contexts() });
     this.#runner = new SyncRunner(clock, rhythm(this.#options), () => this.#sync());
     this.#feed = new WorldFeed({
       world,
@@ -116,6 +117,11 @@ export class Daemon {
   /** What is desired, and what is left out of it. */
   get reconciler(): Reconciler {
     return this.#reconciler;
+  }
+
+  /** What the rules depend on besides the objects, as it is now, for each family. */
+  contexts(): FamilyContext[] {
+    return familyContexts(this.#options, this.#parts.world, this.#host);
   }
 
   /** What came from the source so far. */
@@ -234,8 +240,7 @@ export class Daemon {
   }
 
   #syncServiceHealth(servicesChanged: boolean): void {
-    const contexts = familyContexts(this.#options, this.#parts.world, this.#host);
-    const addresses = healthCheckAddresses(contexts.map(({ nodePorts }) => nodePorts));
+    const addresses = healthCheckAddresses(this.contexts().map(({ nodePorts }) => nodePorts));
     if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
     this.#healthAddresses = addresses.join();
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
@@ -271,7 +276,7 @@ export class Daemon {
   }
 
   #contextsChanged(): boolean {
-    return this.#reconciler.wouldChange(familyContexts(this.#options, this.#parts.world, this.#host));
+    return this.#reconciler.wouldChange(this.contexts());
   }
 
   #every(period: () => number, action: () => Promise<void>): void {

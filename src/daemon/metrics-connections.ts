@@ -42,8 +42,13 @@ type Label = (typeof LABELS)[number];
  * Adds `nft_proxy_service_connections_total` and `nft_proxy_endpoint_connections_total`: new connections by
  * frontend and by endpoint as the kernel counted them. The maps are read when scraped, at most once per `maxAge`,
  * and once for scrapes at the same time. Off unless configured, because a counter costs memory on each CPU.
+ *
+ * @returns the same reading for others who show it; never rejects
  */
-export function addConnectionMetrics(registry: Registry, options: ConnectionMetricsOptions): void {
+export function addConnectionMetrics(
+  registry: Registry,
+  options: ConnectionMetricsOptions,
+): () => Promise<ConnectionCounts> {
   const counts = cached(options);
   const add = (name: string, help: string, pick: (counts: ConnectionCounts) => readonly ConnectionCount[]) =>
     new Counter({
@@ -57,6 +62,7 @@ export function addConnectionMetrics(registry: Registry, options: ConnectionMetr
     });
   add("nft_proxy_service_connections_total", "New connections by frontend", ({ frontends }) => frontends);
   add("nft_proxy_endpoint_connections_total", "New connections by endpoint", ({ endpoints }) => endpoints);
+  return counts;
 }
 
 function fill(counter: Counter<Label>, counts: readonly ConnectionCount[]): void {

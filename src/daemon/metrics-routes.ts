@@ -4,6 +4,8 @@ import { jsonAnswer, type Route, type Routes, textAnswer } from "./http-answers.
 export interface MetricsRoutesOptions {
   /** The exposition and its content type: a prom-client registry. */
   readonly registry: { metrics(): Promise<string>; readonly contentType: string };
+  /** The status page, for the query of its URL. */
+  readonly page: Route;
   /** The effective configuration, a KubeProxyConfiguration as plain data. */
   readonly config: () => unknown;
   /** The flags that were given, by name. */
@@ -15,10 +17,11 @@ export interface MetricsRoutesOptions {
   readonly now: () => number;
 }
 
-/** The routes of the metrics server: kube-proxy's paths. */
+/** The routes of the metrics server: kube-proxy's paths, and the status page. */
 export function metricsRoutes(options: MetricsRoutesOptions): Routes {
-  const { registry, config, flags } = options;
+  const { registry, page, config, flags } = options;
   const routes: Routes = new Map<string, Route>([
+    ["/", page],
     ["/metrics", async () => ({ status: 200, contentType: registry.contentType, body: await registry.metrics() })],
     ["/healthz", () => textAnswer("ok")],
     ["/proxyMode", () => textAnswer("nftables")],

@@ -10,6 +10,7 @@ import type { Metrics } from "./metrics.ts";
 import { IP_FAMILY } from "./metrics-kube-proxy.ts";
 import type { SyncReport } from "./reconciler.ts";
 import type { CleaningReport } from "./stale-flow-cleaner.ts";
+import { SyncHistory } from "./status/sync-history.ts";
 import type { EndpointTrigger, WorldFeed } from "./world-feed.ts";
 
 /** Whom a telemetry tells. */
@@ -26,8 +27,9 @@ export interface SyncTimes {
   readonly endedAt: number;
 }
 
-/** Turns what syncs report into metrics, log lines and Kubernetes Events. */
+/** Turns what syncs report into metrics, log lines, Kubernetes Events, and a history to look at. */
 export class Telemetry {
+  readonly history = new SyncHistory();
   readonly #parts: TelemetryParts;
   #reportedConflicts = "";
   #leftOut: ReadonlySet<ServicePortKey> = new Set();
@@ -57,7 +59,8 @@ export class Telemetry {
       kubeProxy.networkProgramming.observe({ ip_family: IP_FAMILY[family] }, Math.max(0, endedAt - at) / 1000);
     }
     this.#transactions(report);
-    if (report.kind === "full") this.#fullSync(report, seconds);
+    this.history.synced();
+    if (report.kind === "full") this.#fullSync(report, { startedAt, endedAt });
     else this.#parts.logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     for (const key of report.refused) this.#quarantined(key);
   }
@@ -65,6 +68,7 @@ export class Telemetry {
   /** A sync failed, a full one or not; it will be tried again. */
   failed(error: unknown, isFull: boolean): void {
     const { metrics, logger, events } = this.#parts;
+    this.history.failed();
     if (isFull) metrics.own.fullResyncs.inc({ result: "failed" });
     for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: IP_FAMILY[family] });
     const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
@@ -148,15 +152,18 @@ export class Telemetry {
     }
   }
 
-  #fullSync({ reason, deltas, drift, applied, unreadable }: SyncReport, seconds: number): void {
+  #fullSync({ reason, deltas, drift, applied, unreadable }: SyncReport, { startedAt, endedAt }: SyncTimes): void {
     const { metrics, logger, events } = this.#parts;
+    const seconds = (endedAt - startedAt) / 1000;
     const differs = drift.length > 0 || (unreadable !== undefined && reason !== "start");
+    const found = driftText(drift, unreadable);
+    const repaired = differs ? found : undefined;
+    this.history.fullySynced({ at: endedAt, reason, durationMs: endedAt - startedAt, repaired });
     metrics.own.fullResyncs.inc({ result: differs ? "repaired" : "same" });
     if (!differs) {
       logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
       return;
     }
-    const found = driftText(drift, unreadable);
     const { chains, sets, elements } = deltaSize(drift);
     metrics.own.fullResyncDifferences.inc(chains + sets + elements);
     metrics.own.driftRepairs.inc({ kind: drift.some(({ mode }) => mode !== "change") ? "table" : "element" });

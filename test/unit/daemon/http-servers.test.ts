@@ -167,6 +167,7 @@ describe("KeptServer", () => {
 
 describe("metricsRoutes", () => {
   const table = metricsRoutes({
+    page: () => textAnswer("the page"),
     registry: { metrics: async () => "up 1\n", contentType: "text/plain; version=0.0.4; charset=utf-8" },
     config: () => ({ mode: "nftables" }),
     flags: () => new Map([["v", "2"]]),
@@ -188,7 +189,7 @@ describe("metricsRoutes", () => {
     const { body: status } = (await table.get("/statusz")?.(new URLSearchParams())) ?? { body: "" };
     expect(status).toContain("Up=90 s\n");
     expect(status).toContain("Binary version=1.2.3\n");
-    expect(status).toContain("Paths=/configz /flagz /healthz /metrics /proxyMode /statusz\n");
+    expect(status).toContain("Paths=/ /configz /flagz /healthz /metrics /proxyMode /statusz\n");
     const { body: flags } = (await table.get("/flagz")?.(new URLSearchParams())) ?? { body: "" };
     expect(flags).toContain("\nv=2\n");
   });

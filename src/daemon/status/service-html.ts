@@ -1,0 +1,93 @@
+import type { Service } from "../../model/service.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
+import type { ConnectionLookup } from "./connections.ts";
+import { type Html, html } from "./html.ts";
+import {
+  endpointVerdict,
+  FAMILY_WORDS,
+  frontendVerdict,
+  isUsed,
+  ORIGIN_WORDS,
+  socketWords,
+  type Verdict,
+} from "./words.ts";
+
+/** How much of a Service is shown. */
+export interface ServiceDetail {
+  /** Whether the kernel refuses a service port, by its key. */
+  readonly isQuarantined: (view: ServicePortView) => boolean;
+  /** undefined where connections are not counted. */
+  readonly connections: ConnectionLookup | undefined;
+  /** Endpoints that are shown of each service port, and whether at once. */
+  readonly mostEndpoints: number;
+  readonly open: boolean;
+  /** The address of the Service's own page. */
+  readonly link: string;
+}
+
+/** A Service with its frontends and endpoints. */
+export function serviceHtml(service: Service, views: readonly ServicePortView[], detail: ServiceDetail): Html {
+  return html`<article>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service)}</h3>
+${views.map((view) => portHtml(view, detail))}</article>
+`;
+}
+
+function badges(service: Service): Html[] {
+  const words = [
+    ...(service.affinitySeconds > 0 ? [`sticky ${service.affinitySeconds} s`] : []),
+    ...(service.internalPolicyLocal ? ["internal: Local"] : []),
+    ...(service.externalPolicyLocal ? ["external: Local"] : []),
+    ...(service.deleting ? ["deleting"] : []),
+  ];
+  return words.map((word) => html` <span class="badge">${word}</span>`);
+}
+
+function portHtml(view: ServicePortView, detail: ServiceDetail): Html {
+  const { port, frontends } = view;
+  const name = port.spec.name === "" ? "" : `${port.spec.name} `;
+  return html`<div class="port"><h4>${name}${port.spec.port}/${port.spec.protocol} <small>${FAMILY_WORDS[port.family]}</small></h4>
+<ul class="frontends">${frontends.map((frontend) => frontendHtml(view, frontend, detail))}</ul>
+${endpointsHtml(view, detail)}</div>
+`;
+}
+
+function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: ServiceDetail): Html {
+  const { port } = view;
+  const { origin, address, port: number, guarded } = frontend;
+  const verdict = frontendVerdict(frontend, port.service.name, detail.isQuarantined(view));
+  const place = address === "" ? `:${number}` : socketWords(address, number);
+  const count = detail.connections?.toFrontend(port, frontend);
+  return html`<li><code>${place}</code> <small>${ORIGIN_WORDS[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
+`;
+}
+
+function endpointsHtml({ port, endpoints, choice }: ServicePortView, detail: ServiceDetail): Html {
+  if (endpoints.length === 0) return html`<p class="none">No EndpointSlice has an endpoint for this port.</p>`;
+  const used = endpoints.filter(isUsed).length;
+  const left = endpoints.length - used;
+  const shown = endpoints.slice(0, detail.mostEndpoints);
+  const more = endpoints.length - shown.length;
+  const hints =
+    choice.topology === "none" ? "" : `, ${choice.topology === "same-zone" ? "zone" : "node"} hints followed`;
+  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${endpoints.length} endpoints used${left > 0 ? `, ${left} left out` : ""}${hints}</summary>
+<table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
+${shown.map((view) => endpointHtml(port, view, detail))}</tbody></table>
+${more > 0 ? html`<p class="none"><a href="${detail.link}">and ${more} more</a></p>` : undefined}</details>`;
+}
+
+function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: ServiceDetail): Html {
+  const { address, port, local, source } = view.endpoint;
+  const count = connections?.toEndpoint(owner, address, port);
+  return html`<tr><td><code>${socketWords(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${source.nodeName}${local ? html` <span class="badge">this node</span>` : undefined}<td>${source.zone}<td>${source.pod}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}
+`;
+}
+
+function verdictHtml({ tone, says }: Verdict): Html {
+  return html`<span class="${tone}">${says}</span>`;
+}
+
+function countHtml(count: number | undefined): Html | undefined {
+  return count === undefined ? undefined : html` <small>${count} connection${count === 1 ? "" : "s"}</small>`;
+}

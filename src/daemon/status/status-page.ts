@@ -1,0 +1,98 @@
+import { createHash } from "node:crypto";
+import { viewService } from "../../ruleset/service-view.ts";
+import type { HttpAnswer } from "../http-answers.ts";
+import { connectionLookup } from "./connections.ts";
+import { Html, html } from "./html.ts";
+import { overviewHtml } from "./overview-html.ts";
+import { serviceHtml } from "./service-html.ts";
+import { listServices, type ServiceList, servicesWithProblems } from "./service-list.ts";
+import { readStatusQuery, type StatusQuery, statusLink } from "./status-query.ts";
+import type { DaemonStatus } from "./status-source.ts";
+import { STATUS_STYLE } from "./status-style.ts";
+import { durationWords } from "./words.ts";
+
+/** Endpoints of a service port in the list, and on a Service's own page. */
+const ENDPOINTS_IN_LIST = 20;
+const ENDPOINTS_OF_ONE = 2000;
+
+/** Nothing runs, nothing is loaded, and of styles only our own counts: whatever came through the escaping is inert. */
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash("sha256").update(STATUS_STYLE).digest("base64")}'`,
+  "img-src data:",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** The status page for a visitor's query. Read-only; a page's size depends on its Services, not on how many there are. */
+export function statusPage(status: DaemonStatus, parameters: URLSearchParams): HttpAnswer {
+  const query = readStatusQuery(parameters);
+  return {
+    status: 200,
+    contentType: "text/html; charset=utf-8",
+    headers: { "Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer" },
+    body: page(status, query).text,
+  };
+}
+
+function page(status: DaemonStatus, query: StatusQuery): Html {
+  const { world, version, startedAt, now } = status;
+  const refresh = query.refresh === 0 ? undefined : html`<meta http-equiv="refresh" content="${query.refresh}">`;
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">${refresh}
+<title>nft-proxy on ${world.node.name}</title><link rel="icon" href="data:,"><style>${new Html(STATUS_STYLE)}</style></head>
+<body><header><h1>nft-proxy</h1><span>${world.node.name}${world.node.zone === "" ? "" : `, ${world.node.zone}`}</span>
+<small>version ${version}, up ${durationWords(now - startedAt)}</small>
+<nav><a href="/metrics">metrics</a><a href="/configz">configz</a><a href="/flagz">flagz</a><a href="/statusz">statusz</a></nav></header>
+<main>${query.service === "" ? overviewHtml(status) : undefined}${servicesHtml(status, query)}</main>
+<footer>Services as this node is to serve them. Counts are of new connections, since the rule for them was made.</footer></body></html>
+`;
+}
+
+function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
+  const problems = servicesWithProblems(status);
+  const list = listServices(status, problems, query);
+  const isOne = query.service !== "";
+  const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
+  const services = list.names.flatMap((name) => {
+    const service = status.world.service(name);
+    if (service === undefined) return [];
+    const views = viewService(status.world, name, status.contexts, status.state.families);
+    const detail = {
+      isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
+      connections,
+      mostEndpoints: isOne ? ENDPOINTS_OF_ONE : ENDPOINTS_IN_LIST,
+      open: isOne,
+      link: statusLink(query, { service: name, page: 1, text: "", problemsOnly: false }),
+    };
+    return [serviceHtml(service, views, detail)];
+  });
+  if (isOne)
+    return html`<p><a href="${statusLink(query, { service: "" })}">All Services</a></p>${services}${noneHtml(services)}`;
+  return html`${filterHtml(query, problems.size)}${pagerHtml(query, list, status.world.serviceCount)}${services}${noneHtml(services)}${
+    list.pages > 1 ? pagerHtml(query, list, status.world.serviceCount) : undefined
+  }`;
+}
+
+function noneHtml(services: readonly Html[]): Html | undefined {
+  return services.length === 0 ? html`<p class="none">No Service is like that.</p>` : undefined;
+}
+
+function filterHtml({ text, problemsOnly, refresh }: StatusQuery, problems: number): Html {
+  const option = (seconds: number, says: string) =>
+    html`<option value="${seconds}"${seconds === refresh ? html` selected` : undefined}>${says}</option>`;
+  return html`<form method="get" action="/" role="search"><input type="search" name="q" value="${text}" placeholder="Name, address or port" aria-label="Filter by name, address or port">
+<label><input type="checkbox" name="show" value="problems"${problemsOnly ? html` checked` : undefined}> only the ${problems} with problems</label>
+<label>refresh <select name="refresh">${[option(0, "never"), option(5, "5 s"), option(15, "15 s"), option(60, "1 min")]}</select></label>
+<button>Show</button></form>
+`;
+}
+
+function pagerHtml(query: StatusQuery, { matching, page, pages }: ServiceList, total: number): Html {
+  const step = (to: number, says: string, rel: string) =>
+    to < 1 || to > pages ? undefined : html`<a rel="${rel}" href="${statusLink(query, { page: to })}">${says}</a>`;
+  const which = pages === 1 ? "" : `, page ${page} of ${pages}`;
+  return html`<div class="pager"><span>${matching} of ${total} Services${which}</span>${step(page - 1, "previous", "prev")}${step(page + 1, "next", "next")}</div>
+`;
+}

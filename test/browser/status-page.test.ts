@@ -1,0 +1,217 @@
+import { readFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { initialState } from "../../src/kube/source.ts";
+import { servicePortsOf } from "../../src/model/service-port.ts";
+import {
+  DRAINING,
+  endpoint,
+  localEndpoint,
+  type Objects,
+  port,
+  STARTING,
+  service,
+  slice,
+  slicePort,
+} from "../support/build.ts";
+import { findChromium } from "../support/chromium.ts";
+import { daemonStatus, NOW } from "../support/status.ts";
+import { StatusBrowser } from "../support/status-browser.ts";
+
+/** An expression for the page. */
+const CONTRASTS = readFileSync(new URL("contrasts.js", import.meta.url), "utf8");
+
+const SHOP: Objects = {
+  services: [
+    service({
+      name: "shop/cart",
+      clusterIPs: ["10.96.1.2", "fd00:10:96::102"],
+      ports: [port(80, { name: "http", nodePort: 30080 })],
+      externalIPs: ["192.0.2.9"],
+      loadBalancerIPs: ["203.0.113.7"],
+      sourceRanges: ["198.51.100.0/24"],
+      affinitySeconds: 600,
+      external: "Local",
+    }),
+    service({ name: "shop/empty", clusterIPs: ["10.96.1.3"], externalIPs: ["192.0.2.9"], createdAt: 2000 }),
+    service({ name: "shop/refused", clusterIPs: ["10.96.1.4"] }),
+  ],
+  slices: [
+    slice({
+      service: "shop/cart",
+      ports: [slicePort(8080, { name: "http" })],
+      endpoints: [
+        localEndpoint("10.244.1.1", { zone: "zone-a", pod: "shop/cart-1" }),
+        endpoint("10.244.2.1", { nodeName: "node-2", zone: '<img src=x onerror=alert("zone")>', pod: "shop/cart-2" }),
+        endpoint("10.244.2.2", { nodeName: "node-2", ...STARTING }),
+        endpoint("10.244.2.3", { nodeName: "node-2", ...DRAINING }),
+      ],
+    }),
+    slice({ service: "shop/refused", endpoints: ["10.244.1.9"] }),
+  ],
+};
+
+const [REFUSED] = servicePortsOf(service({ name: "shop/refused", clusterIPs: ["10.96.1.4"] }));
+
+/** A daemon with something to say in every card. */
+function troubled() {
+  const failing = {
+    ...initialState(),
+    failure: '<script>alert("source")</script>',
+    errors: { ...initialState().errors, server: 3 },
+  };
+  const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
+  return daemonStatus(SHOP, {
+    quarantined: new Set(REFUSED === undefined ? [] : [REFUSED.key]),
+    sources: { ...daemonStatus(SHOP).sources, endpointslices: failing },
+    history: {
+      syncs: 40,
+      failures: 2,
+      repairs: 1,
+      fullSync,
+      repair: { ...fullSync, reason: "drift", at: NOW - 7_200_000, repaired: "table ip nft-proxy was gone or foreign" },
+    },
+    counts: {
+      frontends: [count("10.96.1.2:80", 17)],
+      endpoints: [count("10.244.1.1:8080", 9), count("10.244.1.1:8080", 3)],
+    },
+  });
+}
+
+function count(target: string, connections: number) {
+  return {
+    family: "ip",
+    namespace: "shop",
+    service: "cart",
+    port: "http",
+    protocol: "tcp",
+    target,
+    connections,
+  } as const;
+}
+
+function many(): Objects {
+  const address = (first: string, i: number) => `${first}.${i >> 8}.${i & 255}`;
+  const numbers = Array.from({ length: 10_000 }, (_, i) => i);
+  return {
+    services: numbers.map((i) => service({ name: `load/service-${i}`, clusterIPs: [address("10.96", i)] })),
+    slices: numbers.map((i) =>
+      slice({
+        service: `load/service-${i}`,
+        endpoints: Array.from({ length: 10 }, (_, k) =>
+          endpoint(address(`10.${100 + k}`, i), { nodeName: `node-${k}` }),
+        ),
+      }),
+    ),
+  };
+}
+
+describe.skipIf(findChromium() === undefined)("the status page in Chromium", () => {
+  let browser: StatusBrowser;
+  beforeAll(async () => {
+    browser = await StatusBrowser.start();
+  });
+  afterEach(() => browser.closePages());
+  afterAll(() => browser?.stop());
+
+  test("shows Services, their frontends, their endpoints with reasons, and counts", async () => {
+    const { page, complaints } = await browser.open(troubled());
+    const cart = page.locator("article", { hasText: "shop/cart" });
+    expect(await cart.locator(".badge").allTextContents()).toContain("sticky 600 s");
+    const [ip] = await cart.locator(".port").all();
+    expect(await ip?.locator(".frontends li").allInnerTexts()).toEqual([
+      expect.stringMatching(/^10\.96\.1\.2:80 cluster IP 2 endpoints 17 connections/),
+      expect.stringMatching(/^192\.0\.2\.9:80 external IP 1 endpoint on this node/),
+      expect.stringMatching(/^203\.0\.113\.7:80 load balancer, source ranges 1 endpoint on this node/),
+      expect.stringMatching(/^:30080 node port 1 endpoint on this node/),
+    ]);
+    await ip?.locator("summary").click();
+    const rows = await ip?.locator("tbody tr").allInnerTexts();
+    expect(rows?.map((row) => row.split(/\s*\t\s*/).slice(0, 2))).toEqual([
+      ["10.244.1.1:8080", "used"],
+      ["10.244.2.1:8080", "used, but not by policy Local: not on this node"],
+      ["10.244.2.2:8080", "not ready"],
+      ["10.244.2.3:8080", "terminating"],
+    ]);
+    expect(rows?.[0]).toMatch(/\b12$/);
+    expect(complaints).toEqual([]);
+  });
+
+  test("shows how the daemon does", async () => {
+    const { page } = await browser.open(troubled());
+    const cards = await page.locator(".card").allInnerTexts();
+    const text = cards.map((card) => card.replaceAll(/\s*\n\s*/g, " | "));
+    expect(text).toEqual([
+      "Health | healthy",
+      "Last sync | 3 s ago | 2026-01-31 11:59:57 UTC | 40 syncs, 2 failed since the start",
+      expect.stringMatching(/^Full resync \| 90 s ago \| periodic, took 0\.42 s/),
+      "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was gone or foreign",
+      "Quarantine | 1 | ip shop/refused:/tcp",
+      expect.stringContaining("192.0.2.9 tcp 80: shop/cart:http/tcp has it"),
+    ]);
+    expect(await page.locator(".sources tbody tr").nth(1).textContent()).toMatch(
+      /<script>alert\("source"\)<\/script>.*server 3/s,
+    );
+    expect(await page.locator("nav a").allInnerTexts()).toEqual(["metrics", "configz", "flagz", "statusz"]);
+  });
+
+  test("takes what the API says for text, and loads nothing", async () => {
+    const { page, complaints, requests, origin } = await browser.open(troubled(), "/?q=%22%3E%3Cimg+src%3Dx%3E");
+    expect(await page.locator("input[type=search]").inputValue()).toBe('"><img src=x>');
+    await page.goto(`${origin}/?service=shop%2Fcart`);
+    expect(await page.getByText('<img src=x onerror=alert("zone")>').count()).toBe(1);
+    expect(await page.locator("img, script").count()).toBe(0);
+    expect(complaints).toEqual([]);
+    expect(requests.filter((url) => !url.startsWith(origin) && url !== "data:,")).toEqual([]);
+  });
+
+  test("filters, pages and opens a Service without script", async () => {
+    const { page, origin } = await browser.open(daemonStatus(many()), "/", { javaScriptEnabled: false });
+    await page.getByText("10000 of 10000 Services, page 1 of 200").first().waitFor();
+    await page.locator("a[rel=next]").first().click();
+    await page.getByText("page 2 of 200").first().waitFor();
+    await page.locator("input[type=search]").fill("service-777");
+    await page.getByRole("button", { name: "Show" }).click();
+    await page.getByText("11 of 10000 Services").waitFor();
+    await page.getByRole("link", { name: "load/service-7770", exact: true }).click();
+    expect(page.url()).toContain("service=load%2Fservice-7770");
+    expect(await page.locator("tbody tr").count()).toBe(10);
+    await page.goto(`${origin}/?q=10.96.0.5`);
+    expect(await page.locator("article h3").first().textContent()).toBe("load/service-5");
+  });
+
+  test("shows only what has problems, and says when nothing is like that", async () => {
+    const { page, origin } = await browser.open(troubled());
+    await page.getByLabel(/with problems/).check();
+    await page.getByRole("button", { name: "Show" }).click();
+    expect(await page.locator("article h3").allInnerTexts()).toEqual([
+      expect.stringContaining("shop/cart"),
+      "shop/empty",
+      "shop/refused",
+    ]);
+    await page.goto(`${origin}/?q=nothing`);
+    expect(await page.locator("main").textContent()).toContain("No Service is like that.");
+  });
+
+  test("stays small with 10,000 Services", async () => {
+    const { page, origin } = await browser.open(daemonStatus(many()));
+    const size = (await (await page.request.get(origin)).body()).length;
+    expect(size).toBeLessThan(250_000);
+    expect(await page.locator("article").count()).toBe(50);
+    expect(await page.evaluate("document.querySelectorAll('*').length")).toBeLessThan(8000);
+  });
+
+  test.each(["light", "dark"] as const)("can be read in %s", async (colorScheme) => {
+    const { page } = await browser.open(troubled(), "/", { colorScheme });
+    const contrasts = await page.evaluate<number[]>(CONTRASTS);
+    expect(contrasts.length).toBeGreaterThan(20);
+    expect(Math.min(...contrasts)).toBeGreaterThanOrEqual(4.5);
+    const back = await page.evaluate("getComputedStyle(document.body).backgroundColor");
+    expect(back).toBe(colorScheme === "light" ? "rgb(245, 246, 248)" : "rgb(20, 23, 28)");
+  });
+
+  test("fits a phone", async () => {
+    const { page } = await browser.open(troubled(), "/", { viewport: { width: 360, height: 780 } });
+    for (const summary of await page.locator("summary").all()) await summary.click();
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
+  });
+});
