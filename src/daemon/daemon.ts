@@ -5,11 +5,13 @@ import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import type { World } from "../model/world.ts";
+import { deltaSize } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import type { FamilyContext } from "../ruleset/context.ts";
 import { familyContexts, type HostView } from "./contexts.ts";
 import { DriftWatcher, type Expectation } from "./drift-watcher.ts";
 import { HealthTracker } from "./health-tracker.ts";
+import { HeapKeeper } from "./heap-keeper.ts";
 import { Reconciler, type SyncReport } from "./reconciler.ts";
 import { healthCheckAddresses, type ServiceHealthServers } from "./service-health.ts";
 import { ServiceHealthView } from "./service-health-view.ts";
@@ -43,7 +45,7 @@ export interface DaemonParts {
 }
 
 /** How often the tables and the chains are looked at, milliseconds. */
-const TABLES_PERIOD = 1000;
+const TABLES_PERIOD = 500;
 const CHAINS_PERIOD = 10_000;
 
 /** Retries of a failed sync: soon at first, as the cause may be a passing one. */
@@ -52,9 +54,6 @@ const MAX_RETRY = 30_000;
 
 /** How long the kernel is not asked again about what it refused, milliseconds: each try costs a full sync. */
 const QUARANTINE_RETRY = 300_000;
-
-/** How long after a full sync its memory is given back, milliseconds: changes that waited for it go first. */
-const COMPACT_AFTER = 3000;
 
 /** The service proxy at work: from objects to the kernel, until stopped. Stopping leaves the rules as they are. */
 export class Daemon {
@@ -67,6 +66,7 @@ export class Daemon {
   readonly #watcher: DriftWatcher;
   readonly #serviceHealthView: ServiceHealthView;
   readonly #udpView: UdpView;
+  readonly #heap: HeapKeeper;
   #options: ProxyOptions;
   #host: HostView;
   #timers: Timer[] = [];
@@ -77,7 +77,6 @@ export class Daemon {
   #healthAddresses = "";
   #tidying: Promise<void> = Promise.resolve();
   #hasSynced = false;
-  #compaction: Timer | undefined;
   /** Since when something has been wanted that no sync has begun to bring, milliseconds. */
   #wantedSince: number | undefined;
 
@@ -89,6 +88,7 @@ export class Daemon {
     this.health = new HealthTracker(parts.host.families, clock.now(), "waiting for the first lists");
     this.#serviceHealthView = new ServiceHealthView(world);
     this.#udpView = new UdpView(world);
+    this.#heap = new HeapKeeper(clock, parts.compactHeap);
     this.#reconciler = new Reconciler({ world, nft, contexts: () => this.contexts() });
     this.#runner = new SyncRunner(clock, rhythm(this.#options), () => this.#sync());
     this.#feed = new WorldFeed({
@@ -158,7 +158,7 @@ export class Daemon {
     this.#stopped = true;
     this.#source.stop();
     this.#watcher.stop();
-    this.#compaction?.cancel();
+    this.#heap.stop();
     for (const timer of this.#timers) timer.cancel();
     await this.#runner.stop();
     await this.#parts.serviceHealth.close();
@@ -230,7 +230,7 @@ export class Daemon {
   #afterSync(report: SyncReport): void {
     if (!this.#hasSynced) this.#parts.onFirstSync();
     this.#hasSynced = true;
-    if (report.kind === "full") this.#compactSoon();
+    this.#heap.synced(deltaSize(report.deltas).elements, report.kind === "full");
     this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
     this.#parts.telemetry.leftOut(this.#reconciler.quarantined);
     this.#syncServiceHealth(this.#serviceHealthView.update(report.rendered));
@@ -244,11 +244,6 @@ export class Daemon {
     if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
     this.#healthAddresses = addresses.join();
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
-  }
-
-  #compactSoon(): void {
-    this.#compaction?.cancel();
-    this.#compaction = this.#parts.clock.after(COMPACT_AFTER, this.#parts.compactHeap);
   }
 
   #onDrift(what: string): void {

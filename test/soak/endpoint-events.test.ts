@@ -20,7 +20,7 @@ async function steadyMemory({ pid }: DaemonProcess): Promise<number> {
 }
 
 test(`${EVENTS} endpoint events at 10,000 Services x 10 leave the memory where it was`, async () => {
-  const [before, after] = await follow(SIZE, [], async ({ daemon, churn }) => {
+  const [before = 0, after = 0] = await follow(SIZE, [], async ({ daemon, churn }) => {
     const steady = await steadyMemory(daemon);
     for (let event = 0; event < EVENTS; event++) {
       churn.replace(event % SIZE.services, Math.floor(event / SIZE.services) % SIZE.endpoints);
