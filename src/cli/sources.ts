@@ -43,14 +43,14 @@ export async function clusterObjects(options: ProxyOptions, nodeName: string, lo
 /**
  * The objects of a cluster as they are now.
  * @param notice told of what was left out, one line each
- * @param onPassedOver told of Services that are none of ours
+ * @param onService told of every Service as it comes, those of other proxies too
  * @throws AppError BAD_CONFIG when no API server is known, API_UNAVAILABLE
  */
 export async function clusterObjectsNow(
   { client: { kubeconfig, master } }: ProxyOptions,
   nodeName: string,
   notice: (text: string) => void,
-  onPassedOver?: (service: unknown) => void,
+  onService?: (service: unknown) => void,
 ): Promise<ListedObjects> {
   const onInvalid = (object: string, reason: string) => notice(`warning: ${object}: ${reason}`);
   const client = new HttpApiClient({
@@ -60,7 +60,7 @@ export async function clusterObjectsNow(
   try {
     const decoders = apiDecoders((object, faults) => onInvalid(object, faultsText(faults)));
     const options = { client, nodeName, decoders, clock: systemClock, onInvalid };
-    return await listOnce(onPassedOver === undefined ? options : { ...options, onPassedOver });
+    return await listOnce(onService === undefined ? options : { ...options, onService });
   } finally {
     client.close();
   }

@@ -23,8 +23,8 @@ export interface ListOnceOptions {
   readonly clock: Clock;
   /** Told of each object that cannot be used; `object` is `Service namespace/name`. */
   readonly onInvalid: (object: string, reason: string) => void;
-  /** Told of Services that are none of ours. They are asked for only then. */
-  readonly onPassedOver?: (service: unknown) => void;
+  /** Told of every Service as it comes. Those that are left to other proxies are asked for only then. */
+  readonly onService?: (service: unknown) => void;
 }
 
 /** What a cluster holds for a service proxy. */
@@ -41,16 +41,15 @@ export interface ListedObjects {
  */
 export async function listOnce(options: ListOnceOptions): Promise<ListedObjects> {
   const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
-  const { decoders, onPassedOver } = options;
-  const ours = (service: unknown) => {
-    const decoded = decoders.services(service);
-    if (decoded === undefined) onPassedOver?.(service);
-    return decoded;
+  const { decoders, onService } = options;
+  const told = (service: unknown) => {
+    onService?.(service);
+    return decoders.services(service);
   };
   return {
     nodes: await list(options, nodes, "Node", decoders.nodes),
     serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
-    services: await list(options, onPassedOver ? { ...services, selectors: {} } : services, "Service", ours),
+    services: await list(options, onService ? { ...services, selectors: {} } : services, "Service", told),
     endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
   };
 }

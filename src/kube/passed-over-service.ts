@@ -16,6 +16,12 @@ export interface PassedOverService {
   readonly externalName: string;
 }
 
+/** An address that a served Service has, and that a load balancer keeps to itself (KEP-1860: `ipMode` Proxy). */
+export interface LoadBalancersAddress {
+  readonly service: ServiceName;
+  readonly address: string;
+}
+
 /** What a Service that {@link decodeService} has read may have. */
 interface RawService {
   readonly metadata: { readonly namespace?: string | null; readonly name: string; readonly labels?: Labels | null };
@@ -28,8 +34,13 @@ interface RawService {
     readonly ports?: readonly { readonly protocol?: string | null; readonly nodePort?: number | null }[] | null;
   };
   readonly status?: {
-    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string | null }[] | null } | null;
+    readonly loadBalancer?: { readonly ingress?: readonly RawIngress[] | null } | null;
   } | null;
+}
+
+interface RawIngress {
+  readonly ip?: string | null;
+  readonly ipMode?: string | null;
 }
 
 type Labels = Readonly<Record<string, string | null | undefined>>;
@@ -59,6 +70,17 @@ export function passedOverService(object: unknown): PassedOverService | undefine
     ),
     externalName: spec.externalName ?? "",
   };
+}
+
+/** The addresses of a Service that we serve elsewhere, but not there; none of any other object. */
+export function loadBalancersAddresses(object: unknown): LoadBalancersAddress[] {
+  if (decodeService(object).kind !== "ours") return [];
+  const { metadata, status } = object as RawService;
+  const service = serviceName(metadata.namespace ?? "default", metadata.name);
+  return (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, ipMode }) => {
+    const address = canonicalAddress(ip ?? "");
+    return address === undefined || ipMode !== "Proxy" ? [] : [{ service, address }];
+  });
 }
 
 function proxyNameOf({ metadata }: RawService): string | undefined {

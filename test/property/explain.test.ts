@@ -20,7 +20,14 @@ const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, contexts]) =>
   const world = worldOf(objects);
   const renderer = new Renderer(world, contexts);
   renderer.update(world.takeChanges());
-  const parts = { world, contexts, state: renderer.state, passedOver: [], hostAddresses: ["127.0.0.1", "::1"] };
+  const parts = {
+    world,
+    contexts,
+    state: renderer.state,
+    passedOver: [],
+    loadBalancers: [],
+    hostAddresses: ["127.0.0.1", "::1"],
+  };
   return packetsFor(objects).map(({ from, to, port, protocol }) => {
     const situation = situationOf(parts);
     const question = { fromAddress: from.address, source: from.at, to, port, protocol };

@@ -16,7 +16,7 @@ export function warningAt({ origin, document, object }: Subject, path: string, r
 }
 
 /** What a subject's document has for it, as it was written: fields that the model does not keep. */
-export function writtenBy({ origin, document }: Subject): unknown {
+export function writtenBy({ origin, document }: Omit<Subject, "object">): unknown {
   let value = document?.value;
   for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
   return value;

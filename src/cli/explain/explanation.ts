@@ -29,6 +29,8 @@ export type Cause =
   | "headless"
   | "external-name"
   | "not-served"
+  /** The Service's load balancer keeps the address to itself. */
+  | "load-balancer"
   /** A NodePort, but not of this address. */
   | "node-port-address"
   | "loopback"

@@ -4,7 +4,7 @@ import { localAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { rememberedClient } from "../../kernel/remembered-client.ts";
-import { type PassedOverService, passedOverService } from "../../kube/passed-over-service.ts";
+import { loadBalancersAddresses, passedOverService } from "../../kube/passed-over-service.ts";
 import { FAMILIES } from "../../model/family.ts";
 import { familyOf } from "../../model/ip.ts";
 import { joinParts } from "../../nft/elements.ts";
@@ -25,7 +25,7 @@ export interface LoadedSituation {
   readonly notices: readonly string[];
 }
 
-type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver"> & {
+type Loaded = Pick<Situation, "world" | "contexts" | "state" | "passedOver" | "loadBalancers"> & {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];
   /** False when nothing is known of the objects. */
@@ -60,9 +60,9 @@ async function fromKernel(options: ProxyOptions, asked: Asked): Promise<Pick<Liv
 
 async function fromFiles(argv: Argv): Promise<Loaded> {
   const { files, notices, ...desired } = await loadFromFiles(argv, { thorough: true });
-  const passedOver = files.ignored.flatMap((ignored) => passedOverService(writtenBy(ignored)) ?? []);
+  const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
   return {
-    ...loaded(desired, passedOver),
+    ...loaded(desired, written),
     notices: [...notices, ...files.problems.map(problemText)],
     comparable: true,
   };
@@ -70,12 +70,12 @@ async function fromFiles(argv: Argv): Promise<Loaded> {
 
 async function fromCluster(argv: Argv, isLive: boolean): Promise<Loaded> {
   const { options, notices } = commandOptions(argv);
-  const passedOver: PassedOverService[] = [];
+  const written: unknown[] = [];
   const said = [...notices];
-  const keep = (service: unknown) => passedOver.push(...[passedOverService(service) ?? []].flat());
+  const keep = (service: unknown) => written.push(service);
   try {
     const objects = await clusterObjectsNow(options, nodeNameOf(options), (text) => said.push(text), keep);
-    return { ...loaded(await renderObjects(options, objects), passedOver), notices: said, comparable: true };
+    return { ...loaded(await renderObjects(options, objects), written), notices: said, comparable: true };
   } catch (error) {
     if (!isLive || !(error instanceof AppError)) throw error;
     const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
@@ -86,7 +86,8 @@ async function fromCluster(argv: Argv, isLive: boolean): Promise<Loaded> {
 
 function loaded(
   { options, world, contexts, state }: Omit<Desired, "problems" | "notices">,
-  passedOver: readonly PassedOverService[],
+  written: readonly unknown[],
 ): Omit<Loaded, "notices" | "comparable"> {
-  return { options, world, contexts, state, passedOver };
+  const passedOver = written.flatMap((service) => passedOverService(service) ?? []);
+  return { options, world, contexts, state, passedOver, loadBalancers: written.flatMap(loadBalancersAddresses) };
 }

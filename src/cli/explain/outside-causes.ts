@@ -10,6 +10,7 @@ import { destinationText, listText, portSpecText, portText } from "./words.ts";
 export function outsideReason(connection: Connection, situation: Situation): Reason {
   return (
     passedOver(connection, situation) ??
+    loadBalancer(connection, situation) ??
     unservedPort(connection, situation) ??
     unallocated(connection, situation) ??
     otherNodePortAddress(connection, situation) ??
@@ -58,6 +59,16 @@ function passedOver({ to, port, protocol }: Connection, situation: Situation): R
   if (found === undefined) return undefined;
   const reason = passedOverReason(found);
   return { ...reason, says: `${to} belongs to a Service that is none of ours: ${reason.says}` };
+}
+
+function loadBalancer({ to }: Connection, { loadBalancers }: Situation): Reason | undefined {
+  const found = loadBalancers.find(({ address }) => address === to);
+  if (found === undefined) return undefined;
+  return {
+    cause: "load-balancer",
+    says: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
+    action: "if it fails, look at the load balancer and at the way to it",
+  };
 }
 
 function unservedPort({ to, port, protocol }: Connection, situation: Situation): Reason | undefined {

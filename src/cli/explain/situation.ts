@@ -1,5 +1,5 @@
 import type { RememberedClient } from "../../kernel/remembered-client.ts";
-import type { PassedOverService } from "../../kube/passed-over-service.ts";
+import type { LoadBalancersAddress, PassedOverService } from "../../kube/passed-over-service.ts";
 import type { World } from "../../model/world.ts";
 import type { Ruleset } from "../../nft/ruleset.ts";
 import type { FamilyContext } from "../../ruleset/context.ts";
@@ -15,6 +15,8 @@ export interface Situation {
   readonly state: RulesetState;
   /** Services that are sound and none of ours. */
   readonly passedOver: readonly PassedOverService[];
+  /** Addresses of Services that load balancers keep to themselves. */
+  readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
   /** The kernel's tables, to be followed in place of what the objects ask for. */

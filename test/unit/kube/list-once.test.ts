@@ -29,14 +29,14 @@ afterEach(async () => {
   await api.close();
 });
 
-function list(onPassedOver?: (service: unknown) => void): Promise<ListedObjects> {
+function list(onService?: (service: unknown) => void): Promise<ListedObjects> {
   return listOnce({
     client,
     nodeName: "node-1",
     decoders: apiDecoders(() => {}),
     clock,
     onInvalid: (object, reason) => invalid.push(`${object}: ${reason}`),
-    ...(onPassedOver === undefined ? {} : { onPassedOver }),
+    ...(onService === undefined ? {} : { onService }),
   });
 }
 
@@ -84,11 +84,11 @@ test("asks for Services that are none of ours only when somebody wants to know",
   const selectors = () =>
     api.requests.filter(({ resource }) => resource === "services").map(({ query }) => query.labelSelector);
   expect(selectors()).toEqual([expect.stringContaining("service-proxy-name")]);
-  const passedOver: unknown[] = [];
-  const { services } = await list((service) => passedOver.push(service));
+  const all: unknown[] = [];
+  const { services } = await list((service) => all.push(service));
   expect(selectors()).toHaveLength(2);
   expect(selectors()[1]).toBeUndefined();
   expect(services).toHaveLength(36);
-  const names = passedOver.flatMap((service) => passedOverService(service)?.name ?? []);
+  const names = all.flatMap((service) => passedOverService(service)?.name ?? []);
   expect(names.sort()).toEqual(["edge/not-ours", "shop/external-name", "shop/frontend-headless"]);
 });

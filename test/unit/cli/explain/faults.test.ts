@@ -181,6 +181,42 @@ const FAULTS: readonly Fault[] = [
     says: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "loopback never"],
   },
   {
+    name: "an address that the load balancer keeps to itself",
+    manifests: service(", type: LoadBalancer", "", LOAD_BALANCER.replace("}", ", ipMode: Proxy }")) + slice(READY),
+    flags: { to: "203.0.113.9", port: "80" },
+    result: "passed",
+    cause: "load-balancer",
+    says: ["203.0.113.9 is an address of Service shop/cart", "ipMode: Proxy", "look at the load balancer"],
+  },
+  {
+    name: "hints for nodes that leave one endpoint",
+    manifests:
+      service("") + slice(HINTED.map((text, i) => text.replace(/forZones.*\]/, `forNodes: [{ name: node-${i + 1} }]`))),
+    flags: TO_CLUSTER_IP,
+    result: "balanced",
+    cause: "hints",
+    says: ["1 of 3 ready endpoints", "other nodes", "run more of them on node-1"],
+  },
+  {
+    name: "nothing but terminating endpoints",
+    manifests:
+      service("") +
+      slice([endpoint("10.244.2.5", "node-2", ", conditions: { ready: false, serving: true, terminating: true }")]),
+    flags: TO_CLUSTER_IP,
+    result: "balanced",
+    cause: "terminating-endpoints",
+    says: ["the only endpoint of shop/cart", "none is ready", "soon be gone"],
+  },
+  {
+    name: "endpoints that are all gone",
+    manifests:
+      service("") + slice(UNREADY.map((text) => text.replace("serving: false", "serving: false, terminating: true"))),
+    flags: TO_CLUSTER_IP,
+    result: "refused",
+    cause: "not-ready",
+    says: ["is terminating and serves no more"],
+  },
+  {
     name: "a Service without a cluster IP",
     manifests: service("").replace("clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7]", "clusterIP: None"),
     flags: { service: "shop/cart" },

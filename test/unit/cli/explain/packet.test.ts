@@ -17,7 +17,7 @@ function situation(
   const contexts = bothContexts(options);
   const renderer = new Renderer(world, contexts);
   renderer.update(world.takeChanges());
-  return situationOf({ world, contexts, state: renderer.state, passedOver: [], hostAddresses });
+  return situationOf({ world, contexts, state: renderer.state, passedOver: [], loadBalancers: [], hostAddresses });
 }
 
 function from(question: Partial<Question>, of = situation()) {

@@ -22,7 +22,7 @@ function explanation(count: number): Explanation {
   const contexts = bothContexts();
   const renderer = new Renderer(world, contexts);
   renderer.update(world.takeChanges());
-  const parts = { world, contexts, state: renderer.state, passedOver: [], hostAddresses: [] };
+  const parts = { world, contexts, state: renderer.state, passedOver: [], loadBalancers: [], hostAddresses: [] };
   return explain(TO_WEB, situationOf(parts));
 }
 

@@ -7,7 +7,7 @@ import { connectionOf } from "../../../../src/cli/explain/packet.ts";
 import type { Situation } from "../../../../src/cli/explain/situation.ts";
 import { PLAIN } from "../../../../src/cli/explain/style.ts";
 import { explanationText } from "../../../../src/cli/explain/text.ts";
-import { passedOverService } from "../../../../src/kube/passed-over-service.ts";
+import { loadBalancersAddresses, passedOverService } from "../../../../src/kube/passed-over-service.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { LAB_NODE, packetOf } from "../../../support/expect.ts";
 import type { Outcome, Probe } from "../../../support/lab/outcome.ts";
@@ -27,13 +27,15 @@ const isAsTheSchemaSays = new Ajv().compile(schema);
 function situation(town: ScenarioName): Situation {
   const world = townWorld(town);
   const contexts = contextsOfWorld(world);
+  const services: readonly unknown[] = townList(town, "services").items;
   const renderer = new Renderer(world, contexts);
   renderer.update(world.takeChanges());
   return {
     world,
     contexts,
     state: renderer.state,
-    passedOver: townList(town, "services").items.flatMap((service: unknown) => passedOverService(service) ?? []),
+    passedOver: services.flatMap((service) => passedOverService(service) ?? []),
+    loadBalancers: services.flatMap(loadBalancersAddresses),
     host: LAB_NODE,
   };
 }
@@ -44,7 +46,14 @@ function explained(probe: Probe, of: Situation): Explanation {
 }
 
 /** Why we have no part in a connection. */
-const PASSING: readonly string[] = ["not-a-service", "node-port-address", "loopback", "unserved-port", "other-proxy"];
+const PASSING: readonly string[] = [
+  "not-a-service",
+  "node-port-address",
+  "loopback",
+  "unserved-port",
+  "other-proxy",
+  "load-balancer",
+];
 
 /** What a client sees of a connection that is explained so. */
 function seen(probe: Probe, { verdict: { result }, endpoints, connection }: Explanation): string {
