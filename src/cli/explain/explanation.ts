@@ -119,7 +119,7 @@ export interface LeftOut {
 
 /** Something else to know of the connection: a word or two for what it is about, and a sentence. */
 export interface Note {
-  readonly topic: "source" | "affinity" | "source ranges" | "contested";
+  readonly topic: "source" | "affinity" | "source ranges" | "contested" | "hints";
   readonly says: string;
 }
 

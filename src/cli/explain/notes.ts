@@ -4,6 +4,7 @@ import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import type { Connection, Note } from "./explanation.ts";
 import { isKept } from "./found.ts";
+import { hintsNotes } from "./hints-note.ts";
 import type { Situation } from "./situation.ts";
 import type { RuleStep } from "./step-words.ts";
 import type { Subject } from "./subject.ts";
@@ -19,7 +20,9 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, outcomes, situation),
     ...affinityNotes(outcomes, situation),
-    ...(subject === undefined ? [] : [...sourceRangeNotes(subject), ...contestedNotes(subject)]),
+    ...(subject === undefined
+      ? []
+      : [...sourceRangeNotes(subject), ...contestedNotes(subject), ...hintsNotes(subject, situation)]),
   ];
 }
 

@@ -287,3 +287,13 @@ test("affinity, source ranges and masquerading are told of beside a connection t
   expect(text).toContain("for 10m");
   expect(text).toContain("only 198.51.100.0/24 may come");
 });
+
+test.each([
+  ["one endpoint has none", [...HINTED, endpoint("10.244.9.9", "node-9")], "10.244.9.9 has none"],
+  ["none is for this zone", HINTED.slice(1), "none is for node-1 or zone-a"],
+])("hints that are not followed are told of: %s", async (_what, endpoints, says) => {
+  const { explanations } = await explained(NODES + service("") + slice(endpoints), TO_CLUSTER_IP);
+  const [explanation] = explanations;
+  expect(explanation?.verdict.cause).toBe("balanced");
+  expect(explanation?.notes.find(({ topic }) => topic === "hints")?.says).toContain(says);
+});
