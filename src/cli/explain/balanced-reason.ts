@@ -17,7 +17,7 @@ export function balancedReason(
   const used = endpoints.filter(({ probability }) => probability > 0);
   const of = subject === undefined ? "that the rules have for it" : `of ${portText(subject.port)}`;
   const isKept = endpoints.some(({ leftOut }) => leftOut?.reason === "affinity");
-  const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length)} ${of}`;
+  const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length, endpoints.length)} ${of}`;
   const hinted = endpoints.filter(({ leftOut }) => isHint(leftOut?.reason));
   if (hinted.length > 0 && !isKept) return hintsReason(used.length, hinted, of, world);
   if (subject !== undefined && areTerminating(used, subject)) return terminatingReason(goes);
@@ -30,8 +30,9 @@ export function balancedReason(
   };
 }
 
-function whichText(count: number): string {
-  return count === 1 ? "the only endpoint" : `one of ${count} endpoints`;
+function whichText(used: number, all: number): string {
+  if (used > 1) return `one of ${used} endpoints`;
+  return all === 1 ? "the only endpoint" : "the only usable endpoint";
 }
 
 function isHint(reason: string | undefined): boolean {
