@@ -1,10 +1,11 @@
+import { jsonLines } from "./files-json-lines.ts";
 import { cutList, type LongList } from "./files-json-list.ts";
 import { scanJson } from "./files-json-scan.ts";
 import { positionAt, unreadable } from "./files-problem.ts";
-import { type InputDocument, jsonLines } from "./files-yaml.ts";
+import type { InputDocument } from "./files-yaml.ts";
 
-/** To find a line, the text is read once more, and more slowly. */
-const MOST_CHARACTERS_FOR_LINES = 1024 * 1024;
+/** A list of fewer characters is read at once: its lines can be told. */
+const LONG = 1024 * 1024;
 
 /**
  * The documents of a JSON text: one, or several in a row, as commands print them one after another. An
@@ -17,7 +18,7 @@ export function parseJson(text: string, file: string): InputDocument[] {
   let start = 0;
   do {
     const { value, end } = parseFirst(text, start, file);
-    documents.push({ number: documents.length + 1, value, lineOf: lazyLines(text, start, end) });
+    documents.push({ number: documents.length + 1, value, lineOf: jsonLines(text, start) });
     start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
   } while (start < text.length);
   return documents;
@@ -28,7 +29,7 @@ export function parseJson(text: string, file: string): InputDocument[] {
  * That the text is not JSON may come out only then: it throws as parseJson does.
  */
 export function parseLongList(text: string, file: string): InputDocument | undefined {
-  const list = text.length > MOST_CHARACTERS_FOR_LINES ? cutList(text) : undefined;
+  const list = text.length > LONG ? cutList(text) : undefined;
   if (list === undefined) return undefined;
   return { number: 1, value: list.frame, items: readItems(list, text, file), lineOf: () => undefined };
 }
@@ -54,14 +55,4 @@ function parseFirst(text: string, start: number, file: string): { readonly value
     const reason = found === "" ? "the JSON ends too early" : `this is not JSON: unexpected ${JSON.stringify(found)}`;
     throw unreadable(file, reason, positionAt(text, scan.offset));
   }
-}
-
-function lazyLines(text: string, start: number, end: number): InputDocument["lineOf"] {
-  let lineOf: InputDocument["lineOf"] | undefined;
-  return (keys) => {
-    if (end - start > MOST_CHARACTERS_FOR_LINES) return undefined;
-    lineOf ??= jsonLines(text.slice(start, end));
-    const line = lineOf(keys);
-    return line === undefined ? undefined : line + positionAt(text, start).line - 1;
-  };
 }

@@ -7,7 +7,7 @@ export interface Origin {
   readonly file: string;
   /** From 1, in files of several documents. */
   readonly document: number;
-  /** From 1; absent where it is not known, as in large JSON files. */
+  /** From 1; absent where it is not known, as in long lists that are read item by item. */
   readonly line?: number;
   /** The object's path within its document: `items[3]`, "" for a document of its own. */
   readonly path: string;

@@ -1,5 +1,5 @@
-import { type Document, isMap, isNode, isPair, isSeq, LineCounter, type ParsedNode, parseAllDocuments } from "yaml";
-import { nestsDeeperThan } from "../base/yaml-nesting.ts";
+import { Composer, type Document, isMap, isNode, isPair, isSeq, LineCounter, type ParsedNode } from "yaml";
+import { shallowTokens, TooDeepError } from "../base/yaml-nesting.ts";
 import { type Position, unreadable } from "./files-problem.ts";
 import { plainValue, YamlFault } from "./files-yaml-value.ts";
 
@@ -28,9 +28,8 @@ const DEEPEST = 64;
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
     throw unreadable(file, "is more than 16 MiB of YAML", undefined, "Give it as JSON, which may be larger.");
-  if (nestsDeeperThan(text, DEEPEST)) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
   const lines = new LineCounter();
-  const documents = compose(text, lines);
+  const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {
     const fault = document.errors[0] ?? document.warnings[0];
     if (fault !== undefined) throw unreadable(file, fault.message, positionOf(lines, fault.pos[0]));
@@ -41,10 +40,14 @@ export function parseYaml(text: string, file: string): InputDocument[] {
 }
 
 /** Equal keys are looked for later, and messages made without the text: both take quadratic time here. */
-function compose(text: string, lines: LineCounter): Document.Parsed[] {
-  const options = { lineCounter: lines, uniqueKeys: false, prettyErrors: false, logLevel: "error" } as const;
-  const documents = parseAllDocuments(text, options);
-  return Array.isArray(documents) ? [...documents] : [];
+function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
+  const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
+  try {
+    return [...composer.compose(shallowTokens(text, DEEPEST, lines))];
+  } catch (error) {
+    if (error instanceof TooDeepError) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
+    throw error;
+  }
 }
 
 function plainValueOf(document: Document.Parsed, lines: LineCounter, file: string): unknown {
@@ -84,11 +87,4 @@ function step(node: unknown, key: string): { readonly at?: number; readonly next
 function offsetOf(node: unknown): { readonly at?: number } {
   const range = isNode(node) ? (node as ParsedNode).range : undefined;
   return range === undefined || range === null ? {} : { at: range[0] };
-}
-
-/** Where things stand in a JSON text, which is YAML as well. */
-export function jsonLines(text: string): InputDocument["lineOf"] {
-  const lines = new LineCounter();
-  const [document] = nestsDeeperThan(text, DEEPEST) ? [] : compose(text, lines);
-  return (keys) => (document === undefined ? undefined : lineIn(document, lines, keys));
 }
