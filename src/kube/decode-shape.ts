@@ -19,7 +19,14 @@ const SCHEMAS: Readonly<Record<ObjectKind, object>> = {
 /** More than these of one object tell a reader nothing. */
 const MOST_FAULTS = 20;
 
-const ajv = new Ajv({ allErrors: true, allowUnionTypes: true, verbose: true, meta: false, validateSchema: false });
+const ajv = new Ajv({
+  allErrors: true,
+  allowUnionTypes: true,
+  verbose: true,
+  meta: false,
+  validateSchema: false,
+  code: { optimize: false },
+});
 const compiled = new Map<ObjectKind, ValidateFunction>();
 
 /** Compiled on first use: most runs of a command see two kinds or none. */
