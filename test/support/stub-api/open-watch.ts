@@ -26,7 +26,8 @@ export class OpenWatch {
 
   /** Bytes as they are: broken JSON, half a line, two lines in one. */
   sendRaw(text: string | Uint8Array): void {
-    if (!this.#muted) this.#response.write(text);
+    // A watch that has ended stays known until its connection is gone; what happens meanwhile is for the next one.
+    if (!this.#muted && !this.#response.writableEnded) this.#response.write(text);
   }
 
   /** As an API server does when `timeoutSeconds` is over. */
