@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make-image-root.sh DIR: makes in DIR the root file system that the Dockerfile describes, without a container engine:
 # Debian 13 by mmdebstrap, with the packages that the Dockerfile installs and the files that it copies. Needs root,
-# mmdebstrap, a Debian mirror and a built bundle (npm run build). An existing root gets the newest bundle only.
+# mmdebstrap and a built bundle (npm run build); DEBIAN_MIRROR names another mirror than mmdebstrap's. An existing root gets the newest bundle only.
 set -euo pipefail
 
 root=${1:?usage: make-image-root.sh DIR}
