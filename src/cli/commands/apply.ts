@@ -5,6 +5,7 @@ import { deltaSize } from "../../nft/delta.ts";
 import type { Argv } from "../command.ts";
 import { conflictNotices } from "../conflicts.ts";
 import { type Desired, loadFromFiles } from "../desired.ts";
+import { ofThisHost } from "../kernel-now.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { hasErrors, problemText } from "../problems.ts";
 
@@ -18,7 +19,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft);
-  const report = await fullSync(nft, state.ruleset);
+  const report = await fullSync(nft, await ofThisHost(state.ruleset));
   return {
     exitCode: EXIT.ok,
     output: `${summary(desired, report)}\n`,

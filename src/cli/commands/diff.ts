@@ -3,7 +3,7 @@ import { compareRulesets, isSame, type OwnedRuleset } from "../../ruleset/rulese
 import { type Argv, listArgument } from "../command.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../desired.ts";
 import { diffJson, diffText } from "../diff/report.ts";
-import { kernelNow } from "../kernel-now.ts";
+import { kernelNow, ofThisHost } from "../kernel-now.ts";
 import { type CommandResult, EXIT, errorText } from "../output.ts";
 import { outputFormat } from "../output-format.ts";
 import { hasErrors, problemText } from "../problems.ts";
@@ -47,7 +47,8 @@ interface Sides {
 
 async function withKernel(argv: Argv): Promise<Sides> {
   const desired = await loadDesired(argv);
-  return { before: { ruleset: await kernelNow(desired.options) }, after: owned(desired), read: [desired] };
+  const after = { ...owned(desired), ruleset: await ofThisHost(desired.state.ruleset) };
+  return { before: { ruleset: await kernelNow(desired.options) }, after, read: [desired] };
 }
 
 /** Manifests have no cluster IPs yet: both sides get stand-ins, which depend on names alone. */

@@ -11,7 +11,7 @@ import type { RulesetState } from "../../ruleset/state.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { type Desired, loadDesired } from "../desired.ts";
 import { changesText, rulesetText } from "../dump-text.ts";
-import { kernelNow } from "../kernel-now.ts";
+import { kernelNow, ofThisHost } from "../kernel-now.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { outputFormat } from "../output-format.ts";
 import { hasErrors, problemText } from "../problems.ts";
@@ -75,7 +75,7 @@ async function changes(
   wanted: IsWanted | undefined,
 ): Promise<Print> {
   const kernel = await kernelNow(options);
-  const deltas = diffRuleset(kernel, rulesetOf(tablesOf(state, families, undefined)));
+  const deltas = diffRuleset(kernel, await ofThisHost(rulesetOf(tablesOf(state, families, undefined))));
   const selected = tablesOf(state, families, wanted);
   const asked = wanted === undefined ? deltas : deltas.flatMap((delta) => restricted(delta, selected, wanted));
   return {
