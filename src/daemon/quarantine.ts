@@ -2,25 +2,36 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { Contribution } from "../ruleset/contribution.ts";
 import type { FamilyState, RulesetState } from "../ruleset/state.ts";
 
+/** Whether a selection is accepted. */
+type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
+
 /**
  * Finds the members of a list that something refuses, by halving: everything else is accepted. Costs about
- * 2 log2 n attempts for each refused member.
+ * 2 log2 n attempts for each refused member, all of them together as much as a few attempts with the whole list.
  * @param candidates each may be refused by itself or in company
- * @param attempt whether this selection is accepted
  * @returns the refused ones
  * @throws whatever `attempt` throws
  */
-export async function isolate<T>(
-  candidates: readonly T[],
-  attempt: (selection: readonly T[]) => Promise<boolean>,
-): Promise<T[]> {
+export async function isolate<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
+  const refused = await halved(candidates, (part) => attempt(part));
+  const rest = candidates.filter((candidate) => !refused.includes(candidate));
+  if (refused.length > 0 && (await attempt(rest))) return refused;
+  // Some are refused only in company, which is rare: each part is tried together with all that was accepted before.
   const accepted: T[] = [];
+  const inCompany = await halved(rest, async (part) => {
+    const isAccepted = await attempt([...accepted, ...part]);
+    if (isAccepted) accepted.push(...part);
+    return isAccepted;
+  });
+  return [...refused, ...inCompany];
+}
+
+async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
   const refused: T[] = [];
   const queue: (readonly T[])[] = [candidates];
   for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
-    if (part.length === 0) continue;
-    if (await attempt([...accepted, ...part])) accepted.push(...part);
-    else if (part.length === 1) refused.push(...part);
+    if (part.length === 0 || (await attempt(part))) continue;
+    if (part.length === 1) refused.push(...part);
     else queue.unshift(part.slice(0, part.length >> 1), part.slice(part.length >> 1));
   }
   return refused;

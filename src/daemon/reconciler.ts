@@ -216,12 +216,12 @@ export class Reconciler {
       select(suspects, new Set(selection));
       return await this.#accepts(diffRuleset(kernel.ruleset, this.state.ruleset));
     };
-    if (suspects.length === 0 || !(await attempt([]))) {
+    let refused: readonly Suspect[] = [];
+    try {
+      if (suspects.length > 0 && (await attempt([]))) refused = await isolate(suspects, attempt);
+    } finally {
       select(suspects, new Set(suspects));
-      throw refusal;
     }
-    const refused = await isolate(suspects, attempt);
-    select(suspects, new Set(suspects));
     if (refused.length === 0) throw refusal;
     for (const { state, key } of refused) {
       state.remove(key);

@@ -10,12 +10,15 @@ describe("isolate", () => {
         const candidates = Array.from({ length: count }, (_, index) => index);
         const bad = new Set(picked.filter((index) => index < count));
         let attempts = 0;
+        let tried = 0;
         const refused = await isolate(candidates, async (selection) => {
           attempts++;
+          tried += selection.length;
           return !selection.some((one) => bad.has(one));
         });
         expect(new Set(refused)).toEqual(bad);
-        expect(attempts).toBeLessThanOrEqual(1 + bad.size * 2 * Math.ceil(Math.log2(count + 1)));
+        expect(tried).toBeLessThanOrEqual((3 + 2 * bad.size) * count);
+        expect(attempts).toBeLessThanOrEqual(2 + bad.size * 2 * Math.ceil(Math.log2(count + 1)));
       }),
     );
   });

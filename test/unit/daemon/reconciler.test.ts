@@ -244,6 +244,18 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test("nft that fails in the middle of the search costs nothing but time", async () => {
+    const parts = setUp(worldOf({ services: [web, dns, bad], slices: [webSlice] }));
+    parts.fake.refuses = "10.96.6.66";
+    parts.fake.before = (run) => {
+      parts.fake.timesOut = run === "check" && parts.fake.count("check") === 3;
+    };
+    await expect(parts.reconciler.sync()).rejects.toThrow("did not end within");
+    parts.fake.refuses = undefined;
+    await parts.reconciler.sync();
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("a refusal that no service port explains fails the sync, and quarantines nothing", async () => {
     const parts = setUp();
     parts.fake.refuses = "masquerade";
