@@ -23,6 +23,8 @@ export default defineConfig({
           globalSetup: "test/support/private-namespace.ts",
           // Every file owns network namespaces; two at a time would fight for the two cores.
           fileParallelism: false,
+          // Vitest's one second would make a slow machine fail.
+          expect: { poll: { timeout: 60_000 } },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

@@ -86,7 +86,7 @@ describe("health", () => {
     expect((await lab.get(10256, "/healthz")).status).toBe(200);
     await lab.lab.exec(["rm", flag]);
     put("more", "10.96.7.3");
-    await expect.poll(async () => (await lab.get(10256, "/healthz")).status, { timeout: 20_000 }).toBe(503);
+    await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(503);
     const { reasons, healthy, status } = JSON.parse((await lab.get(10256, "/healthz")).body);
     expect([healthy, status.IPv4.healthy]).toEqual([false, false]);
     expect(reasons.join()).toMatch(/the kernel has not been what the cluster wants for \d+ s: .*No buffer space/);
@@ -96,7 +96,7 @@ describe("health", () => {
     expect(await lab.metric("kubeproxy_sync_proxy_rules_nftables_sync_failures_total")).toBeGreaterThan(0);
     await writeFile(flag, "");
     await lab.converged();
-    await expect.poll(async () => (await lab.get(10256, "/healthz")).status, { timeout: 20_000 }).toBe(200);
+    await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(200);
   });
 
   test("a node that is about to go is not eligible, and live", async () => {
@@ -121,6 +121,12 @@ describe("health", () => {
     put("local", "10.96.7.4", spec);
     daemon = lab.start();
     await lab.converged();
+    const status = () =>
+      lab.get(port, "/", "192.0.2.2").then(
+        (reply) => reply.status,
+        () => 0,
+      );
+    await expect.poll(status).toBe(200);
     const answer = await lab.get(port, "/", "192.0.2.2");
     expect([answer.status, answer.headers.get("x-load-balancing-endpoint-weight")]).toEqual([200, "1"]);
     expect(JSON.parse(answer.body)).toEqual({
@@ -130,14 +136,9 @@ describe("health", () => {
     });
     await lab.watched();
     lab.cluster.put("endpointslices", apiSlice("local", ["10.244.2.12"]));
-    await expect.poll(async () => (await lab.get(port, "/", "192.0.2.2")).status).toBe(503);
+    await expect.poll(status).toBe(503);
     lab.cluster.remove("services", apiService("local", { clusterIP: "10.96.7.4" }));
-    const closed = () =>
-      lab.get(port, "/", "192.0.2.2").then(
-        () => "open",
-        () => "closed",
-      );
-    await expect.poll(closed, { timeout: 20_000 }).toBe("closed");
+    await expect.poll(status).toBe(0);
   });
 });
 

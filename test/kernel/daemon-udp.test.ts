@@ -65,7 +65,7 @@ describe("UDP flows", () => {
     await daemon.saying("full sync");
     const cleanings = () =>
       lab.metric("kubeproxy_conntrack_reconciler_sync_duration_seconds_count", 'ip_family="IPv4"');
-    await expect.poll(cleanings, { timeout: 20_000 }).toBe(1);
+    await expect.poll(cleanings).toBe(1);
     expect(await flows(CLUSTER_IP)).toEqual(expect.arrayContaining(before));
     expect(flow.answers).toEqual([NEAR]);
   });

@@ -22,7 +22,7 @@ export interface LogLine {
 }
 
 /** Waits for what a slow machine may take long to do; a test that waits this long has failed. */
-const PATIENCE = { timeout: 20_000, interval: 50 } as const;
+const PATIENCE = { timeout: 60_000, interval: 50 } as const;
 
 /** A daemon that runs, or has ended. */
 export class RunningDaemon {
