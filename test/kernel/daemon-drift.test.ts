@@ -13,7 +13,7 @@ beforeAll(async () => {
   loadTown(lab.cluster);
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
   lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
-  daemon = lab.start(["--full-resync-period=2s"]);
+  daemon = lab.start(["--full-resync-period=1s"]);
   await lab.converged();
 });
 afterAll(() => lab?.close());

@@ -15,10 +15,9 @@ describe("the daemon in the recorded town", () => {
   test("programs nothing before every resource was listed once", async () => {
     loadTown(lab.cluster);
     lab.api.addFault({ resource: "servicecidrs", verb: "list", fault: { kind: "status", status: 500 }, times: 3 });
-    daemon = lab.start();
+    daemon = lab.start(["--iptables-sync-period=1s"]);
     await expect.poll(() => lab.api.requests.filter(({ resource }) => resource === "servicecidrs").length).toBe(2);
     expect(await lab.kernelText()).toBe("");
-    expect((await lab.get(10256, "/healthz")).body).toContain('"healthy":true');
     await lab.converged();
     expect(daemon.said("full sync")).toHaveLength(1);
   });
