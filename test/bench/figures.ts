@@ -37,6 +37,11 @@ export function time(ms: number): string {
   return ms >= 10 ? `${ms.toFixed(0)} ms` : `${ms.toFixed(1)} ms`;
 }
 
+/** A time and the CPU time in it, which other work on the machine makes no longer. Milliseconds. */
+export function timeWithCpu(ms: number, cpuMs: number): string {
+  return `${time(ms)} (CPU ${time(cpuMs)})`;
+}
+
 /** Bytes for people. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(0)} MB`;

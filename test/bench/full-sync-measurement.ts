@@ -11,11 +11,14 @@ export type SyncMode = "full" | "resync" | "drift";
 export interface SyncMeasurement {
   /** Render to kernel, milliseconds. */
   readonly ms: number;
+  /** CPU time of it, nft's included. */
+  readonly cpuMs: number;
   /** The full syncs after it, the middle one; NaN for none. */
   readonly resyncMs: number;
   readonly memory: Memory;
   /** nft alone, of one transaction that makes the same. */
   readonly bareMs: number;
+  readonly bareCpuMs: number;
   /** The peak memory of that nft. */
   readonly bareBytes: number;
 }
@@ -39,8 +42,10 @@ export async function measureSync({ size, counters = "off", mode = "full", round
   const middle = (of: (one: SyncMeasurement) => number): number => median(measured.map(of));
   return {
     ms: middle((one) => one.ms),
+    cpuMs: middle((one) => one.cpuMs),
     resyncMs: middle((one) => one.resyncMs),
     bareMs: middle((one) => one.bareMs),
+    bareCpuMs: middle((one) => one.bareCpuMs),
     bareBytes: middle((one) => one.bareBytes),
     memory: {
       node: middle((one) => one.memory.node),

@@ -9,7 +9,7 @@ import { median } from "./figures.ts";
 import type { SyncMeasurement, SyncMode } from "./full-sync-measurement.ts";
 import { bareTransaction, clearTables } from "./kernel.ts";
 import { contextsOf, loadWorld } from "./load-world.ts";
-import { MemoryWatch } from "./memory.ts";
+import { cpuMs, MemoryWatch } from "./memory.ts";
 import { mustRun } from "./programs.ts";
 import { cachePath } from "./world-files.ts";
 
@@ -54,7 +54,9 @@ await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);
 const reconciler = new Reconciler({ world, nft, contexts: () => contextsOf(world, counters as ServiceCounters) });
+const cpuBefore = cpuMs(process.pid);
 const ms = await timed(() => reconciler.sync());
+const cpu = cpuMs(process.pid) - cpuBefore;
 const peaks = memory.stop();
 const again: Record<SyncMode, () => Promise<number>> = {
   full: async () => Number.NaN,
@@ -66,5 +68,13 @@ const path = cachePath(`transaction-${counters}.json`);
 const deltas = Object.values(reconciler.state.ruleset).map((table) => creation(table, "create"));
 writeFileSync(path, JSON.stringify(toTransaction(deltas)));
 const bare = await bareTransaction(path);
-const measurement: SyncMeasurement = { ms, resyncMs, memory: peaks, bareMs: bare.ms, bareBytes: bare.memory.node };
+const measurement: SyncMeasurement = {
+  cpuMs: cpu,
+  bareCpuMs: bare.cpuMs,
+  ms,
+  resyncMs,
+  memory: peaks,
+  bareMs: bare.ms,
+  bareBytes: bare.memory.node,
+};
 process.stdout.write(JSON.stringify(measurement));

@@ -53,8 +53,21 @@ export function residentBytes(pid: number): number {
 
 /** CPU time that a process and its ended children have taken, milliseconds. Source: proc(5), clock ticks of 10 ms. */
 export function cpuMs(pid: number): number {
+  const [own, children] = cpuTimes(pid);
+  return own + children;
+}
+
+/** CPU time of all children of this process that have ended, and of theirs, milliseconds. */
+export function childrenCpuMs(): number {
+  return cpuTimes(process.pid)[1];
+}
+
+function cpuTimes(pid: number): readonly [own: number, children: number] {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks) * 10, 0);
+  const [user = 0, system = 0, childUser = 0, childSystem = 0] = fields
+    .slice(11, 15)
+    .map((ticks) => Number(ticks) * 10);
+  return [user + system, childUser + childSystem];
 }
 
 function statusOf(pid: number): { readonly now: number; readonly peak: number } | undefined {

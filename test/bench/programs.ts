@@ -1,10 +1,12 @@
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { type Memory, MemoryWatch } from "./memory.ts";
+import { childrenCpuMs, type Memory, MemoryWatch } from "./memory.ts";
 
 /** What a program took from its start to its end. */
 export interface Run {
   readonly ms: number;
+  /** CPU time, that of its own children included, milliseconds. */
+  readonly cpuMs: number;
   readonly memory: Memory;
   readonly exitCode: number | null;
   readonly stdout: string;
@@ -24,6 +26,7 @@ export async function runProgram(argv: readonly string[], { input, output }: Run
   const [program = "", ...args] = argv;
   const stdin = input === undefined ? "ignore" : openSync(input, "r");
   const stdout = output === undefined ? "pipe" : openSync(output, "w");
+  const cpuBefore = childrenCpuMs();
   const started = performance.now();
   const child = spawn(program, args, { stdio: [stdin, stdout, "pipe"] });
   const memory = new MemoryWatch(child.pid ?? 0);
@@ -40,7 +43,7 @@ export async function runProgram(argv: readonly string[], { input, output }: Run
   });
   const ms = performance.now() - started;
   for (const descriptor of [stdin, stdout]) if (typeof descriptor === "number") closeSync(descriptor);
-  return { ms, memory: memory.stop(), exitCode, ...texts };
+  return { ms, cpuMs: childrenCpuMs() - cpuBefore, memory: memory.stop(), exitCode, ...texts };
 }
 
 /** As {@link runProgram}; throws when the program fails. */

@@ -1,4 +1,4 @@
-import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
+import { atMost, type Figure, megabytes, time, timeWithCpu, type Work } from "../figures.ts";
 import { measureSync } from "../full-sync-measurement.ts";
 import { sizeText, type WorldSize } from "../world.ts";
 
@@ -22,12 +22,12 @@ export const fullSync: Work = {
   run: async () => {
     const figures: Figure[] = [];
     for (const { size, limit } of CASES) {
-      const { ms, bareMs, bareBytes, memory } = await measureSync({ size });
+      const { ms, cpuMs, bareMs, bareCpuMs, bareBytes, memory } = await measureSync({ size });
       const ratio = ms / bareMs;
       figures.push({
         work: `full sync, render to kernel, ${sizeText(size)}`,
-        value: time(ms),
-        floor: `${time(bareMs)}, ${megabytes(bareBytes)} (nft -j -f, the same in one transaction)`,
+        value: timeWithCpu(ms, cpuMs),
+        floor: `${timeWithCpu(bareMs, bareCpuMs)}, ${megabytes(bareBytes)} (nft -j -f, the same in one transaction)`,
         ratio,
         memory,
         ...(limit.kind === "ratio" && { budget: atMost(ratio, limit.at, `${limit.at} times bare nft`) }),
