@@ -64,7 +64,11 @@ export function clusterIPsOf(spec: RawAddresses, faults: Fault[]): Record<Family
 }
 
 /** The usable external IPs; the API refuses the others as well (ValidateNonSpecialIP). */
-export function externalIPsOf(spec: RawAddresses, families: ByFamily<boolean>, faults: Fault[]): ByFamily<string[]> {
+export function externalIPsOf(
+  spec: RawAddresses,
+  families: ByFamily<boolean>,
+  faults: Fault[],
+): ByFamily<readonly string[]> {
   const isSpecial = (address: string) => isNobodys(address) || isLinkLocal(address);
   const read = (text: string) => readAddress(text, isSpecial, families);
   return textsByFamily(located(spec.externalIPs, "spec.externalIPs"), read, faults);
@@ -80,7 +84,7 @@ export function loadBalancerOf(
   families: ByFamily<boolean>,
   faults: Fault[],
 ): Pick<Service, "loadBalancerIPs" | "loadBalancerSourceRanges"> {
-  const loadBalancerIPs = textsByFamily(ingressIPs(status), (text) => readAddress(text, isNobodys, families), faults);
+  let loadBalancerIPs = textsByFamily(ingressIPs(status), (text) => readAddress(text, isNobodys, families), faults);
   const unreadable: string[] = [];
   const ranges = textsByFamily(
     located(spec.loadBalancerSourceRanges, "spec.loadBalancerSourceRanges"),
@@ -95,7 +99,8 @@ export function loadBalancerOf(
   for (const family of FAMILIES) {
     const isMeant = isAllUnreadable || unreadable.some((text) => mayMean(family, text));
     if (ranges[family].length > 0 || !isMeant) continue;
-    for (const address of loadBalancerIPs[family].splice(0)) faults.push(unguarded(address));
+    for (const address of loadBalancerIPs[family]) faults.push(unguarded(address));
+    loadBalancerIPs = { ...loadBalancerIPs, [family]: [] };
   }
   return { loadBalancerIPs, loadBalancerSourceRanges: ranges };
 }

@@ -1,5 +1,5 @@
 import { joinPath, quoted } from "../base/schema-error.ts";
-import type { ByFamily, Family } from "../model/family.ts";
+import type { ByFamily } from "../model/family.ts";
 import { byFamily } from "../model/family.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../model/ip.ts";
 
@@ -68,12 +68,16 @@ export function located(texts: Optional<readonly string[]>, path: string): Locat
   return (texts ?? []).map((text, index) => ({ text, path: joinPath(path, index) }));
 }
 
+/** One for all: most Services have no addresses but their cluster IPs. */
+const NO_TEXTS: ByFamily<readonly string[]> = byFamily(() => []);
+
 /** Sorts out what `read` can make of a list by family, each once, in the order given; the rest are faults. */
 export function textsByFamily(
   texts: readonly LocatedText[],
   read: (text: string) => string | Unusable,
   faults: Fault[],
-): Record<Family, string[]> {
+): ByFamily<readonly string[]> {
+  if (texts.length === 0) return NO_TEXTS;
   const result = byFamily((): string[] => []);
   for (const { text, path } of texts) {
     const value = read(text);

@@ -1,6 +1,8 @@
 import type { Family } from "./family.ts";
 import type { Protocol } from "./service.ts";
 
+// Names are joined and not written as templates: a template is a tree of pieces that lives as long as the name.
+
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };
 
@@ -15,17 +17,17 @@ export type ServicePortKey = Branded<"ServicePortKey">;
 
 /** Names a Service. Both parts must have been checked as DNS labels. */
 export function serviceName(namespace: string, name: string): ServiceName {
-  return `${namespace}/${name}` as ServiceName;
+  return [namespace, name].join("/") as ServiceName;
 }
 
 /** Names a port of a Service; `port` is its name, "" for a nameless one. */
 export function servicePortName(service: ServiceName, port: string, protocol: Protocol): ServicePortName {
-  return `${service}:${port}/${protocol}` as ServicePortName;
+  return [service, ":", port, "/", protocol].join("") as ServicePortName;
 }
 
 /** The key of a service port in one family. */
 export function servicePortKey(family: Family, name: ServicePortName): ServicePortKey {
-  return `${family} ${name}` as ServicePortKey;
+  return [family, name].join(" ") as ServicePortKey;
 }
 
 /** The Service that a service port belongs to. */

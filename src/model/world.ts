@@ -9,7 +9,7 @@ import type { Service } from "./service.ts";
  */
 export class World {
   readonly #services = new Map<ServiceName, Service>();
-  readonly #slices = new Map<ServiceName, Map<string, EndpointSlice>>();
+  readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
   #node: Node;
   #dirty = new Set<ServiceName>();
@@ -32,7 +32,7 @@ export class World {
   /** How many EndpointSlices there are. */
   get sliceCount(): number {
     let count = 0;
-    for (const slices of this.#slices.values()) count += slices.size;
+    for (const slices of this.#slices.values()) count += slices.length;
     return count;
   }
 
@@ -47,8 +47,8 @@ export class World {
   }
 
   /** The slices of a Service. */
-  slices(name: ServiceName): EndpointSlice[] {
-    return [...(this.#slices.get(name)?.values() ?? [])];
+  slices(name: ServiceName): readonly EndpointSlice[] {
+    return this.#slices.get(name) ?? [];
   }
 
   /** All ServiceCIDRs, sorted by name. */
@@ -75,17 +75,16 @@ export class World {
   /** Puts a slice, new or changed, also when it moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
-    const slices = this.#slices.get(slice.service) ?? new Map<string, EndpointSlice>();
-    slices.set(slice.name, slice);
-    this.#slices.set(slice.service, slices);
+    this.#slices.set(slice.service, [...this.#otherSlices(slice), slice]);
     this.#dirty.add(slice.service);
   }
 
   /** Forgets a slice. */
   deleteSlice(slice: Pick<EndpointSlice, "service" | "name">): void {
-    const slices = this.#slices.get(slice.service);
-    if (!slices?.delete(slice.name)) return;
-    if (slices.size === 0) this.#slices.delete(slice.service);
+    const others = this.#otherSlices(slice);
+    if (others.length === this.slices(slice.service).length) return;
+    if (others.length === 0) this.#slices.delete(slice.service);
+    else this.#slices.set(slice.service, others);
     this.#dirty.add(slice.service);
   }
 
@@ -110,5 +109,9 @@ export class World {
     const changes = this.#dirty;
     this.#dirty = new Set();
     return changes;
+  }
+
+  #otherSlices({ service, name }: Pick<EndpointSlice, "service" | "name">): readonly EndpointSlice[] {
+    return this.slices(service).filter((other) => other.name !== name);
   }
 }

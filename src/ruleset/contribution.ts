@@ -55,8 +55,15 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   };
 }
 
-function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): ("internal" | "external")[] {
-  if (!hasAny || local.length > 0) return [];
+type NoLocalEndpoints = Contribution["noLocalEndpoints"];
+
+/** One for all: most service ports miss no endpoints. */
+const NONE_MISSING: NoLocalEndpoints = [];
+
+function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): NoLocalEndpoints {
+  if (!hasAny || local.length > 0 || !(port.service.internalPolicyLocal || port.service.externalPolicyLocal)) {
+    return NONE_MISSING;
+  }
   const { internalPolicyLocal, externalPolicyLocal } = port.service;
   return [
     ...(internalPolicyLocal ? (["internal"] as const) : []),
