@@ -148,6 +148,17 @@ describe("a configuration that changes", () => {
   const base = "clusterCIDR: 10.244.0.0/16,fd00:244::/32\nnodePortAddresses: [primary]\n";
 
   test("is taken over where that is safe; the rest is said to need a restart", async () => {
+    const healthPort = 32_124;
+    put("local", "10.96.7.7", {
+      type: "LoadBalancer",
+      externalTrafficPolicy: "Local",
+      healthCheckNodePort: healthPort,
+    });
+    const isServed = () =>
+      lab.get(healthPort, "/").then(
+        ({ status }) => status,
+        () => "nobody listens on this address",
+      );
     const file = await lab.file("config.yaml", config(base));
     daemon = lab.start([`--config=${file}`]);
     await lab.converged();
@@ -158,6 +169,7 @@ describe("a configuration that changes", () => {
     expect((await daemon.saying("the configuration changed")).taken).toEqual(["masqueradeAll", "logVerbosity"]);
     expect((await daemon.saying("some changes take effect only after a restart")).needRestart).toEqual(["oomScoreAdj"]);
     await lab.converged({ masqueradeAll: true });
+    expect(await isServed()).toBe("nobody listens on this address");
     put("more", "10.96.7.5");
     expect(await daemon.saying("synced")).toMatchObject({ level: "debug" });
 
@@ -167,6 +179,7 @@ describe("a configuration that changes", () => {
     await writeFile(file, config(`${all}detectLocalMode: BridgeInterface\ndetectLocal: { bridgeInterface: cni0 }\n`));
     await daemon.saying("the configuration changed", 2);
     await lab.converged({ nodePorts: { kind: "all" }, localTraffic: { kind: "interface", pattern: "cni0" } });
+    await expect.poll(isServed, { message: "health check node ports follow the addresses" }).toBe(200);
   });
 
   test("ends the daemon with --config-change=exit", async () => {
