@@ -16,7 +16,7 @@ export function seededRandom(seed: number): () => number {
 }
 
 /** A Service that no round touches, with affinity. */
-export const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.11", "10.244.2.12"] } as const;
+const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.11", "10.244.2.12"] } as const;
 
 const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
 
@@ -29,7 +29,7 @@ export function putSteady(cluster: StubCluster): void {
 }
 
 /** Changes a few of twenty other Services: made, deleted, made again elsewhere, sticky or not, other endpoints. */
-export function changeSomething(cluster: StubCluster, random: () => number): void {
+function changeSomething(cluster: StubCluster, random: () => number): void {
   const changes = 1 + Math.floor(random() * 6);
   for (let n = 0; n < changes; n++) {
     const index = Math.floor(random() * 20);
