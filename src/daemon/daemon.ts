@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
@@ -12,6 +12,7 @@ import { familyContexts, type HostView } from "./contexts.ts";
 import { DriftWatcher, type Expectation } from "./drift-watcher.ts";
 import { HealthTracker } from "./health-tracker.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
+import { PeriodicTask } from "./periodic-task.ts";
 import { Reconciler, type SyncReport } from "./reconciler.ts";
 import { healthCheckAddresses, type ServiceHealthServers } from "./service-health.ts";
 import { ServiceHealthView } from "./service-health-view.ts";
@@ -67,9 +68,9 @@ export class Daemon {
   readonly #serviceHealthView: ServiceHealthView;
   readonly #udpView: UdpView;
   readonly #heap: HeapKeeper;
+  readonly #periodic: PeriodicTask[] = [];
   #options: ProxyOptions;
   #host: HostView;
-  #timers: Timer[] = [];
   #stopped = false;
   /** Undefined from the moment when something else is wanted until the kernel has it. */
   #expectation: Expectation | undefined;
@@ -159,7 +160,7 @@ export class Daemon {
     this.#source.stop();
     this.#watcher.stop();
     this.#heap.stop();
-    for (const timer of this.#timers) timer.cancel();
+    for (const task of this.#periodic) task.stop();
     await this.#runner.stop();
     await this.#parts.serviceHealth.close();
   }
@@ -168,6 +169,7 @@ export class Daemon {
   setOptions(options: ProxyOptions): void {
     this.#options = options;
     this.#runner.setRhythm(rhythm(options));
+    for (const task of this.#periodic) task.periodChanged();
     void this.#maintain();
     this.#request();
   }
@@ -275,12 +277,7 @@ export class Daemon {
   }
 
   #every(period: () => number, action: () => Promise<void>): void {
-    const slot = this.#timers.length;
-    const next = (): void => {
-      if (this.#stopped) return;
-      this.#timers[slot] = this.#parts.clock.after(period(), () => void action().finally(next));
-    };
-    next();
+    this.#periodic.push(new PeriodicTask(this.#parts.clock, period, action));
   }
 }
 
