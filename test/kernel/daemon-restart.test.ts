@@ -78,6 +78,7 @@ describe("signals", () => {
     daemon.signal("SIGUSR1");
     const { path } = await daemon.saying("wrote the desired and the committed state");
     const { stdout } = await lab.lab.exec(["cat", String(path)]);
+    await lab.lab.exec(["rm", String(path)]);
     const state = JSON.parse(stdout);
     expect(Object.keys(state)).toEqual([
       "at",

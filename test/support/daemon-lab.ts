@@ -1,4 +1,5 @@
-import { writeFile } from "node:fs/promises";
+import { mkdtempSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -80,6 +81,7 @@ export interface HttpReply {
 export class DaemonLab {
   readonly lab: Lab;
   readonly #link: Link;
+  readonly #directory = mkdtempSync(join(tmpdir(), "daemon-lab-"));
   #api: StubApi | undefined;
   /** 0 before the first API server. */
   #port = 0;
@@ -192,9 +194,9 @@ export class DaemonLab {
     await execa("ip", ["route", "replace", address, "via", this.#link.there]);
   }
 
-  /** Writes a file that is not there afterwards any more than the private namespace's other ones. */
+  /** Writes a file that the node sees, too, and that is removed with the lab. @returns its path */
   async file(name: string, text: string): Promise<string> {
-    const path = join(tmpdir(), `daemon-lab-${process.pid}-${name}`);
+    const path = join(this.#directory, name);
     await writeFile(path, text);
     return path;
   }
@@ -209,6 +211,7 @@ export class DaemonLab {
   async close(): Promise<void> {
     await this.stopApi();
     await this.lab.close();
+    await rm(this.#directory, { recursive: true });
   }
 }
 
