@@ -267,9 +267,8 @@ export class Daemon {
 
   /** Syncs wait for it: the kernel must not change between what one reads and what it sends. */
   async #tidy(): Promise<void> {
-    const tidying = this.#reconciler.tidy();
-    this.#tidying = tidying.catch(() => undefined);
-    await tidying;
+    this.#tidying = this.#reconciler.tidy().catch((error) => this.#parts.telemetry.tidyFailed(error));
+    await this.#tidying;
   }
 
   #contextsChanged(): boolean {

@@ -120,7 +120,7 @@ export class Reconciler {
 
   /**
    * Deletes chains that fell out of use. Kernels before 6.2 may answer that they are busy: then later.
-   * @throws AppError when nft cannot be asked; later, too
+   * @throws as {@link Nft.apply}; what is busy, or could not be asked for, is tried again by the next call
    */
   async tidy(): Promise<void> {
     const deletions = this.#unusedChains();
@@ -129,9 +129,8 @@ export class Reconciler {
     try {
       await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      const isRefused = error instanceof NftRefusedError;
-      if (!isRefused || error.isBusy) this.#unused.push(...deletions);
-      if (!isRefused) throw error;
+      if (!(error instanceof NftRefusedError) || error.isBusy) this.#unused.push(...deletions);
+      throw error;
     }
   }
 

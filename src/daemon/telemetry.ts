@@ -76,6 +76,13 @@ export class Telemetry {
     events.recorder.record(failedSyncEvent(events.node(), messageOf(error)));
   }
 
+  /** Chains out of use could not be deleted. They harm nobody. */
+  tidyFailed(error: unknown): void {
+    const { metrics, logger } = this.#parts;
+    for (const family of this.#parts.families) metrics.kubeProxy.cleanupFailures.inc({ ip_family: IP_FAMILY[family] });
+    logger.info({ error: messageOf(error) }, "chains out of use could not be deleted");
+  }
+
   /** Tells of contested frontends, when they changed since the last time. */
   conflicts(conflicts: readonly Conflict[]): void {
     const { metrics, logger, events } = this.#parts;

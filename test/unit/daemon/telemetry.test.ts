@@ -140,6 +140,13 @@ describe("service ports", () => {
   });
 });
 
+test("chains that could not be deleted are counted", async () => {
+  const { telemetry, logger, value } = setUp();
+  telemetry.tidyFailed(new Error("busy"));
+  expect(await value("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", "IPv4")).toBe(1);
+  expect(logger.lines).toMatchObject([{ level: "info", fields: { error: "busy" } }]);
+});
+
 test("gauges are read from the state", async () => {
   const { telemetry, value } = setUp();
   const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
