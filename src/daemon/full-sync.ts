@@ -24,7 +24,8 @@ export interface FullSyncReport {
 }
 
 /**
- * Compares our tables in the kernel with the desired ruleset and repairs what differs. What is right stays untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
+ * Compares our tables in the kernel with the desired ruleset and repairs what differs. What is right stays
+ * untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
  * @throws as {@link Nft.apply}; the kernel is then as it was
  */
 export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
