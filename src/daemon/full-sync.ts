@@ -2,7 +2,7 @@ import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nf
 import { readKernel } from "../kernel/read-kernel.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type TimedElement, timedElements } from "../nft/elements.ts";
-import type { Command, NftFamily } from "../nft/json.ts";
+import type { Command, NftFamily, Transaction } from "../nft/json.ts";
 import { dynamicElements, readListing } from "../nft/parse.ts";
 import type { Ruleset } from "../nft/ruleset.ts";
 import {
@@ -64,11 +64,20 @@ export async function applyDeltas(
   }
 }
 
-/** All of it or nothing, as with one transaction. */
+/** All of it or nothing, as with one transaction. While nft works on one chunk, the next is made. */
 async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
+  const chunks = creationChunks(deltas, chunkSize);
   try {
-    for (const transaction of creationChunks(deltas, chunkSize)) applied.push(await nft.apply(transaction));
+    for (let chunk = chunks.next(); !chunk.done; ) {
+      let following: IteratorResult<Transaction> | undefined;
+      const prepareNext = (): void => {
+        following = chunks.next();
+        if (!following.done) nft.prepare(following.value);
+      };
+      applied.push(await nft.apply(chunk.value, prepareNext));
+      chunk = following ?? chunks.next();
+    }
     return applied;
   } catch (error) {
     const begun = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));

@@ -61,6 +61,7 @@ export class Nft {
   readonly #through: readonly string[];
   readonly #run: RunProcess;
   readonly #limits: ProcessLimits;
+  readonly #prepared = new WeakMap<Transaction, string>();
 
   constructor({ path, through = [], run = runProcess, limits = LIMITS }: NftOptions) {
     this.path = path;
@@ -71,10 +72,20 @@ export class Nft {
 
   /**
    * Applies a transaction: all of it or nothing.
+   * @param meanwhile called once nft has the transaction and works on it, if it comes to that; must not throw
    * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; NFT_MISSING; NFT_TIMEOUT
    */
-  async apply(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-f", "-"]);
+  async apply(transaction: Transaction, meanwhile?: () => void): Promise<AppliedTransaction> {
+    return await this.#send(transaction, ["-j", "-f", "-"], meanwhile);
+  }
+
+  /** Does ahead what {@link Nft.apply} does before nft starts; what is wrong with the transaction, apply tells. */
+  prepare(transaction: Transaction): void {
+    try {
+      this.#prepared.set(transaction, written(transaction));
+    } catch {
+      this.#prepared.delete(transaction);
+    }
   }
 
   /** Asks the kernel whether it would take a transaction, and changes nothing. Throws as {@link Nft.apply}. */
@@ -138,17 +149,20 @@ export class Nft {
     });
   }
 
-  async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {
-    validateTransaction(transaction);
-    const input = JSON.stringify(transaction);
-    const result = await this.#execute(args, input);
+  async #send(
+    transaction: Transaction,
+    args: readonly string[],
+    onInputTaken?: () => void,
+  ): Promise<AppliedTransaction> {
+    const input = this.#prepared.get(transaction) ?? written(transaction);
+    const result = await this.#execute(args, input, onInputTaken);
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }
 
-  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
+  async #execute(args: readonly string[], input: string, onInputTaken?: () => void): Promise<ProcessResult> {
     const [program = this.path, ...rest] = [...this.#through, this.path];
-    const result = await this.#run(program, [...rest, ...args], input, this.#limits);
+    const result = await this.#run(program, [...rest, ...args], input, this.#limits, onInputTaken);
     if (result.startError !== undefined) throw missing(program, result.startError);
     if (result.tooMuchOutput) {
       throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);
@@ -166,6 +180,12 @@ export class Nft {
     }
     return result;
   }
+}
+
+/** What nft reads. Throws INVALID_TRANSACTION. */
+function written(transaction: Transaction): string {
+  validateTransaction(transaction);
+  return JSON.stringify(transaction);
 }
 
 function tableName(object: unknown): string[] {

@@ -23,17 +23,21 @@ export interface ProcessLimits {
   readonly maxOutputBytes: number;
 }
 
-/** Runs a program to its end with `input` on its standard input. Never throws for what the program does. */
+/**
+ * Runs a program to its end with `input` on its standard input. Never throws for what the program does.
+ * @param onInputTaken told when the program has all of its input, and goes on by itself; must not throw
+ */
 export type RunProcess = (
   path: string,
   args: readonly string[],
   input: string,
   limits: ProcessLimits,
+  onInputTaken?: () => void,
 ) => Promise<ProcessResult>;
 
 /** {@link RunProcess} through execa: an argument array, no shell. */
-export const runProcess: RunProcess = async (path, args, input, { timeoutMs, maxOutputBytes }) => {
-  const result = await execa(path, args, {
+export const runProcess: RunProcess = async (path, args, input, { timeoutMs, maxOutputBytes }, onInputTaken) => {
+  const running = execa(path, args, {
     input,
     reject: false,
     timeout: timeoutMs,
@@ -43,6 +47,8 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
     env: { LC_ALL: "C" },
     stripFinalNewline: false,
   });
+  if (onInputTaken !== undefined) running.stdin?.once("finish", onInputTaken);
+  const result = await running;
   const started = result.exitCode !== undefined || result.signal !== undefined;
   return {
     exitCode: result.exitCode,

@@ -30,7 +30,8 @@ export class FakeNft {
     return this.runs.filter((one) => one === run).length;
   }
 
-  #run: RunProcess = async (_path, args, input) => {
+  #run: RunProcess = async (_path, args, input, _limits, onInputTaken) => {
+    onInputTaken?.();
     const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
     this.runs.push(kind);
     await this.before(kind);
