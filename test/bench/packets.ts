@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
+import { cpus } from "node:os";
 import { percentile } from "./figures.ts";
 import { mustRun, ownProgram } from "./programs.ts";
 import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./world.ts";
@@ -16,6 +17,20 @@ const CLIENT = laterPodIP(1);
 export async function bringPodsHere(): Promise<void> {
   for (const route of [["local", "10.128.0.0/9"], ["10.96.0.0/12"]]) {
     await mustRun(["ip", "route", "replace", ...route, "dev", "lo"]);
+  }
+}
+
+/**
+ * Keeps this process, and those that it starts, on one processor while `use` runs: where the scheduler puts the two ends
+ * of a round trip makes more of a difference than any rules.
+ */
+export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
+  const pin = async (processors: string) => await mustRun(["taskset", "-a", "-cp", processors, String(process.pid)]);
+  await pin("0");
+  try {
+    return await use();
+  } finally {
+    await pin(`0-${cpus().length - 1}`);
   }
 }
 
