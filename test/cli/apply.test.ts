@@ -1,3 +1,6 @@
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { parseListing, readListing } from "../../src/nft/parse.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
@@ -141,6 +144,15 @@ describe("apply", () => {
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(/Service shop\/bad: .*spec\.clusterIP/);
     expect(stderr).not.toMatch(/\n\s+at /);
+    expect(await handles()).toBe(before);
+  });
+
+  test("does not take an empty directory for an empty cluster", async () => {
+    await apply(townObjects("town"));
+    const before = await handles();
+    const { exitCode, stderr } = await apply(await mkdtemp(join(tmpdir(), "nft-proxy-")));
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("hold no Service");
     expect(await handles()).toBe(before);
   });
 

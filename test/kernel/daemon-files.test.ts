@@ -32,6 +32,12 @@ function wanted(town: "town" | "town-after"): string {
   return lab.wantedText({}, cluster);
 }
 
+/** Swaps the directory as the kubelet does it. */
+async function swapTo(directory: string): Promise<void> {
+  await symlink(directory, join(mount, "..data_tmp"));
+  await rename(join(mount, "..data_tmp"), join(mount, "..data"));
+}
+
 describe("objects from files", () => {
   beforeEach(() => expect(lab.api.requests).toEqual([]));
 
@@ -41,14 +47,25 @@ describe("objects from files", () => {
 
   test("are followed through the swap of a ConfigMap's symbolic links", async () => {
     await cp(townObjects("town-after"), join(mount, "..second"), { recursive: true });
-    await symlink("..second", join(mount, "..data_tmp"));
-    await rename(join(mount, "..data_tmp"), join(mount, "..data"));
+    await swapTo("..second");
     await lab.converging(wanted("town-after"));
+  });
+
+  test("stay in force when the files hold none at all", async () => {
+    await mkdir(join(mount, "..none"));
+    for (const name of ["services", "endpointslices", "nodes", "servicecidrs"]) {
+      await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');
+    }
+    await swapTo("..none");
+    const { error } = await daemon.saying("cannot read the objects; those read before stay in force");
+    expect(error).toBe("the files hold no Service, EndpointSlice or ServiceCIDR");
+    expect(await lab.kernelText()).toBe(wanted("town-after"));
+    await swapTo("..second");
   });
 
   test("stay in force while a file is half written", async () => {
     await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
-    await daemon.saying("cannot read the objects; those read before stay in force");
+    await daemon.saying("cannot read the objects; those read before stay in force", 2);
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await cp(join(townObjects("town"), "services.json"), join(mount, "..second", "services.json"));
     await expect.poll(() => lab.kernelText()).not.toBe(wanted("town-after"));

@@ -1,3 +1,4 @@
+import { AppError } from "../../base/errors.ts";
 import { type FullSyncReport, fullSync } from "../../daemon/full-sync.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
@@ -17,6 +18,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (hasErrors(problems)) {
     return { exitCode: EXIT.refused, notices: [...said, "nothing was applied: the kernel's rules stay as they are"] };
   }
+  refuseNothing(desired);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft);
   const report = await fullSync(nft, await ofThisHost(state.ruleset));
@@ -25,6 +27,14 @@ export async function run(argv: Argv): Promise<CommandResult> {
     output: `${summary(desired, report)}\n`,
     notices: [...said, ...conflictNotices(state.conflicts())],
   };
+}
+
+/** No cluster is without any Service. Files that hold none are a mistake, which would cut off all traffic. */
+function refuseNothing({ world }: Desired): void {
+  if (world.serviceCount + world.sliceCount + world.serviceCIDRs().length > 0) return;
+  throw new AppError("UNREADABLE_INPUT", "these files hold no Service, EndpointSlice or ServiceCIDR", {
+    hint: "the kernel's rules stay as they are; nft-proxy cleanup removes them",
+  });
 }
 
 function summary({ world }: Desired, { deltas, applied, unreadable }: FullSyncReport): string {
