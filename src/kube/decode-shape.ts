@@ -3,7 +3,7 @@ import endpointSliceSchema from "../../schemas/endpointslice.schema.json" with {
 import nodeSchema from "../../schemas/node.schema.json" with { type: "json" };
 import serviceSchema from "../../schemas/service.schema.json" with { type: "json" };
 import serviceCIDRSchema from "../../schemas/servicecidr.schema.json" with { type: "json" };
-import { describeSchemaError } from "../base/schema-error.ts";
+import { describeSchemaError, VALIDATOR_OPTIONS } from "../base/schema-error.ts";
 import type { Fault } from "./decode.ts";
 
 /** The kinds that we read, as `kind` names them. */
@@ -19,14 +19,7 @@ const SCHEMAS: Readonly<Record<ObjectKind, object>> = {
 /** More than these of one object tell a reader nothing. */
 const MOST_FAULTS = 20;
 
-const ajv = new Ajv({
-  allErrors: true,
-  allowUnionTypes: true,
-  verbose: true,
-  meta: false,
-  validateSchema: false,
-  code: { optimize: false },
-});
+const ajv = new Ajv({ ...VALIDATOR_OPTIONS, allErrors: true });
 const compiled = new Map<ObjectKind, ValidateFunction>();
 
 /** Compiled on first use: most runs of a command see two kinds or none. */

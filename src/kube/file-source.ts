@@ -5,6 +5,7 @@ import type { Logger } from "../base/logger.ts";
 import { readFiles } from "./files.ts";
 import type { FilesResult, FromFile } from "./files-gatherer.ts";
 import { listFiles } from "./files-list.ts";
+import { refuseNothing } from "./files-problem.ts";
 import {
   initialState,
   type ObjectSource,
@@ -85,7 +86,8 @@ class FileSource implements ObjectSource {
       const fingerprint = await fingerprintOf(this.#options.paths);
       if (fingerprint !== this.#fingerprint) {
         const result = await readFiles(this.#options.paths, NO_INPUT);
-        refuseNothing(result);
+        const { services, endpointSlices, serviceCIDRs } = result.objects;
+        refuseNothing(services.length + endpointSlices.length + serviceCIDRs.length);
         this.#fingerprint = fingerprint;
         if (!this.#stopped) this.#take(result);
       }
@@ -116,12 +118,6 @@ class FileSource implements ObjectSource {
     give(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
     give(this.#held.services, services, ({ name }) => name, now);
   }
-}
-
-/** No cluster is without any Service: a directory that is being swapped, or not there yet, is not an empty cluster. */
-function refuseNothing({ objects: { services, endpointSlices, serviceCIDRs } }: FilesResult): void {
-  if (services.length + endpointSlices.length + serviceCIDRs.length > 0) return;
-  throw new AppError("UNREADABLE_INPUT", "the files hold no Service, EndpointSlice or ServiceCIDR");
 }
 
 /** Tells a handler what differs from what it was told before. */

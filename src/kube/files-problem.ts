@@ -40,6 +40,19 @@ export function systemReason(error: unknown): string {
   return messageOf(error).replace(/^E[A-Z]+: ([^,]*),.*$/s, "$1");
 }
 
+/**
+ * No cluster is without any Service. Files that hold none are a mistake, or a directory that is being swapped: taken
+ * for an empty cluster, they would cut off all traffic.
+ * @param objects how many Services, EndpointSlices and ServiceCIDRs were read
+ * @throws AppError UNREADABLE_INPUT when there are none
+ */
+export function refuseNothing(objects: number): void {
+  if (objects > 0) return;
+  throw new AppError("UNREADABLE_INPUT", "the files hold no Service, EndpointSlice or ServiceCIDR", {
+    hint: "the kernel's rules stay as they are; nft-proxy cleanup removes them",
+  });
+}
+
 /** The position of an offset into a text. */
 export function positionAt(text: string, offset: number): Position {
   const before = text.slice(0, offset);

@@ -41,12 +41,9 @@ export class Renderer {
   /**
    * Renders what changed.
    * @param changes from {@link World.takeChanges}
-   * @returns how many Services were rendered
    */
-  update(changes: ReadonlySet<ServiceName>): number {
-    const names = [...changes].sort();
-    for (const name of names) this.#renderService(name);
-    return names.length;
+  update(changes: ReadonlySet<ServiceName>): void {
+    for (const name of [...changes].sort()) this.#renderService(name);
   }
 
   #names(): ServiceName[] {

@@ -2,7 +2,7 @@ import { FAMILIES, type Family } from "../model/family.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import { comparePrecedence, type ServicePort } from "../model/service-port.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import { type Chain, type ElementSet, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "../nft/ruleset.ts";
+import { type Chain, type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../nft/ruleset.ts";
 import { balancerChain, balancerName } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
 import type { FamilyContext } from "./context.ts";
@@ -42,11 +42,6 @@ export class FamilyState {
     this.table = { family: context.family, name: TABLE_NAME, chains: new Map(), sets };
     this.#journal = new TableJournal(this.table);
     this.setContext(context);
-  }
-
-  /** The declarations of the sets, which cannot change while the state lives. */
-  get specs(): SetSpec[] {
-    return [...this.table.sets.values()].map((set) => set.spec);
   }
 
   /** Takes over what does not come from Services. Contributions must be rendered again by the caller. */

@@ -1,7 +1,7 @@
-import { AppError } from "../../base/errors.ts";
 import { type FullSyncReport, fullSync } from "../../daemon/full-sync.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
+import { refuseNothing } from "../../kube/files-problem.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { Argv } from "../command.ts";
 import { conflictNotices } from "../conflicts.ts";
@@ -13,12 +13,12 @@ import { hasErrors, problemText } from "../problems.ts";
 /** `apply`: one full sync from files. Refused objects leave the kernel as it is. */
 export async function run(argv: Argv): Promise<CommandResult> {
   const desired = await loadFromFiles(argv);
-  const { options, state, problems } = desired;
+  const { options, world, state, problems } = desired;
   const said = [...desired.notices, ...problems.map(problemText)];
   if (hasErrors(problems)) {
     return { exitCode: EXIT.refused, notices: [...said, "nothing was applied: the kernel's rules stay as they are"] };
   }
-  refuseNothing(desired);
+  refuseNothing(world.serviceCount + world.sliceCount + world.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft);
   const report = await fullSync(nft, await ofThisHost(state.ruleset));
@@ -27,14 +27,6 @@ export async function run(argv: Argv): Promise<CommandResult> {
     output: `${summary(desired, report)}\n`,
     notices: [...said, ...conflictNotices(state.conflicts())],
   };
-}
-
-/** No cluster is without any Service. Files that hold none are a mistake, which would cut off all traffic. */
-function refuseNothing({ world }: Desired): void {
-  if (world.serviceCount + world.sliceCount + world.serviceCIDRs().length > 0) return;
-  throw new AppError("UNREADABLE_INPUT", "these files hold no Service, EndpointSlice or ServiceCIDR", {
-    hint: "the kernel's rules stay as they are; nft-proxy cleanup removes them",
-  });
 }
 
 function summary({ world }: Desired, { deltas, applied, unreadable }: FullSyncReport): string {
