@@ -1,5 +1,5 @@
 import type { CommandResult } from "./output.ts";
-import type { Progress } from "./progress.ts";
+import type { Progress } from "./print/progress.ts";
 
 /** What yargs made of the arguments, by flag name. */
 export type Argv = Readonly<Record<string, unknown>>;

@@ -1,17 +1,17 @@
 import { AppError } from "../base/errors.ts";
+import { FAMILIES } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { familyContexts } from "../daemon/contexts.ts";
 import { localAddresses } from "../kernel/addresses.ts";
 import { hostFiles } from "../kernel/host.ts";
-import { type ReadOptions, readFiles } from "../kube/files.ts";
-import type { FilesResult } from "../kube/files-gatherer.ts";
-import type { Problem } from "../kube/files-problem.ts";
-import type { ListedObjects } from "../kube/list-once.ts";
-import { FAMILIES } from "../model/family.ts";
-import { World } from "../model/world.ts";
-import type { FamilyContext } from "../ruleset/context.ts";
+import type { Diagnostic } from "../kube/files/diagnostic.ts";
+import type { FilesResult } from "../kube/files/object-gatherer.ts";
+import { type ReadOptions, readFiles } from "../kube/files/read-files.ts";
+import type { ListedObjects } from "../kube/reflector/list-once.ts";
+import { ObjectCache } from "../model/object-cache.ts";
+import type { FamilyContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
-import type { RulesetState } from "../ruleset/state.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { familyContexts } from "../sync/node-context.ts";
 import { type Argv, listArgument } from "./command.ts";
 import { commandOptions, nodeNameOf } from "./options.ts";
 import { clusterObjectsNow } from "./sources.ts";
@@ -19,12 +19,12 @@ import { clusterObjectsNow } from "./sources.ts";
 /** What some objects ask of this node. */
 export interface Desired {
   readonly options: ProxyOptions;
-  readonly world: World;
-  /** What the rules depend on besides the world, for each family. */
+  readonly cache: ObjectCache;
+  /** What the rules depend on besides the object cache, for each family. */
   readonly contexts: readonly FamilyContext[];
   readonly state: RulesetState;
   /** What is wrong with the objects; those with errors were left out. */
-  readonly problems: readonly Problem[];
+  readonly problems: readonly Diagnostic[];
   /** Warnings about the options, and about objects of a cluster. */
   readonly notices: readonly string[];
 }
@@ -80,14 +80,14 @@ export async function renderObjects(
   options: ProxyOptions,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
 ): Promise<Omit<Desired, "problems" | "notices">> {
-  const world = new World(nodeNameOf(options));
-  for (const node of nodes) world.putNode(node);
-  for (const serviceCIDR of serviceCIDRs) world.putServiceCIDR(serviceCIDR);
-  for (const service of services) world.putService(service);
-  for (const slice of endpointSlices) world.putSlice(slice);
+  const cache = new ObjectCache(nodeNameOf(options));
+  for (const node of nodes) cache.putNode(node);
+  for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
+  for (const service of services) cache.putService(service);
+  for (const slice of endpointSlices) cache.putSlice(slice);
   const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
-  const contexts = familyContexts(options, world, { families: FAMILIES, addresses });
-  const renderer = new Renderer(world, contexts);
-  renderer.update(world.takeChanges());
-  return { options, world, contexts, state: renderer.state };
+  const contexts = familyContexts(options, cache, { families: FAMILIES, addresses });
+  const renderer = new Renderer(cache, contexts);
+  renderer.update(cache.takeDirty());
+  return { options, cache, contexts, state: renderer.state };
 }

@@ -3,7 +3,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../kernel/host.ts";
 import { Nft } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
-import type { Ruleset } from "../nft/ruleset.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
 
 /**
  * Our tables as this host's kernel has them, of the families that it has.

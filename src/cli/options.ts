@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { AppError, messageOf } from "../base/errors.ts";
+import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import type { ConfigWarning } from "../config/problem.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import { type Argv, textArgument } from "./command.ts";
 

@@ -12,8 +12,8 @@ export interface CommandResult {
 /** Exit codes that every command has in common. */
 export const EXIT = { ok: 0, refused: 1, badInput: 2 } as const;
 
-/** Where a command line is run: streams and surroundings, so that tests can give their own. */
-export interface Surroundings {
+/** Where a command line is run: streams and context, so that tests can give their own. */
+export interface ProgramContext {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;
   readonly stdin: NodeJS.ReadableStream;

@@ -3,28 +3,28 @@ import { AppError } from "../base/errors.ts";
 import { FLAGS, normaliseArguments, YARGS_PARSER, yargsOptions } from "../config/flags.ts";
 import type { Argv, Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
-import { EXIT, errorText, exitCodeOf, type Surroundings } from "./output.ts";
-import { type ProgressStream, terminalProgress } from "./progress.ts";
+import { EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
+import { type ProgressStream, terminalProgress } from "./print/progress.ts";
 
 /**
  * Runs one command line. The only place that prints results and errors.
  * @param args without the program's own name
  * @returns the exit code
  */
-export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const progress = terminalProgress(surroundings.stderr as ProgressStream);
+export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
+  const progress = terminalProgress(context.stderr as ProgressStream);
   try {
-    const chosen = await parse(args, surroundings);
+    const chosen = await parse(args, context);
     if (chosen === undefined) return EXIT.ok;
     const { run } = await chosen.command.load();
     const { exitCode, output = "", notices = [] } = await run(chosen.argv, progress);
     progress.clear();
-    for (const notice of notices) surroundings.stderr.write(`${notice}\n`);
-    await write(surroundings.stdout, output);
+    for (const notice of notices) context.stderr.write(`${notice}\n`);
+    await write(context.stdout, output);
     return exitCode;
   } catch (error) {
     progress.clear();
-    surroundings.stderr.write(errorText(error));
+    context.stderr.write(errorText(error));
     return exitCodeOf(error);
   }
 }
@@ -35,7 +35,7 @@ interface Chosen {
 }
 
 /** What was asked for; undefined when it was help or the version, which are printed. */
-async function parse(args: readonly string[], { stdout, columns }: Surroundings): Promise<Chosen | undefined> {
+async function parse(args: readonly string[], { stdout, columns }: ProgramContext): Promise<Chosen | undefined> {
   let chosen: Chosen | undefined;
   let parser = yargs()
     .scriptName("nft-proxy")

@@ -1,15 +1,8 @@
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
-import { type ServiceName, serviceName } from "../model/ids.ts";
-import type { ServicePort } from "../model/service-port.ts";
+import type { ServiceArgument } from "../inspect/explain/query.ts";
+import { serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";
-
-/** What `--service` names: a Service, or one of its ports. */
-export interface ServiceArgument {
-  readonly service: ServiceName;
-  /** Its name or number. */
-  readonly port?: string;
-}
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
@@ -26,9 +19,4 @@ export function serviceArgument(argv: Argv): ServiceArgument | undefined {
     throw new AppError("BAD_ARGUMENT", `--service must be namespace/name or namespace/name:port, not ${quoted(text)}`);
   }
   return { service: serviceName(namespace, name), ...(port === undefined ? {} : { port }) };
-}
-
-/** Whether a service port is one that was named. */
-export function isNamed({ service, spec }: ServicePort, { service: name, port }: ServiceArgument): boolean {
-  return service.name === name && (port === undefined || port === spec.name || port === String(spec.port));
 }

@@ -1,14 +1,14 @@
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { apiEventSink } from "../daemon/api-event-sink.ts";
-import type { EventSink } from "../daemon/event-recorder.ts";
+import { apiEventSink } from "../daemon/events/api-event-sink.ts";
+import type { EventSink } from "../daemon/events/event-recorder.ts";
 import { systemClock } from "../daemon/system-clock.ts";
-import { HttpApiClient } from "../kube/client.ts";
-import { clusterSource } from "../kube/cluster-source.ts";
-import { apiDecoders, faultsText } from "../kube/decoders.ts";
-import { fileSource } from "../kube/file-source.ts";
-import { type ListedObjects, listOnce } from "../kube/list-once.ts";
-import { loadConnection } from "../kube/load-connection.ts";
+import { HttpApiClient } from "../kube/client/client.ts";
+import { loadConnection } from "../kube/client/load-connection.ts";
+import { apiDecoders, faultsText } from "../kube/decode/decoders.ts";
+import { fileSource } from "../kube/files/file-source.ts";
+import { clusterSource } from "../kube/reflector/cluster-source.ts";
+import { type ListedObjects, listOnce } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 
 /** Where a daemon's objects come from, and where its Events go. */

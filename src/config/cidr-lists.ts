@@ -1,4 +1,4 @@
-import { type ByFamily, byFamily } from "../model/family.ts";
+import { type ByFamily, byFamily } from "../base/family.ts";
 import { canonicalCidr, familyOf } from "../model/ip.ts";
 import type { NodePortSelection } from "./options.ts";
 

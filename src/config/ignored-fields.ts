@@ -1,6 +1,6 @@
+import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 import { formatDuration, parseDuration } from "./duration.ts";
 import { valueAt } from "./field-path.ts";
-import { type ConfigWarning, ignoredWarning } from "./problem.ts";
 
 /** A field of KubeProxyConfiguration that has no effect here. */
 export interface IgnoredField {

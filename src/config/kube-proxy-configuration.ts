@@ -2,8 +2,8 @@ import { isScalar, parseAllDocuments } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
+import { type ConfigWarning, throwFaults } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
-import { type ConfigWarning, throwFaults } from "./problem.ts";
 import { unknownFieldWarnings } from "./unknown-fields.ts";
 import { schemaFaults } from "./validate-configuration.ts";
 

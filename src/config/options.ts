@@ -1,5 +1,5 @@
+import type { ByFamily } from "../base/family.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
-import type { ByFamily } from "../model/family.ts";
 import type { ServiceCounters } from "../model/service-counters.ts";
 
 /** An address to listen on. IPv6 addresses are without brackets. */

@@ -1,10 +1,10 @@
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { withDefaults } from "./defaults.ts";
+import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwFaults } from "./diagnostic.ts";
 import { withValueAt } from "./field-path.ts";
 import { FLAGS, type GivenFlag } from "./flags.ts";
 import { readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";
-import { type ConfigWarning, type Fault, ignoredWarning, throwFaults } from "./problem.ts";
 import { toOptions } from "./to-options.ts";
 import { joinedFaults, schemaFaults } from "./validate-configuration.ts";
 
@@ -59,7 +59,7 @@ function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenF
   }, configuration);
 }
 
-function flagFaults(flags: readonly GivenFlag[], configuration: KubeProxyConfiguration): Fault[] {
+function flagFaults(flags: readonly GivenFlag[], configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
   const refused = flags.flatMap(({ flag, value }) => {
     const reason = flag.refuse?.(String(value));
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];

@@ -1,5 +1,5 @@
 import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
-import { type ConfigWarning, ignoredWarning } from "./problem.ts";
+import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 
 interface SchemaPart {
   readonly properties?: Readonly<Record<string, SchemaPart>>;

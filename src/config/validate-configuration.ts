@@ -2,9 +2,9 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
 import { describeSchemaError, joinPath, quoted, VALIDATOR_OPTIONS } from "../base/schema-error.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
+import type { ConfigDiagnostic } from "./diagnostic.ts";
 import { parseDuration } from "./duration.ts";
 import { FORMATS } from "./formats.ts";
-import type { Fault } from "./problem.ts";
 
 let compiled: ValidateFunction<GivenConfiguration> | undefined;
 
@@ -22,16 +22,16 @@ function validator(): ValidateFunction<GivenConfiguration> {
  *
  * @returns every wrong value with its path; none when `document` is a {@link GivenConfiguration}.
  */
-export function schemaFaults(document: unknown): Fault[] {
+export function schemaFaults(document: unknown): ConfigDiagnostic[] {
   const validate = validator();
   if (validate(document)) return [];
   return (validate.errors ?? []).map(faultOf);
 }
 
 /** Checks what the schema cannot say: fields that depend on each other. */
-export function joinedFaults(configuration: KubeProxyConfiguration): Fault[] {
+export function joinedFaults(configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
   const { detectLocalMode, detectLocal, nodePortAddresses, nftables } = configuration;
-  const faults: Fault[] = [];
+  const faults: ConfigDiagnostic[] = [];
   if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
     faults.push({ subject: "detectLocal.bridgeInterface", reason: "must be given with the mode BridgeInterface" });
   }
@@ -47,7 +47,7 @@ export function joinedFaults(configuration: KubeProxyConfiguration): Fault[] {
   return [...faults, ...periodFaults(nftables)];
 }
 
-function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nftables"]): Fault[] {
+function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nftables"]): ConfigDiagnostic[] {
   const period = parseDuration(syncPeriod) ?? 0;
   const subject = "nftables.syncPeriod";
   if (period === 0) return [{ subject, reason: "must be greater than 0" }];
@@ -55,7 +55,7 @@ function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nft
   return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
 }
 
-function faultOf(error: ErrorObject): Fault {
+function faultOf(error: ErrorObject): ConfigDiagnostic {
   const { keyword, params } = error;
   const { path, reason } = describeSchemaError({ ...error, params: withoutUnset(params) });
   if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };

@@ -1,27 +1,27 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import { Conntrack } from "../kernel/conntrack.ts";
-import { compactHeap } from "../kernel/heap.ts";
 import { hostFiles } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
-import { World } from "../model/world.ts";
-import { readConnectionCounts } from "./connection-counts.ts";
+import { ObjectCache } from "../model/object-cache.ts";
+import { readHostView } from "../sync/host-view.ts";
+import { compactHeap } from "./compact-heap.ts";
 import { Daemon, type DaemonParts } from "./daemon.ts";
-import { daemonServers } from "./daemon-servers.ts";
-import { EventChannel } from "./event-channel.ts";
-import type { EventSink } from "./event-recorder.ts";
-import { startingEvent } from "./events.ts";
-import { judgeHealth } from "./health.ts";
-import { readHostView } from "./host-view.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
-import { addConnectionMetrics, type ConnectionCounts } from "./metrics-connections.ts";
-import { addSourceMetrics } from "./metrics-sources.ts";
-import { ServiceHealthServers } from "./service-health.ts";
-import { StaleFlowCleaner } from "./stale-flow-cleaner.ts";
+import { EventChannel } from "./events/event-channel.ts";
+import type { EventSink } from "./events/event-recorder.ts";
+import { startingEvent } from "./events/events.ts";
+import { judgeHealth } from "./health/health.ts";
+import { ServiceHealthServers } from "./health/service-health.ts";
+import { daemonServers } from "./http/daemon-servers.ts";
+import { readConnectionCounts } from "./metrics/connection-counts.ts";
+import { addConnectionMetrics, type ConnectionCounts } from "./metrics/connection-metrics.ts";
+import { createMetrics, type Metrics } from "./metrics/metrics.ts";
+import { addSourceMetrics } from "./metrics/source-metrics.ts";
+import { Telemetry } from "./metrics/telemetry.ts";
 import { systemClock } from "./system-clock.ts";
-import { Telemetry } from "./telemetry.ts";
 
 /** What the command line decides about a daemon. */
 export interface AssemblyParts {
@@ -66,18 +66,18 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
   const startedAt = clock.now();
   let options = parts.options;
   const unhealthyAfter = (): number => UNHEALTHY_AFTER_PERIODS * options.syncPeriodMs;
-  const world = new World(nodeName);
+  const cache = new ObjectCache(nodeName);
   const metrics = createMetrics(version, {
     cpu: () => process.cpuUsage(),
     residentBytes: () => process.memoryUsage.rss(),
     startedAt,
   });
-  const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, world });
+  const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, cache });
   const host = await readHostView(options, hostFiles);
   const telemetry = new Telemetry({ metrics, events, logger, families: host.families });
   const daemon: Daemon = new Daemon({
     options,
-    world,
+    cache,
     nft,
     clock,
     logger,
@@ -106,7 +106,7 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
   const counts = addDaemonMetrics(metrics, daemon, parts);
   const servers = daemonServers({
     daemon,
-    world,
+    cache,
     counts,
     dryRun,
     options: () => options,

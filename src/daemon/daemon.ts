@@ -2,31 +2,31 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import { udpFrontends } from "../conntrack/stale-flows.ts";
+import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
-import type { World } from "../model/world.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import type { FamilyContext } from "../ruleset/context.ts";
-import { familyContexts, type HostView } from "./contexts.ts";
-import { DriftWatcher, type Expectation } from "./drift-watcher.ts";
-import { HealthTracker } from "./health-tracker.ts";
+import type { FamilyContext } from "../ruleset/node-context.ts";
+import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
+import { ChangeTracker } from "../sync/change-tracker.ts";
+import { DriftWatcher, type Expectation } from "../sync/drift-watcher.ts";
+import { familyContexts, type HostView } from "../sync/node-context.ts";
+import { PeriodicTask } from "../sync/periodic-task.ts";
+import { Reconciler, type SyncReport } from "../sync/reconciler.ts";
+import { HealthTracker } from "./health/health-tracker.ts";
+import { healthCheckAddresses, type ServiceHealthServers } from "./health/service-health.ts";
+import { ServiceHealthCounts } from "./health/service-health-counts.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
-import { PeriodicTask } from "./periodic-task.ts";
-import { Reconciler, type SyncReport } from "./reconciler.ts";
-import { healthCheckAddresses, type ServiceHealthServers } from "./service-health.ts";
-import { ServiceHealthView } from "./service-health-view.ts";
-import type { StaleFlowCleaner } from "./stale-flow-cleaner.ts";
-import { udpFrontends } from "./stale-flows.ts";
-import { type Rhythm, SyncRunner } from "./sync-runner.ts";
-import type { Telemetry } from "./telemetry.ts";
-import { UdpView } from "./udp-view.ts";
-import { WorldFeed } from "./world-feed.ts";
+import type { Telemetry } from "./metrics/telemetry.ts";
 
 /** What a daemon is made of. */
 export interface DaemonParts {
   readonly options: ProxyOptions;
-  readonly world: World;
+  readonly cache: ObjectCache;
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -60,13 +60,13 @@ const QUARANTINE_RETRY = 300_000;
 export class Daemon {
   readonly health: HealthTracker;
   readonly #parts: DaemonParts;
-  readonly #feed: WorldFeed;
+  readonly #feed: ChangeTracker;
   readonly #source: ObjectSource;
   readonly #reconciler: Reconciler;
-  readonly #runner: SyncRunner;
+  readonly #runner: BoundedFrequencyRunner;
   readonly #watcher: DriftWatcher;
-  readonly #serviceHealthView: ServiceHealthView;
-  readonly #udpView: UdpView;
+  readonly #serviceHealthCounts: ServiceHealthCounts;
+  readonly #udpServicePorts: UdpServicePorts;
   readonly #heap: HeapKeeper;
   readonly #periodic: PeriodicTask[] = [];
   #options: ProxyOptions;
@@ -82,18 +82,18 @@ export class Daemon {
   #wantedSince: number | undefined;
 
   constructor(parts: DaemonParts) {
-    const { world, clock, nft, logger } = parts;
+    const { cache, clock, nft, logger } = parts;
     this.#parts = parts;
     this.#options = parts.options;
     this.#host = parts.host;
     this.health = new HealthTracker(parts.host.families, clock.now(), "waiting for the first lists");
-    this.#serviceHealthView = new ServiceHealthView(world);
-    this.#udpView = new UdpView(world);
+    this.#serviceHealthCounts = new ServiceHealthCounts(cache);
+    this.#udpServicePorts = new UdpServicePorts(cache);
     this.#heap = new HeapKeeper(clock, parts.compactHeap);
-    this.#reconciler = new Reconciler({ world, nft, contexts: () => this.contexts() });
-    this.#runner = new SyncRunner(clock, rhythm(this.#options), () => this.#sync());
-    this.#feed = new WorldFeed({
-      world,
+    this.#reconciler = new Reconciler({ cache, nft, contexts: () => this.contexts() });
+    this.#runner = new BoundedFrequencyRunner(clock, rhythm(this.#options), () => this.#sync());
+    this.#feed = new ChangeTracker({
+      cache,
       logger,
       onChange: () => this.#request(),
       onNode: (node) => this.health.nodeChanged(node),
@@ -122,11 +122,11 @@ export class Daemon {
 
   /** What the rules depend on besides the objects, as it is now, for each family. */
   contexts(): FamilyContext[] {
-    return familyContexts(this.#options, this.#parts.world, this.#host);
+    return familyContexts(this.#options, this.#parts.cache, this.#host);
   }
 
   /** What came from the source so far. */
-  get feed(): WorldFeed {
+  get feed(): ChangeTracker {
     return this.#feed;
   }
 
@@ -168,7 +168,7 @@ export class Daemon {
   /** Takes over options that are safe to change while running (see config/reload.ts). */
   setOptions(options: ProxyOptions): void {
     this.#options = options;
-    this.#runner.setRhythm(rhythm(options));
+    this.#runner.setSyncInterval(rhythm(options));
     for (const task of this.#periodic) task.periodChanged();
     void this.#maintain();
     this.#request();
@@ -234,10 +234,10 @@ export class Daemon {
     this.#hasSynced = true;
     this.#heap.synced(deltaSize(report.deltas).elements, report.kind === "full");
     this.#parts.telemetry.conflicts(this.#reconciler.state.conflicts());
-    this.#parts.telemetry.leftOut(this.#reconciler.quarantined);
-    this.#syncServiceHealth(this.#serviceHealthView.update(report.rendered));
-    if (this.#udpView.update(report.rendered) && !this.#parts.dryRun) {
-      void this.#parts.cleaner.clean(udpFrontends(this.#udpView.ports()));
+    this.#parts.telemetry.excluded(this.#reconciler.quarantined);
+    this.#syncServiceHealth(this.#serviceHealthCounts.update(report.rendered));
+    if (this.#udpServicePorts.update(report.rendered) && !this.#parts.dryRun) {
+      void this.#parts.cleaner.clean(udpFrontends(this.#udpServicePorts.ports()));
     }
   }
 
@@ -245,7 +245,7 @@ export class Daemon {
     const addresses = healthCheckAddresses(this.contexts().map(({ nodePorts }) => nodePorts));
     if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
     this.#healthAddresses = addresses.join();
-    void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthView.services), addresses);
+    void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthCounts.services), addresses);
   }
 
   #onDrift(what: string): void {
@@ -280,6 +280,6 @@ export class Daemon {
   }
 }
 
-function rhythm({ minSyncPeriodMs }: ProxyOptions): Rhythm {
+function rhythm({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
   return { minPeriodMs: minSyncPeriodMs, firstRetryMs: FIRST_RETRY, maxRetryMs: MAX_RETRY };
 }

@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import type { Family } from "../model/family.ts";
+import type { Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node-port-addresses.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";

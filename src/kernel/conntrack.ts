@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import { type ByFamily, byFamily } from "../model/family.ts";
+import { type ByFamily, byFamily } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
 
@@ -14,13 +14,13 @@ export interface UdpFlow {
   /** Where the client sent it. */
   readonly destination: FlowEnd;
   /** Who answers: the destination itself unless it was translated. */
-  readonly replier: FlowEnd;
+  readonly replySource: FlowEnd;
 }
 
-/** All UDP flows to a destination; only those with that replier if there is one. */
+/** All UDP flows to a destination; only those with that replySource if there is one. */
 export interface FlowGroup {
   readonly destination: FlowEnd;
-  readonly replier: FlowEnd | undefined;
+  readonly replySource: FlowEnd | undefined;
 }
 
 /** The kernel's table of flows. */
@@ -76,18 +76,19 @@ export class Conntrack implements FlowTable {
 
 /** A line of `conntrack -L` or of what it deleted; undefined for anything else. */
 export function parseFlow(line: string): UdpFlow | undefined {
-  const [, destination, port, replier, replierPort] = FLOW.exec(line) ?? [];
-  if (destination === undefined || replier === undefined) return undefined;
+  const [, destination, port, replySource, replierPort] = FLOW.exec(line) ?? [];
+  if (destination === undefined || replySource === undefined) return undefined;
   return {
     destination: { address: destination, port: Number(port) },
-    replier: { address: replier, port: Number(replierPort) },
+    replySource: { address: replySource, port: Number(replierPort) },
   };
 }
 
-function deleteArguments({ destination, replier }: FlowGroup): string[] {
+function deleteArguments({ destination, replySource }: FlowGroup): string[] {
   const family = familyOf(destination.address) === "ip" ? "ipv4" : "ipv6";
   const to = ["--orig-dst", destination.address, "--orig-port-dst", String(destination.port)];
-  const from = replier === undefined ? [] : ["--reply-src", replier.address, "--reply-port-src", String(replier.port)];
+  const from =
+    replySource === undefined ? [] : ["--reply-src", replySource.address, "--reply-port-src", String(replySource.port)];
   return ["-D", "-f", family, "-p", "udp", ...to, ...from];
 }
 

@@ -2,8 +2,8 @@ import { createReadStream } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { messageOf } from "../base/errors.ts";
+import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { Family } from "../model/family.ts";
 
 /** The files through which the kernel is asked and told things: /proc and /sys. */
 export interface HostFiles {

@@ -1,7 +1,7 @@
 import { AppError } from "../base/errors.ts";
-import type { NftFamily, Transaction } from "../nft/json.ts";
-import { readListing } from "../nft/parse.ts";
-import { TABLE_NAME } from "../nft/ruleset.ts";
+import type { NftFamily, Transaction } from "../nft/ast/json.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
+import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
@@ -39,7 +39,7 @@ export function isRefusal(error: unknown): error is AppError {
 export interface NftOptions {
   /** Path or name of the program. */
   readonly path: string;
-  /** A program, with its arguments, that starts nft in other surroundings: `["unshare", "-n"]`. */
+  /** A program, with its arguments, that starts nft in other context: `["unshare", "-n"]`. */
   readonly through?: readonly string[];
   readonly run?: RunProcess;
   readonly limits?: ProcessLimits;

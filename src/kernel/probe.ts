@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import type { Command, Transaction } from "../nft/json.ts";
+import type { Command, Transaction } from "../nft/ast/json.ts";
 import { type Nft, NftRefusedError } from "./nft.ts";
 
 /** Something that our transactions need of nft and the kernel. */

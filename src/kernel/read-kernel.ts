@@ -1,7 +1,7 @@
 import { messageOf } from "../base/errors.ts";
-import type { NftFamily } from "../nft/json.ts";
-import { type Listing, parseListing, readListing } from "../nft/parse.ts";
-import type { Ruleset, SetSpec, Table } from "../nft/ruleset.ts";
+import type { NftFamily } from "../nft/ast/json.ts";
+import type { Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
+import { type Listing, parseListing, readListing } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
 
 /** Our tables as the kernel has them. */

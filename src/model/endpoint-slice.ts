@@ -1,4 +1,4 @@
-import type { Family } from "./family.ts";
+import type { Family } from "../base/family.ts";
 import type { ServiceName } from "./ids.ts";
 import type { Protocol } from "./service.ts";
 

@@ -1,4 +1,4 @@
-import type { Family } from "./family.ts";
+import type { Family } from "../base/family.ts";
 import type { Protocol } from "./service.ts";
 
 // Names are joined and not written as templates: a template is a tree of pieces that lives as long as the name.

@@ -7,8 +7,8 @@ import {
   prefixInterval,
   prefixLength,
 } from "../base/address-interval.ts";
+import type { Family } from "../base/family.ts";
 import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
-import type { Family } from "./family.ts";
 
 /** No leading zeros: some parsers read `010.1.1.1` as 8.1.1.1, others as 10.1.1.1 (CVE-2021-29923). */
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)$/;

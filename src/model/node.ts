@@ -1,4 +1,4 @@
-import type { ByFamily } from "./family.ts";
+import type { ByFamily } from "../base/family.ts";
 
 /** What we keep of the Node we run on. Source: core/v1 Node. */
 export interface Node {

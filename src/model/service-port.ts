@@ -1,4 +1,4 @@
-import { FAMILIES, type Family } from "./family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
 import type { Service, ServicePortSpec } from "./service.ts";
 

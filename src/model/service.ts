@@ -1,4 +1,4 @@
-import type { ByFamily } from "./family.ts";
+import type { ByFamily } from "../base/family.ts";
 import type { ServiceName } from "./ids.ts";
 
 /** The transport protocols that a Service port can have. */

@@ -23,7 +23,7 @@ export interface EndpointChoice {
 }
 
 /** Why an endpoint is not in a list. */
-export type LeftOutReason = "not-ready" | "terminating" | "not-serving" | "not-local" | "other-zone" | "other-node";
+export type ExclusionReason = "not-ready" | "terminating" | "not-serving" | "not-local" | "other-zone" | "other-node";
 
 /** Where a node stands, for hints. */
 export type Place = Pick<Node, "name" | "zone">;
@@ -56,12 +56,12 @@ export function chooseEndpoints(port: ServicePort, endpoints: readonly Endpoint[
 }
 
 /** Why the endpoint is not in the choice's list for the given policy; undefined when it is. */
-export function whyLeftOut(
+export function whyExcluded(
   endpoint: Endpoint,
   choice: EndpointChoice,
   policy: "cluster" | "local",
   place: Place,
-): LeftOutReason | undefined {
+): ExclusionReason | undefined {
   if (policy === "local" && !endpoint.local) return "not-local";
   const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
   if (mode === "terminating") return isDraining(endpoint) ? undefined : "not-serving";

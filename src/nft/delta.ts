@@ -1,6 +1,6 @@
+import type { NftFamily } from "./ast/json.ts";
+import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
-import type { NftFamily } from "./json.ts";
-import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ruleset.ts";
 
 /** The elements of one set or map that have to go and to come. A changed value is in both. */
 export interface ElementsDelta {

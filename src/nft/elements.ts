@@ -1,5 +1,5 @@
-import type { CommandObject, ElementJson, Expression, NftFamily, Verdict } from "./json.ts";
-import type { DataType, SetSpec } from "./ruleset.ts";
+import type { CommandObject, ElementJson, Expression, NftFamily, Verdict } from "./ast/json.ts";
+import type { DataType, SetSpec } from "./ast/ruleset.ts";
 
 /** One element as canonical text; `value` is "" in a set (see ruleset.ts). */
 export interface Element {

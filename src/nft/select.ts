@@ -1,5 +1,5 @@
+import type { Chain, ElementSet, Table } from "./ast/ruleset.ts";
 import { verdictTarget } from "./elements.ts";
-import type { Chain, ElementSet, Table } from "./ruleset.ts";
 
 /**
  * The part of a table that some elements need to stand by themselves: they, the chains that they lead to, and the

@@ -1,7 +1,7 @@
+import type { Command, CommandObject, NftFamily, Transaction } from "./ast/json.ts";
+import type { Chain, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { ElementsDelta, TableDelta } from "./delta.ts";
 import { addedElements, deletedElements } from "./elements.ts";
-import type { Command, CommandObject, NftFamily, Transaction } from "./json.ts";
-import type { Chain, Ruleset, SetSpec, Table } from "./ruleset.ts";
 
 /**
  * Writes deltas as one transaction. The order inside a table is what the kernel asks for: a chain is declared

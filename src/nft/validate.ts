@@ -2,7 +2,7 @@ import { Ajv, type ValidateFunction } from "ajv";
 import transactionSchema from "../../schemas/transaction.schema.json" with { type: "json" };
 import { AppError } from "../base/errors.ts";
 import { describeSchemaError, VALIDATOR_OPTIONS } from "../base/schema-error.ts";
-import type { Transaction } from "./json.ts";
+import type { Transaction } from "./ast/json.ts";
 
 let compiled: ValidateFunction | undefined;
 

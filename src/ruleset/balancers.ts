@@ -1,7 +1,7 @@
-import type { Family } from "../model/family.ts";
-import { assign, concat, dnatTo, lookup, meta, randomNumber } from "../nft/expression.ts";
-import type { Expression, Rule, Statement } from "../nft/json.ts";
-import type { Chain } from "../nft/ruleset.ts";
+import type { Family } from "../base/family.ts";
+import { assign, concat, dnatTo, lookup, meta, randomNumber } from "../nft/ast/expression.ts";
+import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { frontendParts, sourceAddress } from "./keys.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "./sets.ts";
 

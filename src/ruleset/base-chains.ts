@@ -1,4 +1,4 @@
-import type { Family } from "../model/family.ts";
+import type { Family } from "../base/family.ts";
 import {
   assign,
   CONNECTION_HAS_DNAT,
@@ -9,11 +9,11 @@ import {
   meta,
   payload,
   verdictMap,
-} from "../nft/expression.ts";
-import type { Expression, Rule, Statement } from "../nft/json.ts";
-import type { BaseChain, Chain } from "../nft/ruleset.ts";
-import type { FamilyContext } from "./context.ts";
+} from "../nft/ast/expression.ts";
+import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
 import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
+import type { FamilyContext } from "./node-context.ts";
 import {
   CLUSTER_IPS,
   FIREWALL_IPS,

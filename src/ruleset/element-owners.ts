@@ -1,6 +1,6 @@
 import type { ServicePort } from "../model/service-port.ts";
+import type { FamilyState } from "./ruleset-state.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
-import type { FamilyState } from "./state.ts";
 
 /** Tells whose elements are, in one family. */
 export interface ElementOwners {

@@ -1,10 +1,10 @@
-import type { Family } from "../model/family.ts";
+import type { Family } from "../base/family.ts";
 import { cidrContains, mergeCidrs } from "../model/ip.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import { differs } from "../nft/expression.ts";
-import type { Chain } from "../nft/ruleset.ts";
-import type { FamilyContext } from "./context.ts";
+import { differs } from "../nft/ast/expression.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import { addressSet, sourceAddress } from "./keys.ts";
+import type { FamilyContext } from "./node-context.ts";
 
 /**
  * The chain that guards a service port's load-balancer addresses by `loadBalancerSourceRanges`, or undefined

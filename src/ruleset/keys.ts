@@ -1,9 +1,9 @@
 import { assertNever } from "../base/assert-never.ts";
-import type { Family } from "../model/family.ts";
-import { canonicalAddresses } from "../nft/address.ts";
-import { concat, type matches, meta, payload } from "../nft/expression.ts";
-import type { Expression, Statement } from "../nft/json.ts";
-import type { FamilyContext } from "./context.ts";
+import type { Family } from "../base/family.ts";
+import { concat, type matches, meta, payload } from "../nft/ast/expression.ts";
+import type { Expression, Statement } from "../nft/ast/json.ts";
+import { canonicalAddresses } from "../nft/canonical/address.ts";
+import type { FamilyContext } from "./node-context.ts";
 import type { FrontendKind } from "./sets.ts";
 
 /** The packet's source and destination address. */

@@ -1,10 +1,10 @@
-import { FAMILIES, type Family } from "../model/family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePort } from "../model/service-port.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
-import type { Ruleset } from "../nft/ruleset.ts";
 import { type ElementOwners, elementOwners, frontendOf } from "./element-owners.ts";
+import type { RulesetState } from "./ruleset-state.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
-import type { RulesetState } from "./state.ts";
 
 /** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
 export interface ElementChange {

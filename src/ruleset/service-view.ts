@@ -1,27 +1,27 @@
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
-import { chooseEndpoints, type EndpointChoice, type LeftOutReason, whyLeftOut } from "../model/topology.ts";
-import type { World } from "../model/world.ts";
-import type { FamilyContext } from "./context.ts";
-import { type FrontendContribution, renderServicePort } from "./contribution.ts";
+import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
+import type { FamilyContext } from "./node-context.ts";
+import type { FamilyState } from "./ruleset-state.ts";
+import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
-import type { FamilyState } from "./state.ts";
 
 /** An endpoint of a service port, and what became of it. */
 export interface EndpointView {
   readonly endpoint: Endpoint;
   /** Whether the list for "Cluster" traffic has it, or why not; undefined when the service port has no such list. */
-  readonly cluster: "used" | LeftOutReason | undefined;
+  readonly cluster: "used" | ExclusionReason | undefined;
   /** The same for "Local" traffic. */
-  readonly local: "used" | LeftOutReason | undefined;
+  readonly local: "used" | ExclusionReason | undefined;
 }
 
 /** By what a client reaches a frontend. */
 export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
 
 /** What happens to a connection to a frontend that comes from outside of the cluster and of this node. */
-export type FrontendFate = "balanced" | "rejected" | "dropped";
+export type FrontendOutcome = "balanced" | "rejected" | "dropped";
 
 /** A frontend that a service port wants. */
 export interface FrontendView {
@@ -34,7 +34,7 @@ export interface FrontendView {
   readonly port: number;
   /** The policy for connections from outside; of a cluster IP, for all. */
   readonly policy: "cluster" | "local";
-  readonly fate: FrontendFate;
+  readonly outcome: FrontendOutcome;
   /** The endpoints to which connections from outside go. */
   readonly endpoints: readonly Endpoint[];
   /** Only the source ranges of the Service may come. */
@@ -53,21 +53,21 @@ export interface ServicePortView {
 
 /**
  * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there.
- * @param contexts the surroundings of the families that are programmed
+ * @param contexts the context of the families that are programmed
  * @param families the state that says who has a contested frontend
  */
 export function viewService(
-  world: World,
+  cache: ObjectCache,
   name: ServiceName,
   contexts: readonly FamilyContext[],
   families: Readonly<Partial<Record<string, FamilyState>>>,
 ): ServicePortView[] {
-  const service = world.service(name);
+  const service = cache.service(name);
   if (service === undefined) return [];
   return servicePortsOf(service).flatMap((port) => {
     const context = contexts.find(({ family }) => family === port.family);
     if (context === undefined) return [];
-    const slices = world.slices(name).filter(({ family }) => family === port.family);
+    const slices = cache.slices(name).filter(({ family }) => family === port.family);
     const endpoints = endpointsOf(slices, port.spec, context.place.name);
     const choice = chooseEndpoints(port, endpoints, context.place);
     const { frontends } = renderServicePort(port, choice, context);
@@ -88,7 +88,7 @@ function viewEndpoint(
   choice: EndpointChoice,
   { place }: FamilyContext,
 ): EndpointView {
-  const inList = (policy: "cluster" | "local") => whyLeftOut(endpoint, choice, policy, place) ?? "used";
+  const inList = (policy: "cluster" | "local") => whyExcluded(endpoint, choice, policy, place) ?? "used";
   return {
     endpoint,
     cluster: usesClusterEndpoints(port) ? inList("cluster") : undefined,
@@ -98,7 +98,7 @@ function viewEndpoint(
 
 function viewFrontend(
   { service, spec, family }: ServicePort,
-  { kind, key, elements, firewall }: FrontendContribution,
+  { kind, key, elements, firewall }: FrontendRules,
   choice: EndpointChoice,
   state: FamilyState | undefined,
 ): FrontendView {
@@ -114,7 +114,7 @@ function viewFrontend(
     address,
     port: kind === "nodeport" ? spec.nodePort : spec.port,
     policy: isLocal ? "local" : "cluster",
-    fate: isBalanced ? "balanced" : refusal === "drop" ? "dropped" : "rejected",
+    outcome: isBalanced ? "balanced" : refusal === "drop" ? "dropped" : "rejected",
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: firewall !== undefined,
     owner: state?.ownerOf(key),

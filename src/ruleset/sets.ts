@@ -1,5 +1,5 @@
-import type { DataType, SetSpec } from "../nft/ruleset.ts";
-import type { FamilyContext } from "./context.ts";
+import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
+import type { FamilyContext } from "./node-context.ts";
 
 /** Names of the sets and maps that are not doubled for NodePorts. */
 export const CLUSTER_IPS = "cluster-ips";

@@ -1,5 +1,5 @@
-import type { NftFamily } from "../nft/json.ts";
-import type { Chain, Ruleset, Table } from "../nft/ruleset.ts";
+import type { NftFamily } from "../nft/ast/json.ts";
+import type { Chain, Ruleset, Table } from "../nft/ast/ruleset.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
 import { initialState, type Machine } from "./state.ts";

@@ -1,6 +1,6 @@
 import { addressNumber } from "../base/address-interval.ts";
-import { addressInterval } from "../nft/address.ts";
-import type { Expression, NftFamily, Statement } from "../nft/json.ts";
+import type { Expression, NftFamily, Statement } from "../nft/ast/json.ts";
+import { addressInterval } from "../nft/canonical/address.ts";
 import { addEffect, type Machine, type State, setOf, unknownToEvaluator } from "./state.ts";
 import { expressionValue, type Value } from "./value.ts";
 

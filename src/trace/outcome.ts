@@ -1,5 +1,5 @@
-import type { Rule } from "../nft/json.ts";
-import type { BaseChain } from "../nft/ruleset.ts";
+import type { Rule } from "../nft/ast/json.ts";
+import type { BaseChain } from "../nft/ast/ruleset.ts";
 import type { Destination } from "./packet.ts";
 
 /** A hook of netfilter. */

@@ -1,4 +1,4 @@
-import type { NftFamily } from "../nft/json.ts";
+import type { NftFamily } from "../nft/ast/json.ts";
 
 /** The first packet of a connection (or a later one), as it comes to the node. */
 export interface Packet {

@@ -1,6 +1,6 @@
 import { AppError } from "../base/errors.ts";
-import type { NftFamily, Rule } from "../nft/json.ts";
-import type { Chain, ElementSet, Table } from "../nft/ruleset.ts";
+import type { NftFamily, Rule } from "../nft/ast/json.ts";
+import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import type { Effect, Hook, Learned, Outcome, Step } from "./outcome.ts";
 import type { Host, Packet } from "./packet.ts";
 

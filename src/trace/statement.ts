@@ -1,5 +1,5 @@
+import type { Expression, Statement, Verdict } from "../nft/ast/json.ts";
 import { verdictJson, verdictText } from "../nft/elements.ts";
-import type { Expression, Statement, Verdict } from "../nft/json.ts";
 import { matches } from "./match.ts";
 import { addEffect, type Machine, type State, unknownToEvaluator } from "./state.ts";
 import { expressionValue, lookUp, runMapStatement, type Value } from "./value.ts";

@@ -1,4 +1,4 @@
-import type { Expression, MapStatement } from "../nft/json.ts";
+import type { Expression, MapStatement } from "../nft/ast/json.ts";
 import { isLocal } from "./packet.ts";
 import { addEffect, type Machine, type State, setOf, unknownToEvaluator } from "./state.ts";
 

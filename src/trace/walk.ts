@@ -1,5 +1,5 @@
-import type { Verdict } from "../nft/json.ts";
-import type { Chain } from "../nft/ruleset.ts";
+import type { Verdict } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { isLocal, isLoopback } from "./packet.ts";
 import { addStep, currentRule, type Machine, type State, stepsOf, unknownToEvaluator } from "./state.ts";

@@ -1,12 +1,12 @@
 import type { StubApi } from "../support/stub-api/stub-api.ts";
-import { endpointObject, laterPodIP, podIP, sliceObject, type WorldSize } from "./world.ts";
-import { worldObjects } from "./world-files.ts";
+import { clusterObjects } from "./cluster-files.ts";
+import { type ClusterSize, endpointObject, laterPodIP, podIP, sliceObject } from "./cluster-objects.ts";
 
-/** Fills an API server with a world. */
-export function fillCluster({ cluster }: StubApi, size: WorldSize): void {
+/** Fills an API server with a cache. */
+export function fillCluster({ cluster }: StubApi, size: ClusterSize): void {
   const metadata = { resourceVersion: "200000" };
   for (const resource of ["services", "endpointslices", "nodes", "servicecidrs"] as const) {
-    cluster.load(resource, { metadata, items: [...worldObjects(resource, size)] });
+    cluster.load(resource, { metadata, items: [...clusterObjects(resource, size)] });
   }
 }
 
@@ -16,12 +16,12 @@ const NODES = 100;
 /** Replaces endpoints of Services one by one, each by a pod that was never seen before. */
 export class EndpointChurn {
   readonly #api: StubApi;
-  readonly #size: WorldSize;
+  readonly #size: ClusterSize;
   /** The pods that have replaced others, by Service and place in its list. */
   readonly #replaced = new Map<number, string[]>();
   #next = 0;
 
-  constructor(api: StubApi, size: WorldSize) {
+  constructor(api: StubApi, size: ClusterSize) {
     this.#api = api;
     this.#size = size;
   }

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { CLUSTER_CIDR, NODE_NAME } from "./cluster-objects.ts";
 import { MemoryWatch } from "./memory.ts";
 import { nftProxy, pause } from "./programs.ts";
-import { CLUSTER_CIDR, NODE_NAME } from "./world.ts";
 
 const HEALTHZ = "127.0.0.1:20256";
 const METRICS = "127.0.0.1:20249";

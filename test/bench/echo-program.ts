@@ -1,7 +1,7 @@
 // node echo-program.ts PODS: answers UDP at the addresses of the first pods; says when it does.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { POD_PORT, podIP } from "./world.ts";
+import { POD_PORT, podIP } from "./cluster-objects.ts";
 
 for (let pod = 0; pod < Number(process.argv[2]); pod++) {
   const socket = createSocket("udp4");

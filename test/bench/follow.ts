@@ -1,11 +1,11 @@
 import { StubApi } from "../support/stub-api/stub-api.ts";
 import { EndpointChurn, fillCluster } from "./cluster.ts";
+import type { ClusterSize } from "./cluster-objects.ts";
 import { DaemonProcess } from "./daemon-process.ts";
 import { clearTables } from "./kernel.ts";
 import { KernelMonitor } from "./kernel-monitor.ts";
-import type { WorldSize } from "./world.ts";
 
-/** A daemon that follows an API server with a world in it. */
+/** A daemon that follows an API server with a cache in it. */
 export interface Follower {
   readonly daemon: DaemonProcess;
   readonly churn: EndpointChurn;
@@ -13,9 +13,9 @@ export interface Follower {
   readonly startMs: number;
 }
 
-/** Has a daemon follow a world while `use` runs, and then removes everything. */
+/** Has a daemon follow a cache while `use` runs, and then removes everything. */
 export async function follow<T>(
-  size: WorldSize,
+  size: ClusterSize,
   args: readonly string[],
   use: (follower: Follower) => Promise<T>,
 ): Promise<T> {
@@ -39,7 +39,7 @@ export async function follow<T>(
  * takes minutes to begin to listen once there are many elements (1.1.3).
  */
 export async function followClosely<T>(
-  size: WorldSize,
+  size: ClusterSize,
   args: readonly string[],
   use: (follower: Follower, monitor: KernelMonitor) => Promise<T>,
 ): Promise<T> {

@@ -1,8 +1,8 @@
 import type { ServiceCounters } from "../../src/model/service-counters.ts";
+import type { ClusterSize } from "./cluster-objects.ts";
 import { median } from "./figures.ts";
 import type { Memory } from "./memory.ts";
 import { mustRun, ownProgram } from "./programs.ts";
-import type { WorldSize } from "./world.ts";
 
 /** What is done after the first full sync: nothing, or full syncs of an unchanged or a damaged kernel. */
 export type SyncMode = "full" | "resync" | "drift";
@@ -25,7 +25,7 @@ export interface SyncMeasurement {
 
 /** What is measured, and how often: each time in a process of its own, as a proxy starts. */
 export interface SyncRequest {
-  readonly size: WorldSize;
+  readonly size: ClusterSize;
   readonly counters?: ServiceCounters;
   readonly mode?: SyncMode;
   readonly rounds?: number;

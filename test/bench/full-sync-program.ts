@@ -1,17 +1,17 @@
 // node full-sync-program.ts SERVICES ENDPOINTS COUNTERS MODE: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
-import { Reconciler } from "../../src/daemon/reconciler.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ServiceCounters } from "../../src/model/service-counters.ts";
 import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
+import { Reconciler } from "../../src/sync/reconciler.ts";
+import { cachePath } from "./cluster-files.ts";
 import { median } from "./figures.ts";
 import type { SyncMeasurement, SyncMode } from "./full-sync-measurement.ts";
 import { bareTransaction, clearTables } from "./kernel.ts";
-import { contextsOf, loadWorld } from "./load-world.ts";
+import { contextsOf, loadCache } from "./load-cache.ts";
 import { cpuMs, MemoryWatch } from "./memory.ts";
 import { mustRun } from "./programs.ts";
-import { cachePath } from "./world-files.ts";
 
 const ROUNDS = 5;
 
@@ -48,12 +48,12 @@ async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Pro
 
 const [services, endpoints, counters = "off", mode = "full"] = process.argv.slice(2);
 const size = { services: Number(services), endpoints: Number(endpoints) };
-const world = loadWorld(size);
+const cache = loadCache(size);
 const nft = new Nft({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);
-const reconciler = new Reconciler({ world, nft, contexts: () => contextsOf(world, counters as ServiceCounters) });
+const reconciler = new Reconciler({ cache, nft, contexts: () => contextsOf(cache, counters as ServiceCounters) });
 const cpuBefore = cpuMs(process.pid);
 const ms = await timed(() => reconciler.sync());
 const cpu = cpuMs(process.pid) - cpuBefore;

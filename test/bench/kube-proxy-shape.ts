@@ -1,17 +1,17 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { CLUSTER_CIDR, clusterIP, nameOf, POD_PORT, podIP, SERVICE_PORT, type WorldSize } from "./world.ts";
+import { CLUSTER_CIDR, type ClusterSize, clusterIP, nameOf, POD_PORT, podIP, SERVICE_PORT } from "./cluster-objects.ts";
 
 /**
- * Writes a ruleset in the shape that kube-proxy's nftables mode gives to a world of ours, as text for `nft -f`: a
+ * Writes a ruleset in the shape that kube-proxy's nftables mode gives to a cache of ours, as text for `nft -f`: a
  * chain with an anonymous map for every service port (test/fixtures/kube-proxy/town.nft is a recorded one).
  */
 export async function writeKubeProxyShape(
   path: string,
-  { services, endpoints, protocol: ofWorld = "TCP" }: WorldSize,
+  { services, endpoints, protocol: ofCache = "TCP" }: ClusterSize,
 ): Promise<void> {
   const file = createWriteStream(path);
-  const protocol = ofWorld.toLowerCase();
+  const protocol = ofCache.toLowerCase();
   const numbers = Array.from({ length: services }, (_, service) => service);
   const list = (text: (service: number) => string) => numbers.map(text).join(",\n\t\t\t");
   file.write(HEAD);

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { cpus } from "node:os";
+import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./cluster-objects.ts";
 import { percentile } from "./figures.ts";
 import { mustRun, ownProgram } from "./programs.ts";
-import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./world.ts";
 
 /** How many packets are sent, each from a port of its own: each is the first of its flow. */
 const PACKETS = 4000;

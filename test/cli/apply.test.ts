@@ -2,7 +2,7 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { parseListing, readListing } from "../../src/nft/parse.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
 import { differences, loadScenario } from "../support/lab/scenario.ts";

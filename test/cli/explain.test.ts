@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Explanation } from "../../src/cli/explain/explanation.ts";
+import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { loadScenario } from "../support/lab/scenario.ts";
@@ -150,7 +150,7 @@ describe("explain --live", () => {
       "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.2.14 . 53 }",
       "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }",
     ]);
-    expect(endpoints.map(({ address, leftOut }) => [address, leftOut?.reason])).toEqual([
+    expect(endpoints.map(({ address, excluded }) => [address, excluded?.reason])).toEqual([
       ["10.244.1.16", undefined],
       ["10.244.2.14", "not-in-kernel"],
       ["10.244.9.9", undefined],
@@ -168,7 +168,7 @@ describe("explain --live", () => {
     expect(verdict.says).toContain("affinity keeps this client");
     const [chosen, ...others] = [...endpoints].sort((a, b) => b.probability - a.probability);
     expect(answers).toEqual([`${chosen?.address} ${chosen?.port} 10.244.1.15`]);
-    expect(others.map(({ leftOut }) => leftOut?.reason)).toEqual(others.map(() => "affinity"));
+    expect(others.map(({ excluded }) => excluded?.reason)).toEqual(others.map(() => "affinity"));
     expect(others.length).toBeGreaterThan(0);
     expect(notes.find(({ topic }) => topic === "affinity")?.says).toMatch(
       /was here before, its entry has (9m\d+s|10m) left/,

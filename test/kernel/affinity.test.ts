@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { dynamicElements, readListing } from "../../src/nft/parse.ts";
+import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { bothContexts, localEndpoint, type Objects, type ServiceOptions, service, slice } from "../support/build.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { applyTransaction } from "../../src/nft/apply.ts";
-import type { NftFamily, Transaction } from "../../src/nft/json.ts";
-import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/parse.ts";
+import type { NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { applyTransaction } from "../support/apply-transaction.ts";
 
 const town = JSON.parse(
   readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8"),

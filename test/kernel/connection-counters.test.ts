@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readConnectionCounts } from "../../src/daemon/connection-counts.ts";
+import { readConnectionCounts } from "../../src/daemon/metrics/connection-counts.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { RunProcess } from "../../src/kernel/process.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";

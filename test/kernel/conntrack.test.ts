@@ -1,8 +1,8 @@
 import { createSocket, type Socket } from "node:dgram";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type CleaningReport, StaleFlowCleaner } from "../../src/daemon/stale-flow-cleaner.ts";
-import type { UdpFrontends } from "../../src/daemon/stale-flows.ts";
+import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
+import type { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
 import { Conntrack } from "../../src/kernel/conntrack.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
 

@@ -5,10 +5,10 @@ import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
-import type { Fault, Verb } from "../support/stub-api/faults.ts";
+import type { FieldDiagnostic, Verb } from "../support/stub-api/faults.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
 import { townList } from "../support/stub-api/town.ts";
-import { rulesetOfWorld, worldOfApi } from "../support/town-ruleset.ts";
+import { cacheOfApi, rulesetOfCache } from "../support/town-ruleset.ts";
 
 // What an API server's silence does, with the deadlines as they are and the clock in the test's hands.
 
@@ -43,7 +43,7 @@ async function kernelText(): Promise<string> {
 }
 
 function wanted() {
-  return rulesetOfWorld(worldOfApi((resource) => api.cluster.objects(resource)));
+  return rulesetOfCache(cacheOfApi((resource) => api.cluster.objects(resource)));
 }
 
 async function isRight(): Promise<boolean> {
@@ -58,7 +58,7 @@ function change(): void {
 }
 
 describe("an API server that falls silent", () => {
-  const rows: [name: string, verb: Verb, fault: Fault][] = [
+  const rows: [name: string, verb: Verb, fault: FieldDiagnostic][] = [
     ["a list that is never answered", "list", { kind: "hang" }],
     ["a list whose body stops", "list", { kind: "stall", body: '{"items":[' }],
     ["a watch that is never answered", "watch", { kind: "hang" }],

@@ -4,11 +4,11 @@ import type { AddressInfo } from "node:net";
 import { Ajv } from "ajv";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { findingsJson } from "../../src/cli/commands/doctor.ts";
+import { diagnosticsJson } from "../../src/cli/commands/doctor.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import { doctorHost } from "../../src/daemon/doctor/doctor-host.ts";
-import { examineHost } from "../../src/daemon/doctor/examine.ts";
-import type { CheckName, Finding } from "../../src/daemon/doctor/finding.ts";
+import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
+import { doctorHost } from "../../src/inspect/doctor/doctor-host.ts";
+import { examineHost } from "../../src/inspect/doctor/examine.ts";
 import { nftProxy } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
@@ -33,7 +33,7 @@ function nft(args: readonly string[], input = ""): void {
   execaSync("nft", [...args], { input });
 }
 
-async function examine(port = 1): Promise<Finding[]> {
+async function examine(port = 1): Promise<HostDiagnostic[]> {
   const { options } = resolveOptions({ configText: configuration(port) });
   return await examineHost(doctorHost, options);
 }
@@ -45,7 +45,7 @@ healthzBindAddress: 127.0.0.1:${port}
 `;
 }
 
-function of(findings: readonly Finding[], check: CheckName): readonly Finding[] {
+function of(findings: readonly HostDiagnostic[], check: CheckName): readonly HostDiagnostic[] {
   return findings.filter((finding) => finding.check === check);
 }
 
@@ -60,7 +60,7 @@ describe("the doctor", () => {
     }
     expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);
     const schema = JSON.parse(readFileSync(new URL("../../schemas/doctor.schema.json", import.meta.url), "utf8"));
-    expect(new Ajv().validate(schema, JSON.parse(findingsJson(findings)))).toBe(true);
+    expect(new Ajv().validate(schema, JSON.parse(diagnosticsJson(findings)))).toBe(true);
   });
 
   test("tells of kube-proxy's tables, and of a firewall that drops by default", async () => {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { applyTransaction } from "../../src/nft/apply.ts";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
+import { applyTransaction } from "../support/apply-transaction.ts";
 import { LAB_NODE, packetOf, tallyOf } from "../support/expect.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import type { Probe, Tally } from "../support/lab/outcome.ts";

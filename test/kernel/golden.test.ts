@@ -1,10 +1,10 @@
 import { fileURLToPath } from "node:url";
 import { execaSync } from "execa";
 import { describe, expect, test } from "vitest";
+import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
-import type { Command, Transaction } from "../../src/nft/json.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import {
   bothContexts,
   endpoint,
@@ -17,56 +17,56 @@ import {
   slice,
 } from "../support/build.ts";
 
-/** One small world that shows one thing. Goldens are updated by `vitest -u` and then read. */
-interface World {
+/** One small cluster that shows one thing. Goldens are updated by `vitest -u` and then read. */
+interface ObjectCache {
   readonly name: string;
   readonly objects: Objects;
-  readonly surroundings?: Partial<Omit<FamilyContext, "family">>;
+  readonly context?: Partial<Omit<FamilyContext, "family">>;
 }
 
 const everywhere = slice({ endpoints: [localEndpoint("10.244.1.11"), endpoint("10.244.2.12")] });
 const elsewhere = slice({ endpoints: ["10.244.2.12"] });
 
-function world(name: string, options: ServiceOptions, slices = [everywhere]): World {
+function cache(name: string, options: ServiceOptions, slices = [everywhere]): ObjectCache {
   return { name, objects: { services: [service(options)], slices } };
 }
 
 const nodePort = { ports: [port(80, { nodePort: 30080 })] };
 const balanced: ServiceOptions = { loadBalancerIPs: ["203.0.113.10"] };
 
-const WORLDS: readonly World[] = [
-  world("cluster-ip", {}),
-  world("node-port", nodePort),
-  world("session-affinity", { affinitySeconds: 10800 }),
-  world("external-local", { ...balanced, external: "Local" }),
-  world("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
-  world("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
-  world("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
-  world("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
-  world("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
+const WORLDS: readonly ObjectCache[] = [
+  cache("cluster-ip", {}),
+  cache("node-port", nodePort),
+  cache("session-affinity", { affinitySeconds: 10800 }),
+  cache("external-local", { ...balanced, external: "Local" }),
+  cache("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
+  cache("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
+  cache("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
+  cache("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
+  cache("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
     slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),
     slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
   ]),
-  { name: "pods-by-bridge", objects: {}, surroundings: { localTraffic: { kind: "interface", pattern: "cni0" } } },
+  { name: "pods-by-bridge", objects: {}, context: { localTraffic: { kind: "interface", pattern: "cni0" } } },
   {
     name: "pods-by-interface-prefix",
     objects: {},
-    surroundings: { localTraffic: { kind: "interface", pattern: "veth*" } },
+    context: { localTraffic: { kind: "interface", pattern: "veth*" } },
   },
-  { name: "pods-unknown", objects: {}, surroundings: { localTraffic: { kind: "unknown" } } },
+  { name: "pods-unknown", objects: {}, context: { localTraffic: { kind: "unknown" } } },
   {
     name: "masquerade-all-all-node-ports",
     objects: {},
-    surroundings: { masqueradeAll: true, nodePorts: { kind: "all" } },
+    context: { masqueradeAll: true, nodePorts: { kind: "all" } },
   },
 ];
 
 const nothing = renderAll({}).state.ruleset;
 const empty = rebuildTransaction(nothing);
 
-/** What the world adds to the rules of a cluster without Services. */
-function addition({ objects, surroundings }: World): Transaction {
-  return toTransaction(diffRuleset(nothing, renderAll(objects, bothContexts(surroundings)).state.ruleset));
+/** What the object cache adds to the rules of a cluster without Services. */
+function addition({ objects, context }: ObjectCache): Transaction {
+  return toTransaction(diffRuleset(nothing, renderAll(objects, bothContexts(context)).state.ruleset));
 }
 
 /** What nft and the kernel say of commands on top of the rules of a cluster without Services; "" if they take them. */
@@ -102,6 +102,6 @@ test.each([
   ["a set that is not there", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
 ])("nft refuses the same with %s", (_, what, by, complains) => {
   const [clusterIP] = WORLDS;
-  const damaged = JSON.stringify(addition(clusterIP as World)).replaceAll(what, by);
+  const damaged = JSON.stringify(addition(clusterIP as ObjectCache)).replaceAll(what, by);
   expect(complaint((JSON.parse(damaged) as Transaction).nftables)).toContain(complains);
 });

@@ -1,10 +1,10 @@
 import { execaSync } from "execa";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Command, Transaction } from "../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
-import type { Command, Transaction } from "../../src/nft/json.ts";
-import { parseListing, readListing } from "../../src/nft/parse.ts";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { renderAll, service, slice } from "../support/build.ts";
@@ -33,12 +33,12 @@ function kernelRules(): Ruleset {
 beforeAll(() => void nft(["flush", "ruleset"]));
 afterAll(() => void nft(["flush", "ruleset"]));
 
-// The seed makes the same worlds in every run.
-const worlds = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
+// The seed makes the same clusters in every run.
+const clusters = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
 
-test("the kernel goes from world to world by differences, and lists what was meant", () => {
+test("the kernel goes from cluster to cluster by differences, and lists what was meant", () => {
   const fake = new FakeKernel();
-  for (const [objects, contexts] of worlds) {
+  for (const [objects, contexts] of clusters) {
     const wanted = renderAll(objects, contexts).state.ruleset;
     const transaction = toTransaction(diffRuleset(fake.ruleset, wanted));
     load(transaction);
@@ -50,7 +50,7 @@ test("the kernel goes from world to world by differences, and lists what was mea
 });
 
 test("a rebuild over whatever is there makes the same rules", () => {
-  for (const [objects, contexts] of worlds.slice(0, 5)) {
+  for (const [objects, contexts] of clusters.slice(0, 5)) {
     const wanted = renderAll(objects, contexts).state.ruleset;
     load(rebuildTransaction(wanted));
     load(rebuildTransaction(wanted));

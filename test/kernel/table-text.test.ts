@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { applyTransaction } from "../../src/nft/apply.ts";
-import type { Transaction } from "../../src/nft/json.ts";
-import { parseListing, readListing } from "../../src/nft/parse.ts";
-import type { Table } from "../../src/nft/ruleset.ts";
-import { tableText } from "../../src/nft/table-text.ts";
+import type { Transaction } from "../../src/nft/ast/json.ts";
+import type { Table } from "../../src/nft/ast/ruleset.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { tableText } from "../../src/nft/text/table-text.ts";
+import { applyTransaction } from "../support/apply-transaction.ts";
 
 const town = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
 

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { addressNumber, addressText, addressWidth } from "../../src/base/address-interval.ts";
-import { addressInterval } from "../../src/nft/address.ts";
-import { canonicalRule } from "../../src/nft/canonical.ts";
-import { formatClassid, parseClassid } from "../../src/nft/constant.ts";
-import type { Expression, NftFamily } from "../../src/nft/json.ts";
+import type { Expression, NftFamily } from "../../src/nft/ast/json.ts";
+import { addressInterval } from "../../src/nft/canonical/address.ts";
+import { formatClassid, parseClassid } from "../../src/nft/canonical/constant.ts";
+import { canonicalRule } from "../../src/nft/canonical/rule.ts";
 
 /** Close together, so that they overlap and touch. */
 const low = fc.bigInt({ min: 0n, max: 40n });

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { Decoded } from "../../src/kube/decode.ts";
-import { decodeEndpointSlice } from "../../src/kube/decode-endpoint-slice.ts";
-import { decodeNode } from "../../src/kube/decode-node.ts";
-import { decodeService } from "../../src/kube/decode-service.ts";
-import { decodeServiceCIDR } from "../../src/kube/decode-service-cidr.ts";
+import { FAMILIES } from "../../src/base/family.ts";
+import type { Decoded } from "../../src/kube/decode/decode.ts";
+import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
+import { decodeNode } from "../../src/kube/decode/node.ts";
+import { decodeService } from "../../src/kube/decode/service.ts";
+import { decodeServiceCIDR } from "../../src/kube/decode/service-cidr.ts";
 import type { EndpointSlice } from "../../src/model/endpoint-slice.ts";
-import { FAMILIES } from "../../src/model/family.ts";
 import { canonicalAddress, canonicalCidr } from "../../src/model/ip.ts";
 import type { Node, ServiceCIDR } from "../../src/model/node.ts";
 import type { Service } from "../../src/model/service.ts";

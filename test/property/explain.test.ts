@@ -2,36 +2,36 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { explain } from "../../src/cli/explain/explain.ts";
-import type { Cause, Explanation } from "../../src/cli/explain/explanation.ts";
-import { connectionOf } from "../../src/cli/explain/packet.ts";
-import { type Situation, situationOf } from "../../src/cli/explain/situation.ts";
-import { PLAIN } from "../../src/cli/explain/style.ts";
-import { explanationText } from "../../src/cli/explain/text.ts";
+import { explanationText } from "../../src/cli/print/explanation-text.ts";
+import { PLAIN } from "../../src/cli/print/style.ts";
+import { explain } from "../../src/inspect/explain/explain.ts";
+import { type ExplainInput, explainInputOf } from "../../src/inspect/explain/explain-input.ts";
+import type { Cause, Explanation } from "../../src/inspect/explain/explanation.ts";
+import { connectionOf } from "../../src/inspect/explain/packet.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
-import { worldOf } from "../support/build.ts";
+import { cacheOf } from "../support/build.ts";
 
 const schema = JSON.parse(readFileSync(new URL("../../schemas/explain.schema.json", import.meta.url), "utf8"));
 const isAsTheSchemaSays = new Ajv().compile(schema);
 
-/** A connection towards something that a random world may serve, and all that is known of that world. */
+/** A connection towards something that a random cluster may serve, and all that is known of that cluster. */
 const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, contexts]) => {
-  const world = worldOf(objects);
-  const renderer = new Renderer(world, contexts);
-  renderer.update(world.takeChanges());
+  const cache = cacheOf(objects);
+  const renderer = new Renderer(cache, contexts);
+  renderer.update(cache.takeDirty());
   const parts = {
-    world,
+    cache,
     contexts,
     state: renderer.state,
-    passedOver: [],
+    ignored: [],
     loadBalancers: [],
     hostAddresses: ["127.0.0.1", "::1"],
   };
   return packetsFor(objects).map(({ from, to, port, protocol }) => {
-    const situation = situationOf(parts);
+    const input = explainInputOf(parts);
     const question = { fromAddress: from.address, source: from.at, to, port, protocol };
-    return { situation, connection: connectionOf(question, situation) };
+    return { input, connection: connectionOf(question, input) };
   });
 });
 
@@ -43,22 +43,22 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
   expect(NOBODYS.includes(verdict.cause)).toBe(frontend === undefined);
   const sum = endpoints.reduce((all, { probability }) => all + probability, 0);
   expect(sum).toBeCloseTo(verdict.result === "balanced" ? 1 : 0, 4);
-  for (const { probability, leftOut } of endpoints) {
-    expect(leftOut === undefined).toBe(probability > 0);
-    expect(leftOut?.reason).not.toBe("not-in-kernel");
+  for (const { probability, excluded } of endpoints) {
+    expect(excluded === undefined).toBe(probability > 0);
+    expect(excluded?.reason).not.toBe("not-in-kernel");
   }
   const whole = { verdict, endpoints, ...(frontend === undefined ? {} : { frontend }), ...explanation };
   expect(isAsTheSchemaSays({ explanations: [whole] }), JSON.stringify(isAsTheSchemaSays.errors)).toBe(true);
 }
 
-function follow(situation: Situation): Situation {
-  return { ...situation, live: { ruleset: situation.state.ruleset, comparable: true, remembered: [] } };
+function follow(input: ExplainInput): ExplainInput {
+  return { ...input, live: { ruleset: input.state.ruleset, comparable: true, remembered: [] } };
 }
 
-test("every connection to a random world has a reason, and a share of it for each endpoint", () => {
+test("every connection to a random cluster has a reason, and a share of it for each endpoint", () => {
   fc.assert(
-    fc.property(anyCase, ({ situation, connection }) => {
-      const explanation = explain(connection, situation);
+    fc.property(anyCase, ({ input, connection }) => {
+      const explanation = explain(connection, input);
       holds(explanation);
       for (const line of explanationText(explanation, PLAIN).split("\n")) expect(line.length).toBeLessThanOrEqual(80);
     }),
@@ -68,9 +68,9 @@ test("every connection to a random world has a reason, and a share of it for eac
 
 test("a kernel that has what the objects ask for is explained as they are", () => {
   fc.assert(
-    fc.property(anyCase, ({ situation, connection }) => {
-      const live = explain(connection, follow(situation));
-      expect(live).toEqual({ ...explain(connection, situation), rules: "live", differences: [] });
+    fc.property(anyCase, ({ input, connection }) => {
+      const live = explain(connection, follow(input));
+      expect(live).toEqual({ ...explain(connection, input), rules: "live", differences: [] });
     }),
     { numRuns: 100 },
   );

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { AppError } from "../../src/base/errors.ts";
-import { readFiles } from "../../src/kube/files.ts";
-import type { FilesResult } from "../../src/kube/files-gatherer.ts";
+import type { FilesResult } from "../../src/kube/files/object-gatherer.ts";
+import { readFiles } from "../../src/kube/files/read-files.ts";
 
 /** Some of these read files hundreds of times; milliseconds, for a busy machine. */
 const SLOW = 60_000;

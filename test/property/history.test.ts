@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { World } from "../../src/model/world.ts";
+import type { ObjectCache } from "../../src/model/object-cache.ts";
+import type { Transaction } from "../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
-import type { Transaction } from "../../src/nft/json.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import type { Conflict } from "../../src/ruleset/state.ts";
+import type { Conflict } from "../../src/ruleset/ruleset-state.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
-import { bothContexts, type Objects, renderAll, worldOf } from "../support/build.ts";
+import { bothContexts, cacheOf, type Objects, renderAll } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 
 type AllObjects = Required<Objects>;
-type Event = (world: World) => void;
+type Event = (cache: ObjectCache) => void;
 
 const shuffled = <T>(values: readonly T[]) => fc.shuffledSubarray([...values], { minLength: values.length });
 
@@ -33,7 +33,7 @@ test("a fresh rendering has the same bytes whatever the order of the objects", (
   );
 });
 
-/** What leads from one world to the next, in no particular order: what stays is put again. */
+/** What leads from one cluster to the next, in no particular order: what stays is put again. */
 function eventsBetween(before: AllObjects, after: AllObjects): Event[] {
   const services = new Set(after.services.map(({ name }) => name));
   const slices = new Set(after.slices.map(({ service, name }) => `${service} ${name}`));
@@ -75,7 +75,7 @@ const stretch = fc.record({
 
 function live(
   renderer: Renderer,
-  world: World,
+  cache: ObjectCache,
   events: readonly Event[],
   order: readonly { rank: number; updates: boolean }[],
 ) {
@@ -84,10 +84,10 @@ function live(
     ...(order[index % order.length] ?? { rank: 0, updates: false }),
   }));
   for (const { event, updates } of ranked.sort((a, b) => a.rank - b.rank)) {
-    event(world);
-    if (updates) renderer.update(world.takeChanges());
+    event(cache);
+    if (updates) renderer.update(cache.takeDirty());
   }
-  renderer.update(world.takeChanges());
+  renderer.update(cache.takeDirty());
 }
 
 /** Tells the kernel what is pending, chains that fell out of use last, as kernels before 6.2 need it. */
@@ -110,14 +110,14 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
     fc.property(fc.array(stretch, { minLength: 1, maxLength: 5 }), (stretches) => {
       let contexts = bothContexts();
       let before: AllObjects = { services: [], slices: [] };
-      const world = worldOf(before);
-      const renderer = new Renderer(world, contexts);
+      const cache = cacheOf(before);
+      const renderer = new Renderer(cache, contexts);
       const kernel = new FakeKernel();
       applyValid(kernel, toTransaction(diffRuleset(kernel.ruleset, renderer.state.ruleset)));
       renderer.state.committed();
       let committed = rulesetText(renderer.state.ruleset);
       for (const { objects, contexts: changed, order, reachesKernel } of stretches) {
-        live(renderer, world, eventsBetween(before, objects), order);
+        live(renderer, cache, eventsBetween(before, objects), order);
         before = objects;
         if (changed !== null) {
           contexts = changed;
@@ -141,12 +141,12 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
 test("what is alike is put again: nothing is pending", () => {
   fc.assert(
     fc.property(anyObjects, anyContexts, (objects, contexts) => {
-      const world = worldOf(objects);
-      const renderer = new Renderer(world, contexts);
-      renderer.update(world.takeChanges());
+      const cache = cacheOf(objects);
+      const renderer = new Renderer(cache, contexts);
+      renderer.update(cache.takeDirty());
       renderer.state.committed();
-      for (const event of eventsBetween(objects, objects)) event(world);
-      renderer.update(world.takeChanges());
+      for (const event of eventsBetween(objects, objects)) event(cache);
+      renderer.update(cache.takeDirty());
       renderer.setContexts(contexts);
       expect(renderer.state.pending()).toEqual([]);
     }),

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Family } from "../../src/model/family.ts";
-import { canonicalRule } from "../../src/nft/canonical.ts";
+import type { Family } from "../../src/base/family.ts";
+import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
+import { canonicalRule } from "../../src/nft/canonical/rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
-import type { Ruleset, Table } from "../../src/nft/ruleset.ts";
 import { creationChunks, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { SHORTCUT_OFFSET } from "../../src/ruleset/balancers.ts";

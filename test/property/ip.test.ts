@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Family } from "../../src/model/family.ts";
+import type { Family } from "../../src/base/family.ts";
 import type { AddressRange } from "../../src/model/ip.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, compareAddresses, mergeCidrs } from "../../src/model/ip.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { jsonLines } from "../../src/kube/files-json-lines.ts";
+import { jsonLines } from "../../src/kube/files/json-lines.ts";
 
 /** A value with every path in it and the line of each, as JSON.stringify with an indent lays them out. */
 interface LaidOut {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cutList } from "../../src/kube/files-json-list.ts";
+import { cutList } from "../../src/kube/files/json-list.ts";
 
 const item = fc.dictionary(fc.constantFrom("metadata", "kind", "items", "a}", '"],'), fc.jsonValue(), { maxKeys: 4 });
 const indent = fc.constantFrom(undefined, 1, 4);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";

@@ -1,11 +1,11 @@
 import fc from "fast-check";
+import type { Family } from "../../src/base/family.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
-import type { Family } from "../../src/model/family.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node-port-addresses.ts";
 import type { Protocol, Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
-import type { FamilyContext, LocalTraffic } from "../../src/ruleset/context.ts";
+import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
 import { bothContexts, familyContext, HERE, type Objects, service, slice } from "./build.ts";
 
@@ -91,7 +91,7 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
       .map((rest) => slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` })),
   );
 
-/** Worlds of up to six Services with up to eighteen EndpointSlices, which contest addresses, ports and endpoints. */
+/** Clusters of up to six Services with up to eighteen EndpointSlices, which contest addresses, ports and endpoints. */
 export const anyObjects: fc.Arbitrary<Required<Objects>> = fc.record({
   services: fc.uniqueArray(anyService, { selector: ({ name }) => name, maxLength: NAMES.length, size: "max" }),
   slices: fc.uniqueArray(anySlice, {
@@ -116,7 +116,7 @@ const nodePorts = (family: Family): fc.Arbitrary<NodePortAddresses> =>
     { kind: "addresses", addresses: family === "ip" ? ["192.0.2.2", "198.51.100.2"] : ["fd00:c0::9"] },
   );
 
-/** Surroundings of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
+/** ProgramContext of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
 export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
   .record({
     masqueradeAll: fc.boolean(),

@@ -1,18 +1,18 @@
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
-import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/model/family.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
+import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
-import { World } from "../../src/model/world.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 
 /** The node that tests run on. */
 export const HERE = { name: "node-1", zone: "zone-a" } as const;
 
-/** Objects for a {@link World}. */
+/** Objects for a {@link ObjectCache}. */
 export interface Objects {
   readonly services?: readonly Service[];
   readonly slices?: readonly EndpointSlice[];
@@ -150,7 +150,7 @@ const NODE_ADDRESSES: ByFamily<string> = { ip: "192.0.2.2", ip6: "fd00:c0::2" };
 const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" };
 const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
 
-/** The surroundings in one family: those of the recorded town unless told otherwise. */
+/** The context in one family: those of the recorded town unless told otherwise. */
 export function familyContext(family: Family, options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext {
   return {
     family,
@@ -173,22 +173,22 @@ export function bothContexts(options: Partial<Omit<FamilyContext, "family">> = {
 }
 
 /** A world of these objects, on {@link HERE}. */
-export function worldOf({ services = [], slices = [] }: Objects): World {
-  const world = new World(HERE.name);
-  for (const each of services) world.putService(each);
-  for (const each of slices) world.putSlice(each);
-  return world;
+export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
+  const cache = new ObjectCache(HERE.name);
+  for (const each of services) cache.putService(each);
+  for (const each of slices) cache.putSlice(each);
+  return cache;
 }
 
 /** A renderer that has rendered all of these objects once. */
 export function renderAll(
   objects: Objects,
   contexts: readonly FamilyContext[] = bothContexts(),
-  leftOut: ReadonlySet<ServicePortKey> = new Set(),
+  excluded: ReadonlySet<ServicePortKey> = new Set(),
 ): Renderer {
-  const world = worldOf(objects);
-  const renderer = new Renderer(world, contexts, leftOut);
-  renderer.update(world.takeChanges());
+  const cache = cacheOf(objects);
+  const renderer = new Renderer(cache, contexts, excluded);
+  renderer.update(cache.takeDirty());
   return renderer;
 }
 

@@ -5,15 +5,15 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { expect, vi } from "vitest";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
-import { parseListing, readListing } from "../../src/nft/parse.ts";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { bundle, townFlags } from "./command.ts";
 import { createLab, type Lab, type RunningCommand, type RunResult } from "./lab/lab.ts";
 import { rulesetText } from "./ruleset-text.ts";
 import { StubApi } from "./stub-api/stub-api.ts";
 import { StubCluster } from "./stub-api/stub-cluster.ts";
-import { rulesetOfWorld, worldOfApi } from "./town-ruleset.ts";
+import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
 
 /** A line of the daemon's log. */
 export interface LogLine {
@@ -64,8 +64,8 @@ export class RunningDaemon {
   }
 }
 
-/** How the rules' surroundings differ from those of the towns. */
-export type Surroundings = Partial<Omit<FamilyContext, "family">>;
+/** How the rules' context differ from those of the towns. */
+export type ProgramContext = Partial<Omit<FamilyContext, "family">>;
 
 /** What an HTTP server of the daemon answered. */
 export interface HttpReply {
@@ -168,14 +168,14 @@ export class DaemonLab {
   }
 
   /** What a fresh rendering of the API server's objects would make of it. */
-  wantedText(surroundings: Surroundings = {}, cluster = this.cluster): string {
-    const world = worldOfApi((resource) => cluster.objects(resource));
-    return rulesetText(rulesetOfWorld(world, { affinityMapSize: 1_048_576, ...surroundings }));
+  wantedText(context: ProgramContext = {}, cluster = this.cluster): string {
+    const cache = cacheOfApi((resource) => cluster.objects(resource));
+    return rulesetText(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
   }
 
   /** Waits until the kernel has exactly what a fresh rendering of the API server's objects makes. */
-  async converged(surroundings: Surroundings = {}): Promise<void> {
-    await this.converging(this.wantedText(surroundings));
+  async converged(context: ProgramContext = {}): Promise<void> {
+    await this.converging(this.wantedText(context));
   }
 
   /** Waits until the kernel has exactly this. */

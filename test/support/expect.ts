@@ -1,4 +1,4 @@
-import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Outcome } from "../../src/trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { run } from "../../src/cli/commands/explain.ts";
-import type { Explanation } from "../../src/cli/explain/explanation.ts";
+import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 
 /** What `explain` prints of some manifests, for people and for scripts. */
 export interface Explained {

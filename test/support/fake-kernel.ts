@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
-import { applyCommand } from "../../src/nft/apply.ts";
+import type { Command, CommandObject, NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import { type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../../src/nft/ast/ruleset.ts";
+import { type Draft, draftOf } from "../../src/nft/canonical/place.ts";
 import { verdictTarget } from "../../src/nft/elements.ts";
-import type { Command, CommandObject, NftFamily, Transaction } from "../../src/nft/json.ts";
-import { type Draft, draftOf } from "../../src/nft/place.ts";
-import { type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../../src/nft/ruleset.ts";
+import { applyCommand } from "./apply-transaction.ts";
 
 /**
  * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with

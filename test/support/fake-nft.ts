@@ -1,7 +1,7 @@
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
-import type { NftFamily, Transaction } from "../../src/nft/json.ts";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
+import type { NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
 

@@ -1,8 +1,8 @@
-import { HttpApiClient } from "../../src/kube/client.ts";
-import { parseServer } from "../../src/kube/connection.ts";
-import { Reflector } from "../../src/kube/reflector.ts";
-import { DEFAULT_TIMINGS } from "../../src/kube/reflector-timings.ts";
-import { resources } from "../../src/kube/resources.ts";
+import { HttpApiClient } from "../../src/kube/client/client.ts";
+import { parseServer } from "../../src/kube/client/connection.ts";
+import { Reflector } from "../../src/kube/reflector/reflector.ts";
+import { DEFAULT_TIMINGS } from "../../src/kube/reflector/reflector-timings.ts";
+import { resources } from "../../src/kube/reflector/resources.ts";
 import type { ResourceName, SourceHandler } from "../../src/kube/source.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";

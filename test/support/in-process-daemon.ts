@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import type { HostView } from "../../src/daemon/contexts.ts";
+import { StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
 import { Daemon } from "../../src/daemon/daemon.ts";
-import { EventChannel } from "../../src/daemon/event-channel.ts";
-import type { EventNote } from "../../src/daemon/events.ts";
-import { createMetrics } from "../../src/daemon/metrics.ts";
-import { ServiceHealthServers } from "../../src/daemon/service-health.ts";
-import { StaleFlowCleaner } from "../../src/daemon/stale-flow-cleaner.ts";
-import { Telemetry } from "../../src/daemon/telemetry.ts";
+import { EventChannel } from "../../src/daemon/events/event-channel.ts";
+import type { EventNote } from "../../src/daemon/events/events.ts";
+import { ServiceHealthServers } from "../../src/daemon/health/service-health.ts";
+import { createMetrics } from "../../src/daemon/metrics/metrics.ts";
+import { Telemetry } from "../../src/daemon/metrics/telemetry.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
-import { HttpApiClient } from "../../src/kube/client.ts";
-import { clusterSource } from "../../src/kube/cluster-source.ts";
-import { parseServer } from "../../src/kube/connection.ts";
-import { apiDecoders } from "../../src/kube/decoders.ts";
-import { World } from "../../src/model/world.ts";
+import { HttpApiClient } from "../../src/kube/client/client.ts";
+import { parseServer } from "../../src/kube/client/connection.ts";
+import { apiDecoders } from "../../src/kube/decode/decoders.ts";
+import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
+import { ObjectCache } from "../../src/model/object-cache.ts";
+import type { HostView } from "../../src/sync/node-context.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
@@ -44,7 +44,7 @@ export class InProcessDaemon {
 
   constructor({ api, nft, families = ["ip", "ip6"] }: InProcessOptions) {
     const { clock, logger, metrics } = this;
-    const world = new World("node-1");
+    const cache = new ObjectCache("node-1");
     const { url } = api;
     this.#client = new HttpApiClient({
       userAgent: "nft-proxy/test",
@@ -56,7 +56,7 @@ export class InProcessDaemon {
     const sink = {
       send: async (_method: string, _path: string, body: object) => void this.events.push(body as EventNote),
     };
-    const events = new EventChannel({ sink, clock, logger, metrics, world });
+    const events = new EventChannel({ sink, clock, logger, metrics, cache });
     const host: HostView = { families, addresses: { ip: [], ip6: [] } };
     const noFlows = { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) };
     this.daemon = new Daemon({
@@ -69,7 +69,7 @@ export class InProcessDaemon {
           "nftProxy: { affinityMapSize: 1024 }",
         ].join("\n"),
       }).options,
-      world,
+      cache,
       nft,
       clock,
       logger,

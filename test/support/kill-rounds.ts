@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dynamicElements, readListing } from "../../src/nft/parse.ts";
+import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { apiService, apiSlice } from "./api-objects.ts";
 import type { DaemonLab } from "./daemon-lab.ts";
 import type { StubCluster } from "./stub-api/stub-cluster.ts";

@@ -1,12 +1,12 @@
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
-import type { Ruleset } from "../../src/nft/ruleset.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { bothContexts, type Objects, renderAll } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
 
-/** A lab whose node has the rules of worlds made by build.ts. */
+/** A lab whose node has the rules of clusters made by build.ts. */
 export class ProgrammedLab {
   readonly lab: Lab;
   #ruleset: Ruleset = renderAll({}).state.ruleset;

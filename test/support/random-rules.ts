@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { CONNECTION_IS_NEW } from "../../src/nft/expression.ts";
-import type { Command, Expression, NftFamily, Rule, Statement, Transaction } from "../../src/nft/json.ts";
+import { CONNECTION_IS_NEW } from "../../src/nft/ast/expression.ts";
+import type { Command, Expression, NftFamily, Rule, Statement, Transaction } from "../../src/nft/ast/json.ts";
 import type { Probe } from "./lab/outcome.ts";
 import {
   CHAIN_KINDS,

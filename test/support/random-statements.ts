@@ -11,8 +11,8 @@ import {
   payload,
   randomNumber,
   verdictMap,
-} from "../../src/nft/expression.ts";
-import type { Expression, NftFamily, Statement } from "../../src/nft/json.ts";
+} from "../../src/nft/ast/expression.ts";
+import type { Expression, NftFamily, Statement } from "../../src/nft/ast/json.ts";
 import { type AddressPair, addressesOf } from "./lab/topology.ts";
 
 /** Kinds of chains, by the statements that the kernel allows in them: before dnat, filtering, dnat, masquerading. */

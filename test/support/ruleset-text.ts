@@ -1,4 +1,4 @@
-import type { Ruleset, SetSpec, Table } from "../../src/nft/ruleset.ts";
+import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
 export function rulesetText(ruleset: Ruleset): string {

@@ -2,7 +2,7 @@ import { type Endpoint, endpointsOf } from "../../src/model/endpoint.ts";
 import { cidrContains } from "../../src/model/ip.ts";
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice } from "../../src/model/topology.ts";
-import type { FamilyContext } from "../../src/ruleset/context.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
 import type { Objects } from "./build.ts";
 

@@ -1,5 +1,5 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { openHttpServer } from "../../src/daemon/http-servers.ts";
+import { openHttpServer } from "../../src/daemon/http/http-server.ts";
 import { statusPage } from "../../src/daemon/status/status-page.ts";
 import type { DaemonStatus } from "../../src/daemon/status/status-source.ts";
 import { CHROMIUM_FLAGS, findChromium } from "./chromium.ts";

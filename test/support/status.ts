@@ -1,26 +1,26 @@
-import { judgeHealth } from "../../src/daemon/health.ts";
+import { judgeHealth } from "../../src/daemon/health/health.ts";
 import type { DaemonStatus } from "../../src/daemon/status/status-source.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { bothContexts, type Objects, worldOf } from "./build.ts";
+import { bothContexts, cacheOf, type Objects } from "./build.ts";
 
 /** When a page of a test is looked at, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
 /** A daemon that has programmed some objects and is well, unless told otherwise. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
-  const world = worldOf(objects);
+  const cache = cacheOf(objects);
   const contexts = bothContexts();
-  const renderer = new Renderer(world, contexts);
-  renderer.update(world.takeChanges());
+  const renderer = new Renderer(cache, contexts);
+  renderer.update(cache.takeDirty());
   const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
-  const followed = { ...initialState(), synced: true, objects: world.serviceCount, lastEventAt: NOW - 2000 };
+  const followed = { ...initialState(), synced: true, objects: cache.serviceCount, lastEventAt: NOW - 2000 };
   return {
     version: "1.2.3",
     startedAt: NOW - 3_600_000,
     now: NOW,
     dryRun: false,
-    world,
+    cache,
     contexts,
     state: renderer.state,
     quarantined: new Set(),

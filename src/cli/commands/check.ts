@@ -1,31 +1,31 @@
-import type { Problem } from "../../kube/files-problem.ts";
+import { serviceSubjects } from "../../inspect/check/cross-warnings.ts";
+import { compareDiagnostics, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
+import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
+import type { CheckReport } from "../../inspect/check/report.ts";
+import { checkWarnings } from "../../inspect/check/warnings.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
-import { serviceSubjects } from "../check/cross-warnings.ts";
-import { compareProblems, type Subject, warningAt } from "../check/findings.ts";
-import { REPORT_FORMATS } from "../check/formats.ts";
-import { askKernel, type KernelVerdict } from "../check/kernel-verdict.ts";
-import type { CheckReport } from "../check/report.ts";
-import { checkWarnings } from "../check/warnings.ts";
 import { type Argv, isSet } from "../command.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../desired.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { outputFormat } from "../output-format.ts";
-import { hasErrors } from "../problems.ts";
-import type { Progress } from "../progress.ts";
+import { REPORT_FORMATS } from "../print/check-formats.ts";
+import { hasErrors } from "../print/diagnostic-text.ts";
+import { outputFormat } from "../print/output-format.ts";
+import type { Progress } from "../print/progress.ts";
 
 /** `check`: everything that is wrong with some objects, for CI. Changes nothing, and asks the kernel if it can. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
-  const desired = await loadFromFiles(argv, { thorough: true, standIns: true });
-  progress.step(`looking at ${desired.world.serviceCount} Services`);
+  const desired = await loadFromFiles(argv, { thorough: true, placeholders: true });
+  progress.step(`looking at ${desired.cache.serviceCount} Services`);
   const found = [...desired.problems, ...checkWarnings(desired)];
   const { options, state, contexts } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, contexts);
-  const problems = [...found, ...refusals(kernel, desired)].sort(compareProblems);
+  const problems = [...found, ...refusals(kernel, desired)].sort(compareDiagnostics);
   const passed = !hasErrors(problems) && kernel.kind !== "refused" && !(isSet(argv, "strict") && problems.length > 0);
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
@@ -35,7 +35,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 /** The service ports that the kernel refuses, as faults of their Services. */
-function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Problem[] {
+function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnostic[] {
   if (kernel.kind !== "refused") return [];
   const subjects = serviceSubjects(files.objects);
   return kernel.culprits.flatMap(({ service, name }) => {
@@ -46,8 +46,8 @@ function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Problem[]
 }
 
 function reportOf(
-  { files, world }: DesiredFromFiles,
-  problems: readonly Problem[],
+  { files, cache }: DesiredFromFiles,
+  problems: readonly Diagnostic[],
   kernel: KernelVerdict,
   passed: boolean,
 ): CheckReport {
@@ -57,9 +57,9 @@ function reportOf(
     problems,
     kernel,
     counts: {
-      services: world.serviceCount,
-      endpointSlices: world.sliceCount,
-      withoutClusterIP: files.standIns,
+      services: cache.serviceCount,
+      endpointSlices: cache.sliceCount,
+      withoutClusterIP: files.placeholders,
       otherKinds: files.foreign,
     },
     ignored,

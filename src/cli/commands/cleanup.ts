@@ -1,5 +1,5 @@
 import { Nft } from "../../kernel/nft.ts";
-import { TABLE_NAME } from "../../nft/ruleset.ts";
+import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
 import { type Argv, isSet } from "../command.ts";
 import { commandOptions } from "../options.ts";

@@ -2,11 +2,11 @@ import { AppError } from "../../base/errors.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../ruleset/ruleset-diff.ts";
 import { type Argv, listArgument } from "../command.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../desired.ts";
-import { diffJson, diffText } from "../diff/report.ts";
 import { kernelNow, ofThisHost } from "../kernel-now.ts";
 import { type CommandResult, EXIT, errorText } from "../output.ts";
-import { outputFormat } from "../output-format.ts";
-import { hasErrors, problemText } from "../problems.ts";
+import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
+import { diffJson, diffText } from "../print/diff-report.ts";
+import { outputFormat } from "../print/output-format.ts";
 
 /** As diff(1) has it, whatever the trouble: 1 is for a difference. */
 const TROUBLE = EXIT.badInput;
@@ -28,7 +28,7 @@ async function compare(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const against = listArgument(argv, "against");
   const sides = against.length === 0 ? await withKernel(argv) : await withFiles(argv, against);
-  const said = sides.read.flatMap(({ notices, problems }) => [...notices, ...problems.map(problemText)]);
+  const said = sides.read.flatMap(({ notices, problems }) => [...notices, ...problems.map(diagnosticText)]);
   if (sides.read.some(({ problems }) => hasErrors(problems))) return { exitCode: TROUBLE, notices: said };
   const diff = compareRulesets(sides.before, sides.after);
   return {
@@ -53,11 +53,11 @@ async function withKernel(argv: Argv): Promise<Sides> {
 
 /** Manifests have no cluster IPs yet: both sides get stand-ins, which depend on names alone. */
 async function withFiles(argv: Argv, against: readonly string[]): Promise<Sides> {
-  const after = await loadFromFiles(argv, { standIns: true });
-  const before = await loadFromFiles(argv, { standIns: true, paths: against });
-  const standIns = after.files.standIns + before.files.standIns;
+  const after = await loadFromFiles(argv, { placeholders: true });
+  const before = await loadFromFiles(argv, { placeholders: true, paths: against });
+  const placeholders = after.files.placeholders + before.files.placeholders;
   const notice = "note: Services without a cluster IP are shown with stand-in addresses (198.18.0.0/15, 2001:2::/48)";
-  const notices = [...after.notices, ...(standIns === 0 ? [] : [notice])];
+  const notices = [...after.notices, ...(placeholders === 0 ? [] : [notice])];
   // The options are the same on both sides, and so is what there is to say of them.
   return {
     before: owned(before),

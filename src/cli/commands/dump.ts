@@ -1,21 +1,22 @@
 import { AppError } from "../../base/errors.ts";
-import { FAMILIES, type Family } from "../../model/family.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
+import { isNamed, type ServiceArgument } from "../../inspect/explain/query.ts";
+import type { Transaction } from "../../nft/ast/json.ts";
+import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import { creation, diffRuleset, isEmptyDelta, type TableDelta } from "../../nft/delta.ts";
-import type { Transaction } from "../../nft/json.ts";
-import type { Ruleset, Table } from "../../nft/ruleset.ts";
 import { selectElements } from "../../nft/select.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { elementOwners } from "../../ruleset/element-owners.ts";
-import type { RulesetState } from "../../ruleset/state.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { type Desired, loadDesired } from "../desired.ts";
-import { changesText, rulesetText } from "../dump-text.ts";
 import { kernelNow, ofThisHost } from "../kernel-now.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { outputFormat } from "../output-format.ts";
-import { hasErrors, problemText } from "../problems.ts";
-import { isNamed, type ServiceArgument, serviceArgument } from "../service-argument.ts";
+import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
+import { changesText, rulesetText } from "../print/dump-text.ts";
+import { outputFormat } from "../print/output-format.ts";
+import { serviceArgument } from "../service-argument.ts";
 
 /**
  * `dump`: prints the transaction that makes both tables whole, or the tables as nft prints them; a Service's part of
@@ -27,7 +28,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const families = familiesOf(argv);
   const desired = await loadDesired(argv);
   const { state, problems, notices } = desired;
-  const said = [...notices, ...problems.map(problemText)];
+  const said = [...notices, ...problems.map(diagnosticText)];
   if (hasErrors(problems)) return { exitCode: EXIT.refused, notices: said };
   const wanted = wantedBy(state, service);
   if (service !== undefined && wanted === undefined) throw unknownService(service);

@@ -1,20 +1,20 @@
+import { type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import type { Argv } from "../command.ts";
-import { askedOf } from "../explain/arguments.ts";
-import { loadSituation } from "../explain/load.ts";
-import { type Report, reportJson, reportOf } from "../explain/report.ts";
-import { COLOURED, PLAIN, type Style } from "../explain/style.ts";
-import { explanationText, notServedText, portReportsText } from "../explain/text.ts";
+import { explainQueryOf } from "../explain-arguments.ts";
+import { loadExplainInput } from "../load-explain-input.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { outputFormat } from "../output-format.ts";
-import type { Progress } from "../progress.ts";
+import { explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
+import { outputFormat } from "../print/output-format.ts";
+import type { Progress } from "../print/progress.ts";
+import { COLOURED, PLAIN, type Style } from "../print/style.ts";
 
 /** `explain`: what becomes of a connection, rule by rule, and why. Changes nothing, and sends nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const asked = askedOf(argv);
+  const asked = explainQueryOf(argv);
   progress.step("reading the objects");
-  const { situation, notices } = await loadSituation(argv, asked);
-  const report = reportOf(asked, situation);
+  const { input, notices } = await loadExplainInput(argv, asked);
+  const report = reportOf(asked, input);
   const output = format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : reportText(report, style());
   return { exitCode: EXIT.ok, output, notices };
 }

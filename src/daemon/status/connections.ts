@@ -1,6 +1,6 @@
 import type { ServicePort } from "../../model/service-port.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
-import type { ConnectionCount, ConnectionCounts } from "../metrics-connections.ts";
+import type { ConnectionCount, ConnectionCounts } from "../metrics/connection-metrics.ts";
 import { socketWords } from "./words.ts";
 
 /** New connections since a map element was made; undefined where they are not counted. */

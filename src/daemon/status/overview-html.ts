@@ -1,6 +1,6 @@
+import { FAMILIES } from "../../base/family.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
-import { FAMILIES } from "../../model/family.ts";
-import type { Conflict } from "../../ruleset/state.ts";
+import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import { type Html, html } from "./html.ts";
 import type { DaemonStatus } from "./status-source.ts";
 import type { FullSyncRecord } from "./sync-history.ts";

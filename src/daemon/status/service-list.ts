@@ -1,8 +1,8 @@
-import { FAMILIES } from "../../model/family.ts";
+import { FAMILIES } from "../../base/family.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { Service } from "../../model/service.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
-import type { RulesetState } from "../../ruleset/state.ts";
 import type { StatusQuery } from "./status-query.ts";
 import type { DaemonStatus } from "./status-source.ts";
 
@@ -22,14 +22,14 @@ export interface ServiceList {
 
 /** Finds the Services that were asked for, by name. */
 export function listServices(
-  { world }: DaemonStatus,
+  { cache }: DaemonStatus,
   problems: ReadonlySet<string>,
   { text, problemsOnly, page, service }: StatusQuery,
 ): ServiceList {
-  const names = world.serviceNames().filter((name) => {
+  const names = cache.serviceNames().filter((name) => {
     if (service !== "") return name === service;
     if (problemsOnly && !problems.has(name)) return false;
-    const known = world.service(name);
+    const known = cache.service(name);
     return known !== undefined && (text === "" || describes(text, known));
   });
   const pages = Math.max(1, Math.ceil(names.length / SERVICES_PER_PAGE));

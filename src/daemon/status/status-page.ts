@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { viewService } from "../../ruleset/service-view.ts";
-import type { HttpAnswer } from "../http-answers.ts";
+import type { HttpAnswer } from "../http/http-answers.ts";
 import { connectionLookup } from "./connections.ts";
 import { Html, html } from "./html.ts";
 import { overviewHtml } from "./overview-html.ts";
@@ -37,12 +37,12 @@ export function statusPage(status: DaemonStatus, parameters: URLSearchParams): H
 }
 
 function page(status: DaemonStatus, query: StatusQuery): Html {
-  const { world, version, startedAt, now } = status;
+  const { cache, version, startedAt, now } = status;
   const refresh = query.refresh === 0 ? undefined : html`<meta http-equiv="refresh" content="${query.refresh}">`;
   return html`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">${refresh}
-<title>nft-proxy on ${world.node.name}</title><link rel="icon" href="data:,"><style>${new Html(STATUS_STYLE)}</style></head>
-<body><header><h1>nft-proxy</h1><span>${world.node.name}${world.node.zone === "" ? "" : `, ${world.node.zone}`}</span>
+<title>nft-proxy on ${cache.node.name}</title><link rel="icon" href="data:,"><style>${new Html(STATUS_STYLE)}</style></head>
+<body><header><h1>nft-proxy</h1><span>${cache.node.name}${cache.node.zone === "" ? "" : `, ${cache.node.zone}`}</span>
 <small>version ${version}, up ${durationWords(now - startedAt)}</small>
 <nav><a href="/metrics">metrics</a><a href="/configz">configz</a><a href="/flagz">flagz</a><a href="/statusz">statusz</a></nav></header>
 <main>${query.service === "" ? overviewHtml(status) : undefined}${servicesHtml(status, query)}</main>
@@ -56,9 +56,9 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const isOne = query.service !== "";
   const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
   const services = list.names.flatMap((name) => {
-    const service = status.world.service(name);
+    const service = status.cache.service(name);
     if (service === undefined) return [];
-    const views = viewService(status.world, name, status.contexts, status.state.families);
+    const views = viewService(status.cache, name, status.contexts, status.state.families);
     const detail = {
       isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
       connections,
@@ -70,8 +70,8 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   });
   if (isOne)
     return html`<p><a href="${statusLink(query, { service: "" })}">All Services</a></p>${services}${noneHtml(services)}`;
-  return html`${filterHtml(query, problems.size)}${pagerHtml(query, list, status.world.serviceCount)}${services}${noneHtml(services)}${
-    list.pages > 1 ? pagerHtml(query, list, status.world.serviceCount) : undefined
+  return html`${filterHtml(query, problems.size)}${pagerHtml(query, list, status.cache.serviceCount)}${services}${noneHtml(services)}${
+    list.pages > 1 ? pagerHtml(query, list, status.cache.serviceCount) : undefined
   }`;
 }
 

@@ -1,10 +1,10 @@
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
-import type { World } from "../../model/world.ts";
-import type { FamilyContext } from "../../ruleset/context.ts";
-import type { RulesetState } from "../../ruleset/state.ts";
-import type { HealthReport } from "../health.ts";
-import type { ConnectionCounts } from "../metrics-connections.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { FamilyContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { HealthReport } from "../health/health.ts";
+import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
 import type { SyncHistorySnapshot } from "./sync-history.ts";
 
 /** A daemon as the status page sees it at one moment. Times are milliseconds since 1970. */
@@ -14,7 +14,7 @@ export interface DaemonStatus {
   readonly now: number;
   /** Applies nothing. */
   readonly dryRun: boolean;
-  readonly world: World;
+  readonly cache: ObjectCache;
   readonly contexts: readonly FamilyContext[];
   readonly state: RulesetState;
   readonly quarantined: ReadonlySet<ServicePortKey>;

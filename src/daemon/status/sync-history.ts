@@ -1,4 +1,4 @@
-import type { FullSyncReason } from "../reconciler.ts";
+import type { FullSyncReason } from "../../sync/reconciler.ts";
 
 /** A full sync: when it ended, why it was, how long it took, and what others had changed. Milliseconds. */
 export interface FullSyncRecord {

@@ -1,5 +1,5 @@
-import type { Family } from "../../model/family.ts";
-import type { LeftOutReason } from "../../model/topology.ts";
+import type { Family } from "../../base/family.ts";
+import type { ExclusionReason } from "../../model/topology.ts";
 import type { EndpointView, FrontendOrigin, FrontendView } from "../../ruleset/service-view.ts";
 
 /** The families as people call them. */
@@ -13,7 +13,7 @@ export const ORIGIN_WORDS: Readonly<Record<FrontendOrigin, string>> = {
   "node-port": "node port",
 };
 
-const REASON_WORDS: Readonly<Record<LeftOutReason, string>> = {
+const REASON_WORDS: Readonly<Record<ExclusionReason, string>> = {
   "not-ready": "not ready",
   terminating: "terminating",
   "not-serving": "not serving",
@@ -33,7 +33,8 @@ export interface Verdict {
 
 /** What becomes of an endpoint, over both lists. */
 export function endpointVerdict({ cluster, local }: EndpointView): Verdict {
-  const reason = (fate: EndpointView["cluster"]) => (fate === undefined || fate === "used" ? "" : REASON_WORDS[fate]);
+  const reason = (outcome: EndpointView["cluster"]) =>
+    outcome === undefined || outcome === "used" ? "" : REASON_WORDS[outcome];
   if (cluster === "used" && (local === undefined || local === "used")) return { tone: "good", says: "used" };
   if (cluster === "used") return { tone: "good", says: `used, but not by policy Local: ${reason(local)}` };
   if (local !== "used") return { tone: "idle", says: reason(cluster) || reason(local) };
@@ -47,16 +48,16 @@ export function isUsed({ cluster, local }: EndpointView): boolean {
 
 /** What becomes of a connection to a frontend that comes from outside. */
 export function frontendVerdict(
-  { fate, endpoints, owner, policy }: FrontendView,
+  { outcome, endpoints, owner, policy }: FrontendView,
   service: string,
   isQuarantined: boolean,
 ): Verdict {
   if (isQuarantined) return { tone: "bad", says: "left out: the kernel refuses it" };
   if (owner === undefined) return { tone: "idle", says: "not programmed yet" };
   if (owner.service.name !== service) return { tone: "bad", says: `held by ${owner.name}` };
-  if (fate === "rejected") return { tone: "bad", says: "refused: no endpoints" };
+  if (outcome === "rejected") return { tone: "bad", says: "refused: no endpoints" };
   const where = policy === "local" ? " on this node" : "";
-  if (fate === "dropped") return { tone: "bad", says: `dropped: no endpoint${where}` };
+  if (outcome === "dropped") return { tone: "bad", says: `dropped: no endpoint${where}` };
   return { tone: "good", says: `${endpoints.length} endpoint${endpoints.length === 1 ? "" : "s"}${where}` };
 }
 

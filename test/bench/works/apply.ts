@@ -1,19 +1,19 @@
+import { cachePath, clusterDirectory } from "../cluster-files.ts";
+import { CLUSTER_CIDR, type ClusterSize, NODE_NAME, sizeText } from "../cluster-objects.ts";
 import { atMost, type Figure, megabytes, timeWithCpu, type Work } from "../figures.ts";
 import { bareRuleset, clearTables } from "../kernel.ts";
 import { writeKubeProxyShape } from "../kube-proxy-shape.ts";
 import { mustRun, nftProxy, pause, type Run } from "../programs.ts";
-import { CLUSTER_CIDR, NODE_NAME, sizeText, type WorldSize } from "../world.ts";
-import { cachePath, worldDirectory } from "../world-files.ts";
 
 const ROUNDS = 3;
 const COMPARED = { services: 10_000, endpoints: 10 };
-const SIZES: readonly WorldSize[] = [COMPARED, { services: 44_000, endpoints: 2 }, { services: 5000, endpoints: 50 }];
+const SIZES: readonly ClusterSize[] = [COMPARED, { services: 44_000, endpoints: 2 }, { services: 5000, endpoints: 50 }];
 
 /** Time for the kernel to free a ruleset in kube-proxy's shape, which holds up whatever comes next. */
 const SETTLING = 5000;
 
-async function applyOnce(size: WorldSize): Promise<Run> {
-  const from = await worldDirectory(size);
+async function applyOnce(size: ClusterSize): Promise<Run> {
+  const from = await clusterDirectory(size);
   await clearTables();
   const options = [`--hostname-override=${NODE_NAME}`, `--cluster-cidr=${CLUSTER_CIDR}`, `--from=${from}`];
   return await mustRun(nftProxy("apply", ...options));
@@ -25,7 +25,7 @@ function middle(runs: readonly Run[]): Run {
   return sorted[Math.floor(sorted.length / 2)] as Run;
 }
 
-/** The whole command, from files to the kernel, against nft alone loading the same world in kube-proxy's shape. */
+/** The whole command, from files to the kernel, against nft alone loading the same cache in kube-proxy's shape. */
 export const apply: Work = {
   name: "apply",
   summary: "apply --from, the whole process, against bare nft with kube-proxy's shape",

@@ -1,8 +1,8 @@
+import { type ClusterSize, sizeText } from "../cluster-objects.ts";
 import { atMost, type Budget, type Figure, percentile, time, type Work } from "../figures.ts";
 import { type Follower, followClosely } from "../follow.ts";
 import type { KernelMonitor } from "../kernel-monitor.ts";
 import { pause } from "../programs.ts";
-import { sizeText, type WorldSize } from "../world.ts";
 
 const CHANGES = 300;
 /** The first changes compile code that later ones find compiled. */
@@ -14,7 +14,7 @@ const GAP = 15;
 const AT_ONCE = ["--iptables-min-sync-period=1ms"];
 
 /** How long one changed endpoint takes to the kernel, one after the other. Milliseconds. */
-async function changeTimes(size: WorldSize, { churn }: Follower, monitor: KernelMonitor): Promise<number[]> {
+async function changeTimes(size: ClusterSize, { churn }: Follower, monitor: KernelMonitor): Promise<number[]> {
   const times: number[] = [];
   for (let i = 0; i < CHANGES + WARM_UP; i++) {
     const started = performance.now();
@@ -25,7 +25,7 @@ async function changeTimes(size: WorldSize, { churn }: Follower, monitor: Kernel
   return times.slice(WARM_UP);
 }
 
-async function measure(size: WorldSize, budgeted: boolean): Promise<Figure[]> {
+async function measure(size: ClusterSize, budgeted: boolean): Promise<Figure[]> {
   const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, ...all));
   const figure = (what: string, ms: number, limit: number): Figure => {
     const budget: Budget = atMost(ms, limit, time(limit));

@@ -1,7 +1,7 @@
+import { clusterDirectory } from "../cluster-files.ts";
+import { NODE_NAME, sizeText } from "../cluster-objects.ts";
 import { atMost, type Figure, median, time, timeWithCpu, type Work } from "../figures.ts";
 import { mustRun, nftProxy, type Run } from "../programs.ts";
-import { NODE_NAME, sizeText } from "../world.ts";
-import { worldDirectory } from "../world-files.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 
@@ -12,7 +12,7 @@ async function repeated(rounds: number, run: () => Promise<Run>): Promise<Run[]>
 }
 
 async function fromFiles(command: string, rounds: number): Promise<Run & { readonly work: string }> {
-  const argv = nftProxy(command, `--hostname-override=${NODE_NAME}`, `--from=${await worldDirectory(SIZE)}`);
+  const argv = nftProxy(command, `--hostname-override=${NODE_NAME}`, `--from=${await clusterDirectory(SIZE)}`);
   const runs = await repeated(rounds, () => mustRun(argv, { output: "/dev/null" }));
   const ms = median(runs.map((run) => run.ms));
   return { ...(runs[0] as Run), ms, work: `${command} --from, ${sizeText(SIZE)}` };

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import type { ServiceCounters } from "../../../src/model/service-counters.ts";
+import { sizeText } from "../cluster-objects.ts";
 import { type Figure, megabytes, time, type Work } from "../figures.ts";
 import { measureSync } from "../full-sync-measurement.ts";
 import { clearTables } from "../kernel.ts";
-import { sizeText } from "../world.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 

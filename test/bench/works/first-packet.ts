@@ -1,12 +1,12 @@
-import { Reconciler } from "../../../src/daemon/reconciler.ts";
 import { Nft } from "../../../src/kernel/nft.ts";
+import { Reconciler } from "../../../src/sync/reconciler.ts";
+import { cachePath } from "../cluster-files.ts";
+import { type ClusterSize, podIP } from "../cluster-objects.ts";
 import type { Figure, Work } from "../figures.ts";
 import { bareRuleset, clearTables } from "../kernel.ts";
 import { writeKubeProxyShape } from "../kube-proxy-shape.ts";
-import { contextsOf, loadWorld } from "../load-world.ts";
+import { contextsOf, loadCache } from "../load-cache.ts";
 import { bringPodsHere, onOneProcessor, straight, throughService, withEcho } from "../packets.ts";
-import { podIP, type WorldSize } from "../world.ts";
-import { cachePath } from "../world-files.ts";
 
 const ENDPOINTS = 10;
 /** Services that packets are sent to, of all there are. */
@@ -14,15 +14,15 @@ const ASKED = 8;
 
 const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
 
-async function ours(size: WorldSize): Promise<number> {
+async function ours(size: ClusterSize): Promise<number> {
   await clearTables();
-  const world = loadWorld(size);
-  const reconciler = new Reconciler({ world, nft: new Nft({ path: "nft" }), contexts: () => contextsOf(world, "off") });
+  const cache = loadCache(size);
+  const reconciler = new Reconciler({ cache, nft: new Nft({ path: "nft" }), contexts: () => contextsOf(cache, "off") });
   await reconciler.sync();
   return await throughService(ASKED);
 }
 
-async function kubeProxys(size: WorldSize): Promise<number> {
+async function kubeProxys(size: ClusterSize): Promise<number> {
   const path = cachePath("packets.nft");
   await writeKubeProxyShape(path, size);
   await bareRuleset(path);
@@ -30,7 +30,7 @@ async function kubeProxys(size: WorldSize): Promise<number> {
 }
 
 async function compare(services: number): Promise<Figure> {
-  const size: WorldSize = { services, endpoints: ENDPOINTS, protocol: "UDP" };
+  const size: ClusterSize = { services, endpoints: ENDPOINTS, protocol: "UDP" };
   const theirs = await kubeProxys(size);
   const own = await ours(size);
   await clearTables();

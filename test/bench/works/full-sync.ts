@@ -1,9 +1,9 @@
+import { type ClusterSize, sizeText } from "../cluster-objects.ts";
 import { atMost, type Figure, megabytes, time, timeWithCpu, type Work } from "../figures.ts";
 import { measureSync } from "../full-sync-measurement.ts";
-import { sizeText, type WorldSize } from "../world.ts";
 
 interface Case {
-  readonly size: WorldSize;
+  readonly size: ClusterSize;
   /** Of the time that nft alone takes, or in milliseconds. */
   readonly limit: { readonly kind: "ratio" | "ms" | "none"; readonly at: number };
 }

@@ -1,7 +1,7 @@
+import { sizeText } from "../cluster-objects.ts";
 import { time, type Work } from "../figures.ts";
 import { measureSync } from "../full-sync-measurement.ts";
 import { mustRun } from "../programs.ts";
-import { sizeText } from "../world.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 

@@ -1,8 +1,8 @@
+import { sizeText } from "../cluster-objects.ts";
 import { percentile, time, type Work } from "../figures.ts";
 import { followClosely } from "../follow.ts";
 import { cpuMs } from "../memory.ts";
 import { pause } from "../programs.ts";
-import { sizeText } from "../world.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 const UPDATED = 1000;

@@ -1,8 +1,8 @@
+import { sizeText } from "../cluster-objects.ts";
 import { atMost, megabytes, time, type Work } from "../figures.ts";
 import { follow } from "../follow.ts";
 import { residentBytes } from "../memory.ts";
 import { pause } from "../programs.ts";
-import { sizeText } from "../world.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
 const CHANGES = 300;

@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import type { Outcome, Probe } from "./outcome.ts";
 
-/** The recorded worlds under test/fixtures. */
+/** The recorded clusters under test/fixtures. */
 export type ScenarioName = "town" | "town-after";
 
-/** A recorded world: objects, packets to send, and what kube-proxy did with each. */
+/** A recorded cluster: objects, packets to send, and what kube-proxy did with each. */
 export interface Scenario {
   /** Absolute path of the folder with `objects/` and whatever else was recorded. */
   readonly folder: string;

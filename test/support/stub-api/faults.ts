@@ -4,7 +4,7 @@ import type { ResourceName } from "../../../src/kube/source.ts";
 export type Verb = "list" | "continue" | "watch" | "write";
 
 /** A way to answer a request wrongly. */
-export type Fault =
+export type FieldDiagnostic =
   /** An error status with a metav1.Status, and a Retry-After if `retryAfter` is given. */
   | { readonly kind: "status"; readonly status: number; readonly retryAfter?: string }
   /** The connection breaks before an answer. */
@@ -22,7 +22,7 @@ export type Fault =
 export interface FaultRule {
   readonly resource?: ResourceName;
   readonly verb?: Verb;
-  readonly fault: Fault;
+  readonly fault: FieldDiagnostic;
   /** 1 if not given; Infinity for all to come. */
   readonly times?: number;
 }
@@ -39,7 +39,7 @@ export class FaultQueue {
     this.#rules = [];
   }
 
-  take(resource: ResourceName | undefined, verb: Verb): Fault | undefined {
+  take(resource: ResourceName | undefined, verb: Verb): FieldDiagnostic | undefined {
     const rule = this.#rules.find(
       (each) => (each.resource ?? resource) === resource && (each.verb ?? verb) === verb && each.left > 0,
     );

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { expect, test } from "vitest";
-import { doctorExitCode, findingsJson, findingsText } from "../../../src/cli/commands/doctor.ts";
-import type { Finding } from "../../../src/daemon/doctor/finding.ts";
+import { diagnosticsJson, diagnosticsText, doctorExitCode } from "../../../src/cli/commands/doctor.ts";
+import type { HostDiagnostic } from "../../../src/inspect/doctor/diagnostic.ts";
 
-const OK: Finding = { check: "ipv6", level: "ok", found: "both" };
-const WARNING: Finding = { check: "firewall", level: "warning", found: "drops", means: "dead", action: "open" };
-const FAULT: Finding = { check: "nft", level: "fault", found: "missing", means: "nothing works" };
+const OK: HostDiagnostic = { check: "ipv6", level: "ok", found: "both" };
+const WARNING: HostDiagnostic = { check: "firewall", level: "warning", found: "drops", means: "dead", action: "open" };
+const FAULT: HostDiagnostic = { check: "nft", level: "fault", found: "missing", means: "nothing works" };
 
 test.each([
   [[OK], false, 0],
@@ -19,7 +19,7 @@ test.each([
 });
 
 test("for people, each finding says what it means and what to do", () => {
-  expect(findingsText([OK, WARNING, FAULT])).toBe(`ok       ipv6: both
+  expect(diagnosticsText([OK, WARNING, FAULT])).toBe(`ok       ipv6: both
 WARNING  firewall: drops
          dead
          -> open
@@ -32,7 +32,7 @@ faults: 1, warnings: 1, ok: 1
 test("for scripts, the findings are as the schema says", () => {
   const schema = JSON.parse(readFileSync(new URL("../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
   const validate = new Ajv().compile(schema);
-  const printed = JSON.parse(findingsJson([OK, WARNING, FAULT]));
+  const printed = JSON.parse(diagnosticsJson([OK, WARNING, FAULT]));
   expect(printed.worst).toBe("fault");
   expect(validate(printed)).toBe(true);
   expect(validate({ ...printed, worst: "bad" })).toBe(false);

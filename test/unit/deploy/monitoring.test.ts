@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { createMetrics } from "../../../src/daemon/metrics.ts";
-import { addConnectionMetrics } from "../../../src/daemon/metrics-connections.ts";
-import { addSourceMetrics } from "../../../src/daemon/metrics-sources.ts";
+import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
+import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
+import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { DEPLOY } from "../../support/overlays.ts";
 
 interface KnownMetric {

@@ -29,8 +29,8 @@ test("files are written in two places: the kernel's settings, and what the user 
 
 test("connections are made in two places: to the API server, and by the doctor to this host", () => {
   expect(filesWith(/\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/)).toEqual([
-    "daemon/doctor/doctor-host.ts",
-    "kube/client.ts",
+    "inspect/doctor/doctor-host.ts",
+    "kube/client/client.ts",
   ]);
 });
 

@@ -1,8 +1,8 @@
 import type { V1ClusterRole, V1ClusterRoleBinding, V1PolicyRule } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { EventRecorder } from "../../../src/daemon/event-recorder.ts";
-import { driftRepairedEvent } from "../../../src/daemon/events.ts";
-import { resources } from "../../../src/kube/resources.ts";
+import { EventRecorder } from "../../../src/daemon/events/event-recorder.ts";
+import { driftRepairedEvent } from "../../../src/daemon/events/events.ts";
+import { resources } from "../../../src/kube/reflector/resources.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { buildOverlay } from "../../support/overlays.ts";
 

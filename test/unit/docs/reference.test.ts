@@ -6,9 +6,9 @@ import { valueAt } from "../../../src/config/field-path.ts";
 import type { Flag } from "../../../src/config/flag.ts";
 import { FLAGS } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
-import { createMetrics } from "../../../src/daemon/metrics.ts";
-import { addConnectionMetrics } from "../../../src/daemon/metrics-connections.ts";
-import { addSourceMetrics } from "../../../src/daemon/metrics-sources.ts";
+import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
+import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
+import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { initialState } from "../../../src/kube/source.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
-import { chooseEndpoints, type Place, whyLeftOut } from "../../../src/model/topology.ts";
+import { chooseEndpoints, type Place, whyExcluded } from "../../../src/model/topology.ts";
 import {
   DRAINING,
   endpoint,
@@ -237,10 +237,10 @@ describe("chooseEndpoints takes", () => {
   });
 });
 
-describe("whyLeftOut says", () => {
+describe("whyExcluded says", () => {
   const reasons = (options: ServiceOptions, policy: "cluster" | "local", endpoints: readonly SliceEndpoint[]) => {
     const chosen = choose(options, endpoints);
-    return chosen.endpoints.map((each) => whyLeftOut(each, chosen.choice, policy, HERE));
+    return chosen.endpoints.map((each) => whyExcluded(each, chosen.choice, policy, HERE));
   };
 
   test("what an endpoint lacks while another is ready", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import { deltaSize, diffRuleset, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
-import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../src/nft/ruleset.ts";
 import { toTransaction, withoutChainDeletions } from "../../../src/nft/transaction.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import {
   addedElements,
   deletedElements,
@@ -8,7 +9,6 @@ import {
   verdictTarget,
   verdictText,
 } from "../../../src/nft/elements.ts";
-import type { SetSpec } from "../../../src/nft/ruleset.ts";
 
 const plain = { dynamic: false, counter: false };
 const endpoints: SetSpec = {

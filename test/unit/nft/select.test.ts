@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Table } from "../../../src/nft/ruleset.ts";
+import type { Table } from "../../../src/nft/ast/ruleset.ts";
 import { selectElements } from "../../../src/nft/select.ts";
 import { elementOwners } from "../../../src/ruleset/element-owners.ts";
 import { port, renderAll, service, slice } from "../../support/build.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
 import type { AppError } from "../../../src/base/errors.ts";
-import type { Transaction } from "../../../src/nft/json.ts";
+import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { validateTransaction } from "../../../src/nft/validate.ts";
 
 const townText = readFileSync(new URL("../../fixtures/town/transaction.json", import.meta.url), "utf8");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { canonicalRule } from "../../../src/nft/canonical.ts";
-import type { FamilyContext } from "../../../src/ruleset/context.ts";
+import { canonicalRule } from "../../../src/nft/canonical/rule.ts";
+import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { bothContexts, port, renderAll, service, slice } from "../../support/build.ts";
 
 const SURROUNDINGS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [

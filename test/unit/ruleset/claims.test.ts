@@ -3,6 +3,7 @@ import type { Service } from "../../../src/model/service.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
   bothContexts,
+  cacheOf,
   chainNames,
   elementsOf,
   named,
@@ -11,12 +12,11 @@ import {
   type ServiceOptions,
   service,
   slice,
-  worldOf,
 } from "../../support/build.ts";
 
 const CONTESTED = "203.0.113.1";
 
-function claimant(name: string, createdAt: number, options: ServiceOptions = {}): Service {
+function candidate(name: string, createdAt: number, options: ServiceOptions = {}): Service {
   return service({ name, createdAt, clusterIPs: [`10.96.1.${createdAt}`], externalIPs: [CONTESTED], ...options });
 }
 
@@ -33,7 +33,7 @@ function slicesOf(...names: string[]) {
 const external = (renderer: Renderer) => elementsOf(renderer, "service-ips").filter((text) => text.startsWith("203."));
 
 describe("two Services that want one frontend", () => {
-  const objects = { services: [claimant("old", 1), claimant("new", 2)], slices: slicesOf("old", "new") };
+  const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
 
   test.each([
     ["the older first", objects],
@@ -63,32 +63,32 @@ describe("two Services that want one frontend", () => {
   });
 
   test("the loser takes over when the winner goes, and gives back when it returns", () => {
-    const world = worldOf(objects);
-    const renderer = new Renderer(world, bothContexts());
-    renderer.update(world.takeChanges());
-    world.deleteService(named("old"));
-    renderer.update(world.takeChanges());
+    const cache = cacheOf(objects);
+    const renderer = new Renderer(cache, bothContexts());
+    renderer.update(cache.takeDirty());
+    cache.deleteService(named("old"));
+    renderer.update(cache.takeDirty());
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
     expect(renderer.state.conflicts()).toEqual([]);
-    world.putService(claimant("old", 1));
-    renderer.update(world.takeChanges());
+    cache.putService(candidate("old", 1));
+    renderer.update(cache.takeDirty());
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
   });
 
   test("the loser takes over when the winner no longer wants it", () => {
-    const world = worldOf(objects);
-    const renderer = new Renderer(world, bothContexts());
-    renderer.update(world.takeChanges());
-    world.putService(claimant("old", 1, { externalIPs: [] }));
-    renderer.update(world.takeChanges());
+    const cache = cacheOf(objects);
+    const renderer = new Renderer(cache, bothContexts());
+    renderer.update(cache.takeDirty());
+    cache.putService(candidate("old", 1, { externalIPs: [] }));
+    renderer.update(cache.takeDirty());
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
   });
 
   test("other ports and protocols of one address are no conflict", () => {
     const services = [
-      claimant("a", 1),
-      claimant("b", 2, { ports: [port(81)] }),
-      claimant("c", 3, { ports: [port(80, { protocol: "udp" })] }),
+      candidate("a", 1),
+      candidate("b", 2, { ports: [port(81)] }),
+      candidate("c", 3, { ports: [port(80, { protocol: "udp" })] }),
     ];
     expect(renderAll({ services }).state.conflicts()).toEqual([]);
   });
@@ -104,27 +104,27 @@ describe("two Services that want one frontend", () => {
 });
 
 test("three want it: the losers stand in the order in which they take over", () => {
-  const world = worldOf({
-    services: [claimant("c", 3), claimant("a", 1), claimant("b", 2)],
+  const cache = cacheOf({
+    services: [candidate("c", 3), candidate("a", 1), candidate("b", 2)],
     slices: slicesOf("a", "b", "c"),
   });
-  const renderer = new Renderer(world, bothContexts());
-  renderer.update(world.takeChanges());
+  const renderer = new Renderer(cache, bothContexts());
+  renderer.update(cache.takeDirty());
   const [conflict] = renderer.state.conflicts();
   expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b:/tcp", "default/c:/tcp"]);
-  world.deleteService(named("b"));
-  renderer.update(world.takeChanges());
+  cache.deleteService(named("b"));
+  renderer.update(cache.takeDirty());
   expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
-  world.deleteService(named("a"));
-  renderer.update(world.takeChanges());
+  cache.deleteService(named("a"));
+  renderer.update(cache.takeDirty());
   expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-3"]);
-  world.deleteService(named("c"));
-  renderer.update(world.takeChanges());
+  cache.deleteService(named("c"));
+  renderer.update(cache.takeDirty());
   expect(external(renderer)).toEqual([]);
 });
 
 test("a loser has neither firewall nor balancer chains", () => {
-  const guarded = claimant("new", 2, {
+  const guarded = candidate("new", 2, {
     externalIPs: [],
     loadBalancerIPs: [CONTESTED],
     sourceRanges: ["192.0.2.0/24"],
@@ -136,13 +136,13 @@ test("a loser has neither firewall nor balancer chains", () => {
   const added = ["affinity-2-600", "firewall-default/new/tcp/"];
   expect(chainNames(alone)).toEqual(expect.arrayContaining(added));
   expect(elementsOf(alone, "firewall-ips")).toEqual(["203.0.113.1 . tcp . 80: goto firewall-default/new/tcp/"]);
-  const beside = renderAll({ services: [claimant("old", 1), guarded], slices });
+  const beside = renderAll({ services: [candidate("old", 1), guarded], slices });
   expect(chainNames(beside).filter((name) => added.includes(name))).toEqual([]);
   expect(elementsOf(beside, "firewall-ips")).toEqual([]);
 });
 
 test("what is left out has no claim", () => {
-  const objects = { services: [claimant("old", 1), claimant("new", 2)], slices: slicesOf("old", "new") };
+  const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
   const all = renderAll(objects);
   const winner = all.state.conflicts()[0]?.winner.key;
   const renderer = renderAll(objects, bothContexts(), new Set(winner === undefined ? [] : [winner]));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { FamilyContext } from "../../../src/ruleset/context.ts";
 import { firewallChain } from "../../../src/ruleset/firewall.ts";
+import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { familyContext, port, type ServiceOptions, servicePort } from "../../support/build.ts";
 
 const IP = "203.0.113.10";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diffText } from "../../../src/cli/diff/report.ts";
+import { diffText } from "../../../src/cli/print/diff-report.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
 import { bothContexts, localEndpoint, type Objects, port, renderAll, service, slice } from "../../support/build.ts";
 

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import type { World } from "../../../src/model/world.ts";
+import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { type ServicePortView, viewService } from "../../../src/ruleset/service-view.ts";
 import {
   bothContexts,
+  cacheOf,
   DRAINING,
   endpoint,
   localEndpoint,
@@ -13,28 +14,27 @@ import {
   STARTING,
   service,
   slice,
-  worldOf,
 } from "../../support/build.ts";
 
 function view(objects: Objects, name = "web"): ServicePortView[] {
-  const world: World = worldOf(objects);
+  const cache: ObjectCache = cacheOf(objects);
   const contexts = bothContexts();
-  const renderer = new Renderer(world, contexts);
-  renderer.update(world.takeChanges());
-  return viewService(world, named(name), contexts, renderer.state.families);
+  const renderer = new Renderer(cache, contexts);
+  renderer.update(cache.takeDirty());
+  return viewService(cache, named(name), contexts, renderer.state.families);
 }
 
-/** `origin key fate`, the endpoints connections from outside go to, and who has it if somebody else. */
+/** `origin key outcome`, the endpoints connections from outside go to, and who has it if somebody else. */
 function frontendsOf(views: readonly ServicePortView[], name = "default/web"): string[] {
   return views.flatMap(({ frontends }) =>
-    frontends.map(({ origin, key, fate, endpoints, guarded, owner }) => {
+    frontends.map(({ origin, key, outcome, endpoints, guarded, owner }) => {
       const holder = owner?.service.name === name ? "" : ` (${owner?.service.name ?? "nobody"})`;
-      return `${origin} ${key} ${fate} ${endpoints.length}${guarded ? " guarded" : ""}${holder}`;
+      return `${origin} ${key} ${outcome} ${endpoints.length}${guarded ? " guarded" : ""}${holder}`;
     }),
   );
 }
 
-test("shows every frontend with its fate, in both families", () => {
+test("shows every frontend with its outcome, in both families", () => {
   const services = [
     service({
       clusterIPs: ["10.96.0.10", "fd00:10:96::a"],

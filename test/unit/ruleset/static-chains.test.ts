@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Family } from "../../../src/model/family.ts";
+import type { Family } from "../../../src/base/family.ts";
 import { staticChains } from "../../../src/ruleset/base-chains.ts";
-import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/context.ts";
+import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
 import { familyContext } from "../../support/build.ts";
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { applyTransaction } from "../../../src/nft/apply.ts";
-import type { Command, Rule, Statement } from "../../../src/nft/json.ts";
-import type { Ruleset } from "../../../src/nft/ruleset.ts";
+import type { Command, Rule, Statement } from "../../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { type DynamicEntry, evaluate } from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Host, Packet } from "../../../src/trace/packet.ts";
+import { applyTransaction } from "../../support/apply-transaction.ts";
 
 const at = { family: "ip", table: "nft-proxy" } as const;
 const host: Host = { localAddresses: new Set(["192.0.2.2"]) };

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { applyTransaction } from "../../../src/nft/apply.ts";
-import type { Transaction } from "../../../src/nft/json.ts";
+import type { Transaction } from "../../../src/nft/ast/json.ts";
+import { applyTransaction } from "../../support/apply-transaction.ts";
 import { probeOutcomes } from "../../support/expect.ts";
 import { loadScenario } from "../../support/lab/scenario.ts";
 

@@ -1,0 +1,64 @@
+import { frontendChanges, frontendLines } from "../../inspect/diff/frontend-change.ts";
+import type { ElementChange, PartChange, RulesetDiff } from "../../ruleset/ruleset-diff.ts";
+import { isSame } from "../../ruleset/ruleset-diff.ts";
+
+/** A difference for people: Service by Service, frontend by frontend. */
+export function diffText(diff: RulesetDiff): string {
+  if (isSame(diff)) return "no difference\n";
+  const { frontends, rest } = frontendChanges(diff.others);
+  const partsOf = (name: string | undefined) => diff.parts.filter(({ service }) => service === name).map(partLine);
+  const sections = [
+    ...[...diff.services].map(([name, changes]) => {
+      return { title: name, lines: [...serviceLines(changes, diff.targets), ...partsOf(name)] };
+    }),
+    {
+      title: "of no Service that is known",
+      lines: frontends.flatMap((frontend) => frontendLines(frontend, diff.targets)),
+    },
+    { title: "of this node", lines: [...rest.map(elementLine), ...partsOf(undefined)] },
+  ];
+  const told = sections.filter(({ lines }) => lines.length > 0);
+  return [
+    ...told.flatMap(({ title, lines }) => [title, ...lines.map((line) => `  ${line}`), ""]),
+    `${summary(diff)}\n`,
+  ].join("\n");
+}
+
+/** What else a Service has follows from its frontends. */
+function serviceLines(changes: readonly ElementChange[], targets: RulesetDiff["targets"]): string[] {
+  const { frontends, rest } = frontendChanges(changes);
+  return frontends.length > 0
+    ? frontends.flatMap((frontend) => frontendLines(frontend, targets))
+    : rest.map(elementLine);
+}
+
+const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };
+
+function partLine({ family, kind, name, change, service }: PartChange): string {
+  return `${MARKS[change]} ${kind} ${family} ${name}${service === undefined ? "" : ": its source ranges"}`;
+}
+
+function elementLine({ family, set, key, before, after }: ElementChange): string {
+  const mark = before === undefined ? "+" : after === undefined ? "-" : "~";
+  const values = [before, after].filter((value) => value !== undefined && value !== "").join(" -> ");
+  return `${mark} ${family} ${set} ${key.replaceAll(" . ", " ")}${values === "" ? "" : `: ${values}`}`;
+}
+
+function summary({ services, others, parts }: RulesetDiff): string {
+  const all = [...new Set([...services.values()].flat()), ...others];
+  const count = (isCounted: (change: ElementChange) => boolean) => all.filter(isCounted).length;
+  const added = count(({ before }) => before === undefined);
+  const removed = count(({ after }) => after === undefined);
+  const elements = `${added} added, ${removed} removed, ${all.length - added - removed} changed`;
+  return `${services.size} Services differ; elements: ${elements}; chains, sets and tables: ${parts.length}`;
+}
+
+/** A difference as schemas/diff-report.schema.json has it. */
+export function diffJson(diff: RulesetDiff): string {
+  return `${JSON.stringify({
+    same: isSame(diff),
+    services: [...diff.services].map(([service, elements]) => ({ service, elements })),
+    others: diff.others,
+    parts: diff.parts,
+  })}\n`;
+}

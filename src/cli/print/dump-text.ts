@@ -1,0 +1,39 @@
+import type { ServicePort } from "../../model/service-port.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import type { TableDelta } from "../../nft/delta.ts";
+import { deltaText } from "../../nft/text/delta-text.ts";
+import { type Comments, tableText } from "../../nft/text/table-text.ts";
+import { type ElementOwners, elementOwners } from "../../ruleset/element-owners.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+
+/** More owners of one element than this are counted, not named. */
+const MOST_NAMED = 3;
+
+/** Tables as nft prints them, each element with the service port that it belongs to. */
+export function rulesetText(ruleset: Ruleset, state: RulesetState): string {
+  return Object.values(ruleset)
+    .map((table) => tableText(table, commentsOf(state, table.family)))
+    .join("");
+}
+
+/** Changes as nft's commands, each element with the service port that it belongs to. */
+export function changesText(deltas: readonly TableDelta[], state: RulesetState): string {
+  return deltas.map((delta) => deltaText([delta], commentsOf(state, delta.family))).join("");
+}
+
+function commentsOf({ families }: RulesetState, family: TableDelta["family"]): Comments {
+  const state = families[family];
+  if (state === undefined) return {};
+  const owners: ElementOwners = elementOwners(state);
+  return {
+    element: ({ name }, key) => ownersText(owners.ofElement(name, key)),
+    chain: (name) => ownersText(owners.ofChain(name)),
+  };
+}
+
+function ownersText(owners: readonly ServicePort[]): string | undefined {
+  if (owners.length === 0) return undefined;
+  const named = owners.slice(0, MOST_NAMED).map(({ name }) => name);
+  const more = owners.length - named.length;
+  return `${named.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
+}

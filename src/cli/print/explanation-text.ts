@@ -1,0 +1,172 @@
+import type { Reason } from "../../inspect/explain/endpoint-causes.ts";
+import type {
+  Connection,
+  ExplainedEndpoint,
+  ExplainedStep,
+  Explanation,
+  Verdict,
+} from "../../inspect/explain/explanation.ts";
+import type { PortReport } from "../../inspect/explain/report.ts";
+import { ORIGINS, RESULTS } from "../../inspect/explain/words.ts";
+import { durationText } from "../../nft/text/rule-text.ts";
+import { printable, type Style, wrapped } from "./style.ts";
+
+/** So many endpoints of those that are used, and of those that are left out, are shown; the others are counted. */
+const MOST_ENDPOINTS = 10;
+
+/** One connection in full, for people; 80 columns but for words that are longer. Ends with a line feed. */
+export function explanationText(given: Explanation, style: Style): string {
+  const explanation = harmless(given);
+  const { connection, frontend, steps, endpoints, notes, differences } = explanation;
+  const lines = [
+    ...wrapped(connectionText(connection), "", "  ").map(style.heading),
+    ...wrapped(whereText(explanation), "", "  "),
+    ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ")),
+    ...section("The way through the rules", wayLines(steps, style), style),
+    ...section("Endpoints", endpointLines(endpoints, style), style),
+    ...section(
+      "Also",
+      notes.flatMap(({ topic, says }) => wrapped(`${topic}: ${says}`, "  ", "    ")),
+      style,
+    ),
+    ...(differences === undefined ? [] : section("Kernel against objects", differenceLines(differences), style)),
+    "",
+    ...verdictLines(explanation.verdict, "", style),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** Several connections, a few lines each, below the endpoints of their Service port. Ends with a line feed. */
+export function portReportsText(ports: readonly PortReport[], style: Style): string {
+  const blocks = ports.map(({ title, explanations }) => {
+    const harmlessOnes = explanations.map(harmless);
+    const endpoints = endpointLines(harmlessOnes[0]?.endpoints ?? [], style);
+    return [style.heading(printable(title)), ...endpoints, ...harmlessOnes.flatMap((one) => briefLines(one, style))];
+  });
+  return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+function briefLines(explanation: Explanation, style: Style): string[] {
+  return [
+    "",
+    ...wrapped(briefConnection(explanation), "  ", "    "),
+    ...verdictLines(shortened(explanation.verdict), "    ", style),
+    ...(explanation.differences ?? []).flatMap((difference) => wrapped(difference, "    ! ", "      ")),
+  ];
+}
+
+/** Where all is well, what to do if it is not would only be repeated. */
+function shortened({ result, cause, says, action }: Verdict): Verdict {
+  return cause === "balanced" || action === undefined ? { result, cause, says } : { result, cause, says, action };
+}
+
+/** Why a Service is none of ours. Ends with a line feed. */
+export function notServedText({ says, action }: Reason, style: Style): string {
+  const sentence = printable(`Not served: Service ${says}${action === undefined ? "" : `; ${action}`}.`);
+  return `${wrapped(sentence, "", "  ").join("\n").replace("Not served", style.bad("Not served"))}\n`;
+}
+
+/** The same with nothing in it that could move a terminal's cursor. */
+function harmless(explanation: Explanation): Explanation {
+  const clean = (_key: string, value: unknown) => (typeof value === "string" ? printable(value) : value);
+  return JSON.parse(JSON.stringify(explanation), clean) as Explanation;
+}
+
+function connectionText({ from, to, port, protocol }: Connection): string {
+  const assumed = from.known === "assumed" ? ", assumed" : "";
+  return `${protocol} from ${from.address} (${SOURCES[from.at]}${assumed}) to ${to} port ${port}`;
+}
+
+const SOURCES: Readonly<Record<Connection["from"]["at"], string>> = {
+  pod: "a pod",
+  node: "this node",
+  outside: "outside",
+};
+
+function whereText({ node, rules }: Explanation): string {
+  return rules === "live" ? `on ${node}, by the rules in the kernel` : `on ${node}, by the rules for these objects`;
+}
+
+function frontendText({ frontend }: Explanation): string {
+  if (frontend === undefined) return "";
+  const { service, portName, origin, affinitySeconds, endpointsOf } = frontend;
+  const name = portName === "" ? "" : `, port ${portName}`;
+  const affinity = affinitySeconds === 0 ? "" : `, affinity of ${durationText(affinitySeconds)}`;
+  const list = endpointsOf === "local" ? ", endpoints of this node only" : "";
+  return `the ${ORIGINS[origin]} of Service ${service}${name}${list}${affinity}`;
+}
+
+function section(title: string, lines: readonly string[], style: Style): string[] {
+  return lines.length === 0 ? [] : ["", style.heading(title), ...lines];
+}
+
+function wayLines(steps: readonly ExplainedStep[], style: Style): string[] {
+  return steps.length === 0 ? ["  no rule of ours concerns it"] : stepLines(steps, style);
+}
+
+function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
+  let hook = "";
+  return steps.flatMap((step) => {
+    const lines = step.hook === hook ? [] : [`  ${step.hook}`];
+    hook = step.hook;
+    const share = step.probability < 1 ? ` (${percentText(step.probability)} of connections)` : "";
+    lines.push(...wrapped(`${step.chain}: ${step.says}${share}`, "    ", "      "));
+    const [first, ...more] = step.elements;
+    if (first === undefined) return lines;
+    const rest = more.length === 0 ? "" : ` and ${more.length} more`;
+    return [...lines, ...wrapped(`${first}${rest}`, "      ", "        ").map(style.aside)];
+  });
+}
+
+function endpointLines(endpoints: readonly ExplainedEndpoint[], style: Style): string[] {
+  const used = endpoints.filter(({ excluded }) => excluded === undefined);
+  const excluded = endpoints.filter((endpoint) => endpoint.excluded !== undefined);
+  const shown = new Set([...used.slice(0, MOST_ENDPOINTS), ...excluded.slice(0, MOST_ENDPOINTS)]);
+  const lines = endpoints
+    .filter((endpoint) => shown.has(endpoint))
+    .flatMap((endpoint) => endpointLine(endpoint, style));
+  const more = [
+    ...(used.length > MOST_ENDPOINTS ? [`${used.length - MOST_ENDPOINTS} more used`] : []),
+    ...(excluded.length > MOST_ENDPOINTS ? [`${excluded.length - MOST_ENDPOINTS} more left out`] : []),
+  ];
+  return more.length === 0 ? lines : [...lines, `        and ${more.join(", ")}`];
+}
+
+function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
+  const { probability, excluded } = endpoint;
+  const mark = excluded === undefined ? percentText(probability).padStart(6) : "     -";
+  const why = excluded === undefined ? "" : `: ${excluded.says}`;
+  const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ");
+  return excluded === undefined ? text : text.map(style.aside);
+}
+
+function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): string {
+  const target = address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  const known = [pod, node === "" ? "" : `on ${node}`, zone === "" ? "" : `in ${zone}`].filter((part) => part !== "");
+  return [target, ...known].join(" ");
+}
+
+function percentText(share: number): string {
+  const percent = share * 100;
+  return `${percent >= 10 || Number.isInteger(percent) ? Math.round(percent) : percent.toFixed(1)} %`;
+}
+
+function differenceLines(differences: readonly string[]): string[] {
+  if (differences.length === 0) return ["  the same, for this frontend"];
+  return differences.flatMap((difference) => wrapped(difference, "  ", "    "));
+}
+
+/** The one sentence to take away: what happens, why, and what to do. */
+function verdictLines({ result, says, action }: Verdict, indent: string, style: Style): string[] {
+  const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
+  const sentence = action === undefined ? `${word}: ${says}.` : `${word}: ${says}; ${action}.`;
+  const [first = "", ...rest] = wrapped(sentence, indent, `${indent}  `);
+  const mark = result === "balanced" || result === "passed" ? style.good : style.bad;
+  return [first.replace(word, mark(word)), ...rest];
+}
+
+function briefConnection({ connection, frontend }: Explanation): string {
+  const { from, to, port, protocol } = connection;
+  const origin = frontend === undefined ? "" : `${ORIGINS[frontend.origin]} `;
+  return `${origin}${to} port ${port}/${protocol}, from ${from.address} (${SOURCES[from.at]})`;
+}

@@ -1,0 +1,18 @@
+import { AppError } from "../../base/errors.ts";
+import { type Argv, textArgument } from "../command.ts";
+
+/**
+ * The form that `--output` (or another flag) asks for; the first of `formats` when it was not given.
+ * @throws AppError BAD_ARGUMENT for any other
+ */
+export function outputFormat<Format extends string>(
+  argv: Argv,
+  formats: readonly [Format, ...Format[]],
+  flag = "output",
+): Format {
+  const given = textArgument(argv, flag);
+  if (given === undefined) return formats[0];
+  const format = formats.find((name) => name === given);
+  if (format !== undefined) return format;
+  throw new AppError("BAD_ARGUMENT", `--${flag} is ${JSON.stringify(given)}: must be one of ${formats.join(", ")}`);
+}

@@ -1,0 +1,91 @@
+import type { Family } from "../base/family.ts";
+import type { FlowGroup, UdpFlow } from "../kernel/conntrack.ts";
+import type { Endpoint } from "../model/endpoint.ts";
+import { familyOf } from "../model/ip.ts";
+import type { ServicePort } from "../model/service-port.ts";
+
+/**
+ * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the node's own
+ * addresses; values are the targets (`address . port`) of every endpoint that serves, ready or terminating, near or
+ * far: a flow that was rightly sent somewhere stays there when a policy changes, as a TCP connection does.
+ */
+export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** A service port with all of its endpoints. */
+export interface ServicePortEndpoints {
+  readonly port: ServicePort;
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** Gathers the frontends of those service ports that are UDP. Of a contested one, the first in the order given is taken. */
+export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontends {
+  const frontends = new Map<string, ReadonlySet<string>>();
+  for (const { port, endpoints } of ports) {
+    if (port.spec.protocol !== "udp") continue;
+    const serving = endpoints.filter(({ source }) => source.ready || source.serving);
+    const targets = new Set(serving.map(({ target }) => target));
+    for (const key of frontendKeys(port)) {
+      if (!frontends.has(key)) frontends.set(key, targets);
+    }
+  }
+  return frontends;
+}
+
+function frontendKeys({ family, service, spec }: ServicePort): string[] {
+  const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+  const keys = addresses.map((address) => socketKey(address, spec.port));
+  return spec.nodePort === 0 ? keys : [...keys, nodePortKey(family, spec.nodePort)];
+}
+
+function socketKey(address: string, port: number): string {
+  return `${address} . ${port}`;
+}
+
+function nodePortKey(family: Family, port: number): string {
+  return `${family} nodePort ${port}`;
+}
+
+/** `wanted`, and what was in `previous` but no longer is, as frontends without endpoints. */
+export function withRemoved(wanted: UdpFrontends, previous: UdpFrontends): UdpFrontends {
+  const removed = [...previous.keys()].filter((key) => !wanted.has(key));
+  return new Map([...wanted, ...removed.map((key) => [key, new Set<string>()] as const)]);
+}
+
+/**
+ * The flows that stand in the way: sent to one of the frontends, and answered by none of its endpoints. That is a
+ * flow to an endpoint that is gone, and one that was let through untranslated before the frontend had any. Without
+ * deletion it lives as long as its client keeps sending. Flows to anything else are never stale, not even when their
+ * port is a NodePort's: only `nodeAddresses` have NodePorts.
+ *
+ * @returns what to delete, `undefined` if the flow is live or none of ours
+ */
+export function staleGroup(
+  { destination, replySource }: UdpFlow,
+  frontends: UdpFrontends,
+  nodeAddresses: ReadonlySet<string>,
+): FlowGroup | undefined {
+  const endpoints =
+    frontends.get(socketKey(destination.address, destination.port)) ??
+    (nodeAddresses.has(destination.address)
+      ? frontends.get(nodePortKey(familyOf(destination.address), destination.port))
+      : undefined);
+  if (endpoints === undefined || endpoints.has(socketKey(replySource.address, replySource.port))) return undefined;
+  if (endpoints.size > 0) return { destination, replySource };
+  // Nothing to send it to instead: an untranslated flow may stay, it may not even be a Service's any more.
+  const translated = replySource.address !== destination.address || replySource.port !== destination.port;
+  return translated ? { destination, replySource: undefined } : undefined;
+}
+
+/** The distinct groups of stale flows. Holds no more than these, however many flows there are. */
+export async function staleGroups(
+  flows: AsyncIterable<UdpFlow>,
+  frontends: UdpFrontends,
+  nodeAddresses: ReadonlySet<string>,
+): Promise<FlowGroup[]> {
+  const groups = new Map<string, FlowGroup>();
+  for await (const flow of flows) {
+    const group = staleGroup(flow, frontends, nodeAddresses);
+    if (group !== undefined) groups.set(JSON.stringify(group), group);
+  }
+  return [...groups.values()];
+}

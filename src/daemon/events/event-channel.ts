@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { EventRecorder, type EventSink } from "./event-recorder.ts";
+import { type EventSubject, failedHealthPortEvent, failedServerEvent } from "./events.ts";
+
+/** What Events are made with. */
+export interface EventChannelParts {
+  readonly sink: EventSink;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly cache: ObjectCache;
+}
+
+/** The recorder of Events, and the subjects that they are about as the object cache knows them. */
+export class EventChannel {
+  readonly recorder: EventRecorder;
+  readonly #parts: EventChannelParts;
+
+  constructor(parts: EventChannelParts) {
+    const { sink, clock, logger, metrics, cache } = parts;
+    this.#parts = parts;
+    this.recorder = new EventRecorder({
+      sink,
+      clock,
+      instance: cache.node.name,
+      makeId: () => randomUUID().replaceAll("-", ""),
+      onDropped: ({ reason, note }) => {
+        metrics.own.eventsDropped.inc();
+        logger.debug({ reason, note }, "Event not delivered");
+      },
+    });
+  }
+
+  /** Our Node. */
+  node(): EventSubject {
+    const { name, uid } = this.#parts.cache.node;
+    return { kind: "Node", namespace: "", name, uid };
+  }
+
+  /** A Service, with its uid while it is known. */
+  service(service: ServiceName): EventSubject {
+    const [namespace = "", name = ""] = service.split("/");
+    return { kind: "Service", namespace, name, uid: this.#parts.cache.service(service)?.uid ?? "" };
+  }
+
+  /** A server of ours cannot listen. */
+  serverFailed(server: "healthz" | "metrics", error: unknown): void {
+    this.#parts.logger.warn({ server, error: messageOf(error) }, "cannot listen, will try again");
+    this.recorder.record(failedServerEvent(this.node(), server, messageOf(error)));
+  }
+
+  /** A health check node port cannot be listened on. */
+  healthPortFailed(service: ServiceName, port: number, error: unknown): void {
+    const problem = messageOf(error);
+    this.#parts.logger.warn({ service, port, error: problem }, "cannot serve a health check node port, will try again");
+    this.recorder.record(failedHealthPortEvent(this.service(service), port, this.#parts.cache.node.name, problem));
+  }
+}

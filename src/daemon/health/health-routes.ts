@@ -1,0 +1,77 @@
+import { FAMILIES } from "../../base/family.ts";
+import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-answers.ts";
+import { IP_FAMILY } from "../metrics/kube-proxy-metrics.ts";
+import { type HealthReport, type HealthSnapshot, judgeHealth } from "./health.ts";
+
+/** What the health endpoints need. */
+export interface HealthRoutesOptions {
+  readonly snapshot: () => HealthSnapshot;
+  /** Wall clock, milliseconds. */
+  readonly now: () => number;
+  /** See {@link judgeHealth}. */
+  readonly threshold: () => number;
+  /** Told of each answer, for the metrics. */
+  readonly onAnswer: (path: "/healthz" | "/livez", status: number) => void;
+}
+
+/** The routes of the health server. /healthz is for load balancers, /livez for the kubelet. */
+export function healthRoutes({ snapshot, now, threshold, onAnswer }: HealthRoutesOptions): Routes {
+  const route = (path: "/healthz" | "/livez", answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
+    const at = now();
+    const given = answer(judgeHealth(snapshot(), at, threshold()), at);
+    onAnswer(path, given.status);
+    return given;
+  };
+  return new Map([
+    ["/healthz", route("/healthz", healthzAnswer)],
+    ["/livez", route("/livez", livezAnswer)],
+  ]);
+}
+
+/** kube-proxy's answer of /healthz, with `reasons` added when it is 503. */
+function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
+  const healthy = report.proxyHealthy && report.nodeEligible;
+  return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
+}
+
+/** kube-proxy's answer of /livez: as /healthz, but the node's outcome is no reason to restart the proxy. */
+function livezAnswer(report: HealthReport, now: number): HttpAnswer {
+  return answer(report, now, report.live, {});
+}
+
+function answer(report: HealthReport, now: number, healthy: boolean, extra: { nodeEligible?: boolean }): HttpAnswer {
+  const body = {
+    // While healthy, kube-proxy's load balancers are told of now rather than of the last sync.
+    lastUpdated: timestamp(healthy ? now : lastSync(report)),
+    currentTime: timestamp(now),
+    ...extra,
+    healthy,
+    status: familyStatus(report),
+    ...(report.reasons.length > 0 ? { reasons: report.reasons } : {}),
+  };
+  return jsonAnswer(JSON.stringify(body), healthy ? 200 : 503);
+}
+
+function familyStatus({ families }: HealthReport): Record<string, unknown> {
+  const status: Record<string, unknown> = {};
+  for (const family of FAMILIES) {
+    const verdict = families[family];
+    if (verdict === undefined) continue;
+    status[IP_FAMILY[family]] = {
+      lastUpdated: timestamp(verdict.lastSynced),
+      healthy: verdict.healthy,
+      ...(verdict.reason === "" ? {} : { reason: verdict.reason }),
+    };
+  }
+  return status;
+}
+
+function lastSync({ families }: HealthReport): number | undefined {
+  const times = Object.values(families).flatMap(({ lastSynced }) => (lastSynced === undefined ? [] : [lastSynced]));
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+/** RFC 3339; for never, the time that Go prints for it. */
+function timestamp(milliseconds: number | undefined): string {
+  return milliseconds === undefined ? "0001-01-01T00:00:00Z" : new Date(milliseconds).toISOString();
+}

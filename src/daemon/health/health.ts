@@ -1,0 +1,84 @@
+import { FAMILIES, type Family } from "../../base/family.ts";
+import type { Node } from "../../model/node.ts";
+
+/** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
+const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
+
+/** How one family stands. Times are milliseconds since 1970. */
+export interface FamilyHealth {
+  /** When the kernel was last what the cluster wants; undefined before the first sync. */
+  readonly lastSynced: number | undefined;
+  /** Since when the kernel has not been what the cluster wants; undefined when it is. */
+  readonly pendingSince: number | undefined;
+  /** What keeps it from being so, "" when nothing but time is known to. */
+  readonly problem: string;
+}
+
+/** What health is judged by. A family that is not served is absent. */
+export interface HealthSnapshot {
+  readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
+  /** Undefined before the Node was first seen: it then counts as eligible. */
+  readonly node: Pick<Node, "deleting" | "taints"> | undefined;
+}
+
+/** The verdict on one family; `reason` is "" when it is healthy. */
+export interface FamilyVerdict {
+  readonly healthy: boolean;
+  readonly lastSynced: number | undefined;
+  readonly reason: string;
+}
+
+/** The verdict on the proxy and its node. */
+export interface HealthReport {
+  /** The kernel is what the cluster wants, or has not been different from it for too long. */
+  readonly proxyHealthy: boolean;
+  /** As proxyHealthy, but a proxy that is still waiting for its first sync is live: a restart would not help it. */
+  readonly live: boolean;
+  /** Load balancers may send new connections to this node: it is not about to go. */
+  readonly nodeEligible: boolean;
+  readonly families: Readonly<Partial<Record<Family, FamilyVerdict>>>;
+  /** Why it is not all well, one sentence each; empty when it is. */
+  readonly reasons: readonly string[];
+}
+
+/**
+ * Judges a snapshot at `now`. Unhealthy means: the kernel has not been what the cluster wants for `threshold`
+ * milliseconds or longer. Idle is healthy, however long nothing changed.
+ */
+export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number): HealthReport {
+  const verdicts: Partial<Record<Family, FamilyVerdict>> = {};
+  for (const family of FAMILIES) {
+    const health = snapshot.families[family];
+    if (health !== undefined) verdicts[family] = judgeFamily(health, now, threshold);
+  }
+  const all = Object.values(verdicts);
+  const ineligible = whyIneligible(snapshot.node);
+  return {
+    proxyHealthy: all.every(({ healthy }) => healthy),
+    live: all.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
+    nodeEligible: ineligible === "",
+    families: verdicts,
+    // Both families change in one transaction and so mostly fail for one reason.
+    reasons: [...new Set([...all.map(({ reason }) => reason), ineligible].filter((reason) => reason !== ""))],
+  };
+}
+
+function judgeFamily(
+  { lastSynced, pendingSince, problem }: FamilyHealth,
+  now: number,
+  threshold: number,
+): FamilyVerdict {
+  if (pendingSince === undefined || now - pendingSince < threshold) return { healthy: true, lastSynced, reason: "" };
+  const seconds = Math.floor((now - pendingSince) / 1000);
+  const what =
+    lastSynced === undefined
+      ? `nothing has been programmed in the ${seconds} s since the start`
+      : `the kernel has not been what the cluster wants for ${seconds} s`;
+  return { healthy: false, lastSynced, reason: problem === "" ? what : `${what}: ${problem}` };
+}
+
+function whyIneligible(node: HealthSnapshot["node"]): string {
+  if (node?.deleting) return "the node is being deleted";
+  if (node?.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
+  return "";
+}

@@ -1,0 +1,98 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { type FindRoute, type HttpAnswer, textAnswer } from "./http-answers.ts";
+
+/** A server that listens. */
+export interface OpenServer {
+  /** The port it has, chosen by the kernel if 0 was asked for. */
+  readonly port: number;
+  /** Stops listening and ends every connection, also those kept alive. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** Where to listen. `host` is an address, or undefined for every address of both families. */
+export interface ListenAddress {
+  readonly host: string | undefined;
+  /** 1..65535, or 0 for any that is free. */
+  readonly port: number;
+}
+
+/**
+ * Go listens on both families when asked for 0.0.0.0, and users of kube-proxy rely on it; Node does so only when
+ * asked for no address at all.
+ */
+export function listenAddress(address: string, port: number): ListenAddress {
+  return { host: ["", "0.0.0.0", "::"].includes(address) ? undefined : address, port };
+}
+
+/** An address as people write it. */
+export function formatListenAddress({ host, port }: ListenAddress): string {
+  if (host === undefined) return `*:${port}`;
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/**
+ * Serves `find`'s routes to GET and HEAD over HTTP.
+ *
+ * @throws AppError HOST when the address cannot be listened on
+ */
+export function openHttpServer(address: ListenAddress, find: FindRoute, logger: Logger): Promise<OpenServer> {
+  // Slow or idle clients must not pile up: nothing here takes a body or a second to answer.
+  const limits = { headersTimeout: 5000, requestTimeout: 10_000, keepAliveTimeout: 5000, maxHeaderSize: 8192 };
+  const server = createServer(limits, (request, response) => void respond(request, response, find, logger));
+  server.maxConnections = 256;
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => reject(listenError(address, error)));
+    server.listen({ port: address.port, host: address.host }, () => {
+      server.removeAllListeners("error");
+      // Accepting may fail later, when the process is out of files; the server goes on by itself.
+      server.on("error", (error) => logger.warn({ error: error.message }, "HTTP server cannot accept a connection"));
+      resolve({ port: (server.address() as AddressInfo).port, close: () => closeServer(server) });
+    });
+  });
+}
+
+function listenError(address: ListenAddress, cause: NodeJS.ErrnoException): AppError {
+  const message = `cannot listen on ${formatListenAddress(address)}: ${cause.message}`;
+  if (cause.code !== "EADDRINUSE") return new AppError("HOST", message, { cause });
+  const hint = "another process has the port; is kube-proxy still running on this node?";
+  return new AppError("HOST", message, { cause, hint });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
+
+async function respond(request: IncomingMessage, response: ServerResponse, find: FindRoute, logger: Logger) {
+  const answer = await answerFor(request, find, logger);
+  const body = Buffer.from(answer.body);
+  response.writeHead(answer.status, {
+    "Content-Type": answer.contentType,
+    "Content-Length": body.length,
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    ...answer.headers,
+  });
+  response.end(request.method === "HEAD" ? undefined : body);
+}
+
+async function answerFor(request: IncomingMessage, find: FindRoute, logger: Logger): Promise<HttpAnswer> {
+  const [path = "", query = ""] = (request.url ?? "").split("?", 2);
+  const route = find(path);
+  if (route === undefined) return textAnswer("not found\n", 404);
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return { ...textAnswer("method not allowed\n", 405), headers: { Allow: "GET, HEAD", Connection: "close" } };
+  }
+  try {
+    return await route(new URLSearchParams(query));
+  } catch (error) {
+    logger.error({ path, error: messageOf(error) }, "HTTP request failed");
+    return textAnswer("internal error\n", 500);
+  }
+}

@@ -1,0 +1,81 @@
+import type { Clock, Timer } from "../../base/clock.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { FindRoute } from "./http-answers.ts";
+import { formatListenAddress, type ListenAddress, type OpenServer, openHttpServer } from "./http-server.ts";
+
+/** How often a failed bind is tried again, milliseconds: kube-proxy's interval. */
+const RETRY_INTERVAL = 5000;
+
+/** What a {@link RetryingServer} is. */
+export interface RetryingServerOptions {
+  /** For the log: "health", "metrics". */
+  readonly name: string;
+  readonly address: ListenAddress;
+  readonly find: FindRoute;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
+  readonly hardFail: boolean;
+  /** Told (as is the log) once of a bind that failed, until one has succeeded again. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** An HTTP server that keeps trying to listen until it can or is closed. */
+export class RetryingServer {
+  readonly #options: RetryingServerOptions;
+  #attempt: Promise<void> | undefined;
+  #server: OpenServer | undefined;
+  #timer: Timer | undefined;
+  #failing = false;
+  #closed = false;
+
+  constructor(options: RetryingServerOptions) {
+    this.#options = options;
+  }
+
+  /** The port that is listened on, or undefined while there is none. */
+  get port(): number | undefined {
+    return this.#server?.port;
+  }
+
+  /**
+   * Tries to listen, and resolves after the first attempt whatever came of it.
+   *
+   * @throws AppError HOST when it failed and `hardFail` is set
+   */
+  start(): Promise<void> {
+    this.#attempt = this.#try();
+    return this.#attempt;
+  }
+
+  /** Stops listening or trying to. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    await this.#attempt?.catch(() => undefined);
+    await this.#server?.close();
+    this.#server = undefined;
+  }
+
+  async #try(): Promise<void> {
+    const { name, address, find, clock, logger, hardFail } = this.#options;
+    try {
+      this.#server = await openHttpServer(address, find, logger);
+      this.#failing = false;
+      logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listens");
+    } catch (error) {
+      if (hardFail) throw error;
+      if (!this.#failing) this.#reportFailure(error);
+      this.#failing = true;
+      if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
+    }
+  }
+
+  #reportFailure(error: unknown): void {
+    const { name, logger, onFailure } = this.#options;
+    const hint = error instanceof AppError ? error.hint : undefined;
+    logger.warn({ server: name, error: messageOf(error), hint }, "HTTP server cannot listen, and keeps trying to");
+    onFailure(error);
+  }
+}

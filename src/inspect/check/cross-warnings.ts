@@ -1,0 +1,114 @@
+import { FAMILIES } from "../../base/family.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FileObjects, FilesResult, FromFile } from "../../kube/files/object-gatherer.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import { splitParts } from "../../nft/elements.ts";
+import type { Conflict } from "../../ruleset/ruleset-state.ts";
+import { placeText, type Subject, warningAt, writtenBy } from "./diagnostics.ts";
+import type { WrittenService } from "./service-warnings.ts";
+
+/** The Services, as things to speak of. */
+export function serviceSubjects({ services }: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
+  return new Map(services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]));
+}
+
+/** What is wrong between objects: what two Services want, and slices that no Service has a use for. */
+export function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
+  const subjects = serviceSubjects(files.objects);
+  const ignored = new Set(files.ignored.map(({ object }) => object));
+  const clusterIPs = new Map<string, ServiceName>();
+  for (const { value } of files.objects.services) {
+    for (const family of FAMILIES) clusterIPs.set(value.clusterIPs[family], value.name);
+  }
+  clusterIPs.delete("");
+  return [
+    ...conflicts.flatMap((conflict) => contestedWarnings(conflict, subjects)),
+    ...healthPortWarnings([...subjects.values()]),
+    ...files.objects.endpointSlices.flatMap((slice) => sliceWarnings(slice, subjects, ignored, clusterIPs)),
+  ];
+}
+
+/** A NodePort is contested in each family that both Services have: one warning is enough. */
+function contestedWarnings(
+  { family, frontend, winner, losers }: Conflict,
+  subjects: ReadonlyMap<ServiceName, Subject>,
+): Diagnostic[] {
+  const holder = subjects.get(winner.service.name);
+  if (holder === undefined) return [];
+  const parts = splitParts(frontend);
+  const isNodePort = parts.length === 2;
+  return losers.flatMap((loser) => {
+    const subject = subjects.get(loser.service.name);
+    const told =
+      isNodePort && family === "ip6" && loser.service.clusterIPs.ip !== "" && winner.service.clusterIPs.ip !== "";
+    if (subject === undefined || told) return [];
+    const what = isNodePort ? `node port ${loser.spec.nodePort}` : parts.join(" ");
+    const reason = `${what} goes to ${winner.name} (${placeText(holder)}), which is older or comes first by name`;
+    return [warningAt(subject, contestedPath(subject, loser, isNodePort ? "" : (parts[0] ?? "")), reason)];
+  });
+}
+
+/** Where the loser asks for it. */
+function contestedPath(subject: Subject, { spec }: ServicePort, address: string): string {
+  const written = writtenBy(subject) as WrittenService;
+  if (address === "") {
+    const index = written.spec?.ports?.findIndex(({ nodePort }) => nodePort === spec.nodePort) ?? 0;
+    return joinPath(joinPath("spec.ports", Math.max(0, index)), "nodePort");
+  }
+  const at = (texts: readonly (string | undefined)[]) =>
+    texts.findIndex((text) => text !== undefined && canonicalAddress(text) === address);
+  const external = at(written.spec?.externalIPs ?? []);
+  if (external >= 0) return joinPath("spec.externalIPs", external);
+  const ingress = at((written.status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip));
+  return ingress >= 0 ? joinPath("status.loadBalancer.ingress", ingress) : "spec.clusterIP";
+}
+
+/** A health check node port is a socket of the node: it can be one Service's, and no NodePort's. */
+function healthPortWarnings(subjects: readonly (Subject & { readonly value: Service })[]): Diagnostic[] {
+  const holders = new Map<number, string>();
+  for (const { value } of subjects) {
+    for (const { nodePort, protocol } of value.ports) {
+      if (nodePort !== 0 && protocol === "tcp") holders.set(nodePort, `${value.name} as a node port`);
+    }
+  }
+  return subjects.flatMap((subject) => {
+    const { healthCheckNodePort: port, name } = subject.value;
+    if (port === 0) return [];
+    const holder = holders.get(port);
+    holders.set(port, `${name} for its own health checks`);
+    if (holder === undefined) return [];
+    return [warningAt(subject, "spec.healthCheckNodePort", `${port} is wanted by ${holder}, too`)];
+  });
+}
+
+function sliceWarnings(
+  from: FromFile<EndpointSlice>,
+  subjects: ReadonlyMap<ServiceName, Subject & { readonly value: Service }>,
+  ignored: ReadonlySet<string>,
+  clusterIPs: ReadonlyMap<string, ServiceName>,
+): Diagnostic[] {
+  const { value: slice } = from;
+  const subject: Subject = { ...from, object: `EndpointSlice ${slice.namespace}/${slice.name}` };
+  const service = subjects.get(slice.service)?.value;
+  const loops = slice.endpoints.flatMap(({ address }, index) => {
+    const owner = clusterIPs.get(address);
+    if (owner === undefined) return [];
+    const path = joinPath("endpoints", index);
+    return [warningAt(subject, path, `${address} is the cluster IP of ${owner}: connections cannot be sent on to it`)];
+  });
+  if (service === undefined) {
+    if (subjects.size === 0 || ignored.has(`Service ${slice.service}`)) return loops;
+    return [
+      ...loops,
+      warningAt(subject, "metadata.labels", `belongs to the Service ${slice.service}, which is not here`),
+    ];
+  }
+  if (service.clusterIPs[slice.family] !== "") return loops;
+  const reason = `is of a family that the Service ${service.name} does not have: its endpoints are not used`;
+  return [...loops, warningAt(subject, "addressType", reason)];
+}

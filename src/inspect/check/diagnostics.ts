@@ -1,0 +1,38 @@
+import { splitPath } from "../../base/schema-error.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FromFile } from "../../kube/files/object-gatherer.ts";
+
+/** An object that something is to be said of: where it is, and what it is called. */
+export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> {
+  /** `Service namespace/name` */
+  readonly object: string;
+}
+
+/** A warning about a part of an object; `path` is within the object, "" for the whole. */
+export function warningAt({ origin, document, object }: Subject, path: string, reason: string): Diagnostic {
+  const whole = path === "" || origin.path === "" ? `${origin.path}${path}` : `${origin.path}.${path}`;
+  const line = document?.lineOf(splitPath(whole));
+  return { ...origin, path: whole, ...(line === undefined ? {} : { line }), object, reason, severity: "warning" };
+}
+
+/** What a subject's document has for it, as it was written: fields that the model does not keep. */
+export function writtenBy({ origin, document }: Omit<Subject, "object">): unknown {
+  let value = document?.value;
+  for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
+  return value;
+}
+
+/** Where a subject is, for the message of another. */
+export function placeText({ origin, document }: Subject): string {
+  const line = document?.lineOf(splitPath(origin.path));
+  return line === undefined ? `${origin.file}, document ${origin.document}` : `${origin.file}:${line}`;
+}
+
+/** Sorts by file, document and line, errors before warnings of the same place. */
+export function compareDiagnostics(a: Diagnostic, b: Diagnostic): number {
+  if (a.file !== b.file) return a.file < b.file ? -1 : 1;
+  if (a.document !== b.document) return a.document - b.document;
+  if (a.line !== b.line) return (a.line ?? 0) - (b.line ?? 0);
+  if (a.severity !== b.severity) return a.severity === "error" ? -1 : 1;
+  return a.path < b.path ? -1 : a.path > b.path ? 1 : 0;
+}

@@ -1,0 +1,159 @@
+import { FAMILIES, type Family } from "../../base/family.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Service, ServicePortSpec } from "../../model/service.ts";
+import { type Subject, warningAt, writtenBy } from "./diagnostics.ts";
+
+/** The fields of a Service that we read here as they were written. */
+export interface WrittenService {
+  readonly spec?: {
+    readonly type?: string | null;
+    readonly selector?: object | null;
+    readonly ports?: readonly { readonly name?: string | null; readonly nodePort?: number | null }[] | null;
+    readonly externalIPs?: readonly string[] | null;
+    readonly loadBalancerSourceRanges?: readonly string[] | null;
+  };
+  readonly status?: {
+    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] | null } | null;
+  };
+}
+
+const NAMES: Readonly<Record<Family, string>> = { ip: "IPv4", ip6: "IPv6" };
+
+/** Ranges of addresses that no client has (RFC 6890, RFC 5771, RFC 4291). */
+const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
+
+/** What is legal in one Service by itself, and surely wrong. */
+export function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache): Diagnostic[] {
+  const written = writtenBy(subject) as WrittenService;
+  const slices = cache.slices(service.name);
+  return [
+    ...endpointWarnings(subject, service, written, slices),
+    ...FAMILIES.flatMap((family) => portWarnings(subject, service, slices, family)),
+    ...sourceRangeWarnings(subject, service, written),
+    ...addressWarnings(subject, service, written, cache),
+  ];
+}
+
+/** With a selector, a controller makes the slices; without one, somebody has to. */
+function endpointWarnings(
+  subject: Subject,
+  { ports }: Service,
+  { spec }: WrittenService,
+  slices: readonly EndpointSlice[],
+): Diagnostic[] {
+  if (slices.length > 0 || Object.keys(spec?.selector ?? {}).length > 0 || ports.length === 0) return [];
+  return [warningAt(subject, "spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
+}
+
+function portWarnings(
+  subject: Subject,
+  { clusterIPs, ports }: Service,
+  slices: readonly EndpointSlice[],
+  family: Family,
+): Diagnostic[] {
+  const filled = slices.filter((slice) => slice.family === family && slice.endpoints.length > 0);
+  if (clusterIPs[family] === "" || filled.length === 0) return [];
+  const offered = filled.flatMap((slice) => slice.ports);
+  const words = new Set(offered.map(portWords));
+  const known = words.size === 0 ? "they have none" : `they have ${[...words].sort().join(", ")}`;
+  return ports.flatMap((port) => {
+    if (offered.some(({ name, protocol }) => name === port.name && protocol === port.protocol)) return [];
+    const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
+    return [
+      warningAt(
+        subject,
+        path,
+        `no ${NAMES[family]} EndpointSlice of the Service has a port ${portWords(port)}; ${known}`,
+      ),
+    ];
+  });
+}
+
+function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
+  return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;
+}
+
+/** Ports that repeat another's are left out of the model, so that its indices are not those of the document. */
+function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
+  const ports = (writtenBy(subject) as WrittenService).spec?.ports ?? [];
+  return Math.max(
+    0,
+    ports.findIndex((port) => (port.name ?? "") === name),
+  );
+}
+
+function sourceRangeWarnings(subject: Subject, service: Service, { spec }: WrittenService): Diagnostic[] {
+  const texts = spec?.loadBalancerSourceRanges ?? [];
+  if (texts.length === 0) return [];
+  const field = "spec.loadBalancerSourceRanges";
+  if (spec?.type !== "LoadBalancer") {
+    return [warningAt(subject, field, "has no effect: the Service is not of type LoadBalancer")];
+  }
+  const open = FAMILIES.filter((family) => {
+    return service.clusterIPs[family] !== "" && service.loadBalancerSourceRanges[family].length === 0;
+  });
+  return [
+    ...open.map((family) => {
+      return warningAt(subject, field, `has no ${NAMES[family]} range: everybody may come by ${NAMES[family]}`);
+    }),
+    ...texts.flatMap((text, index) => {
+      const reason = rangeFault(text.trim(), service);
+      return reason === undefined ? [] : [warningAt(subject, joinPath(field, index), reason)];
+    }),
+  ];
+}
+
+function rangeFault(text: string, { clusterIPs, loadBalancerSourceRanges }: Service): string | undefined {
+  const cidr = canonicalCidr(text);
+  if (cidr === undefined) return undefined;
+  const family = familyOf(cidr);
+  const [address = "", length] = cidr.split("/");
+  if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
+  if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
+    return `no client comes from ${text}`;
+  }
+  if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges void`;
+  if (canonicalAddress(text.split("/")[0] ?? "") !== address)
+    return `${text} has bits beyond its length; it means ${cidr}`;
+  return undefined;
+}
+
+function addressWarnings(
+  subject: Subject,
+  service: Service,
+  { spec, status }: WrittenService,
+  cache: ObjectCache,
+): Diagnostic[] {
+  const serviceCIDRs = cache.serviceCIDRs();
+  const inServiceCIDR = (address: string) =>
+    serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
+  const external = (spec?.externalIPs ?? []).flatMap((text, index) => {
+    const address = canonicalAddress(text);
+    if (address === undefined || !inServiceCIDR(address)) return [];
+    const path = joinPath("spec.externalIPs", index);
+    return [warningAt(subject, path, `${address} lies in a ServiceCIDR: it may become another Service's cluster IP`)];
+  });
+  const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
+    const address = ip === undefined ? undefined : canonicalAddress(ip);
+    if (address === undefined || !isLinkLocal(address)) return [];
+    const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
+    return [warningAt(subject, path, `${address} is link-local: no router brings packets for it`)];
+  });
+  const outside = FAMILIES.flatMap((family) => {
+    const address = service.clusterIPs[family];
+    const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
+    if (address === "" || !known || inServiceCIDR(address) || isStandIn(subject)) return [];
+    return [warningAt(subject, "spec.clusterIP", `${address} lies in no ServiceCIDR`)];
+  });
+  return [...external, ...ingress, ...outside];
+}
+
+/** Whether the cluster IP is not the document's own. */
+function isStandIn(subject: Subject): boolean {
+  const { spec } = writtenBy(subject) as { spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null } };
+  return !spec?.clusterIP && !spec?.clusterIPs?.[0];
+}

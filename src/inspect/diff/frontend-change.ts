@@ -1,0 +1,122 @@
+import type { Family } from "../../base/family.ts";
+import { splitParts } from "../../nft/elements.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
+import { frontendOf } from "../../ruleset/element-owners.ts";
+import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
+import { FIREWALL_IPS, FRONTEND_MAPS, type FrontendMaps } from "../../ruleset/sets.ts";
+
+/** All changes of one frontend. */
+export interface FrontendChange {
+  readonly family: Family;
+  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  readonly key: string;
+  readonly changes: readonly ElementChange[];
+}
+
+const MAPS: readonly FrontendMaps[] = Object.values(FRONTEND_MAPS);
+const named = (pick: (maps: FrontendMaps) => string): ReadonlySet<string> => new Set(MAPS.map(pick));
+const FATES = new Set([...named(({ services }) => services), ...named(({ noEndpoints }) => noEndpoints)]);
+const TREATMENTS = named(({ external }) => external);
+const SHORTCUTS = named(({ shortcut }) => shortcut);
+const ENDPOINTS = named(({ endpoints }) => endpoints);
+const AFFINITY_IDS = named(({ affinityIds }) => affinityIds);
+
+/** Gathers the changes of a Service by frontend; what belongs to none is left over. */
+export function frontendChanges(changes: readonly ElementChange[]): {
+  readonly frontends: readonly FrontendChange[];
+  readonly rest: readonly ElementChange[];
+} {
+  const byFrontend = new Map<string, { family: Family; key: string; changes: ElementChange[] }>();
+  const rest: ElementChange[] = [];
+  for (const change of changes) {
+    const key = keyOf(change);
+    if (key === undefined) {
+      rest.push(change);
+      continue;
+    }
+    const id = `${change.family} ${key}`;
+    const known = byFrontend.get(id) ?? { family: change.family, key, changes: [] };
+    known.changes.push(change);
+    byFrontend.set(id, known);
+  }
+  return { frontends: [...byFrontend.values()], rest };
+}
+
+function keyOf({ set, key }: ElementChange): string | undefined {
+  if (ENDPOINTS.has(set) || AFFINITY_IDS.has(set)) return frontendOf(set, key);
+  return FATES.has(set) || TREATMENTS.has(set) || SHORTCUTS.has(set) || set === FIREWALL_IPS ? key : undefined;
+}
+
+/** A frontend's change in words: `+ 10.96.0.10:53/udp: 2 endpoints`, then what is to be said of its endpoints. */
+export function frontendLines({ family, key, changes }: FrontendChange, targets: RulesetDiff["targets"]): string[] {
+  const fates = changes.filter(({ set }) => FATES.has(set));
+  const before = fates.find((change) => change.before !== undefined)?.before;
+  const after = fates.find((change) => change.after !== undefined)?.after;
+  const isNew = before === undefined && after !== undefined;
+  const isGone = before !== undefined && after === undefined;
+  const targetsChange = targets.get(targetsKey(family, key));
+  const facts = [...fateFacts(before, after), ...changes.flatMap(sideFacts(isNew || isGone))];
+  return [
+    `${isNew ? "+" : isGone ? "-" : "~"} ${frontendText(family, key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`,
+    ...(isGone || targetsChange === undefined ? [] : endpointLines(targetsChange)),
+  ];
+}
+
+function fateFacts(before: string | undefined, after: string | undefined): string[] {
+  if (after === undefined) return before === undefined ? [] : [`was: ${words(before)}`];
+  return [before === undefined ? words(after) : `${words(before)} -> ${words(after)}`];
+}
+
+/** What is beside a frontend's outcome; of one that goes, nothing. */
+function sideFacts(isWhole: boolean): (change: ElementChange) => string[] {
+  return ({ set, before, after }) => {
+    if (TREATMENTS.has(set)) {
+      return isWhole
+        ? after === undefined
+          ? []
+          : [words(after)]
+        : [`${words(before ?? "")} -> ${words(after ?? "")}`];
+    }
+    if (SHORTCUTS.has(set) && after !== undefined) return [`for pods and this node ${words(after)}`];
+    if (set !== FIREWALL_IPS) return [];
+    return after === undefined ? (isWhole ? [] : ["no longer guarded by source ranges"]) : ["guarded by source ranges"];
+  };
+}
+
+const MOST_ENDPOINTS = 6;
+
+function endpointLines({ before, after }: TargetsChange): string[] {
+  const line = (mark: string, targets: readonly string[]): string[] => {
+    if (targets.length === 0) return [];
+    const shown = targets.slice(0, MOST_ENDPOINTS).map(socketText).join(", ");
+    const more = targets.length - MOST_ENDPOINTS;
+    return [`    ${mark} ${shown}${more > 0 ? ` and ${more} more` : ""}`];
+  };
+  const added = [...after].filter((target) => !before.has(target));
+  const removed = [...before].filter((target) => !after.has(target));
+  return [...line("+", added), ...line("-", removed)];
+}
+
+/** A verdict as people say it: `goto balance-3` is "3 endpoints". */
+function words(verdict: string): string {
+  const [, count, seconds] = /(?:balance|affinity)-(?:cluster-)?(\d+)(?:-(\d+))?$/.exec(verdict) ?? [];
+  if (count !== undefined) {
+    const endpoints = `${count} endpoint${count === "1" ? "" : "s"}`;
+    return seconds === undefined ? endpoints : `${endpoints}, sticky for ${seconds} s`;
+  }
+  if (verdict === `goto ${REJECT_CHAIN}`) return "refused";
+  if (verdict === "drop") return "dropped";
+  if (verdict === `jump ${MARK_FOR_MASQUERADE}`) return "masqueraded";
+  return Object.values(EXTERNAL_LOCAL).some((chain) => verdict === `jump ${chain}`) ? "source kept" : verdict;
+}
+
+function frontendText(family: Family, key: string): string {
+  const parts = splitParts(key);
+  if (parts.length === 2) return `node port ${parts[1]}/${parts[0]} (${family === "ip" ? "IPv4" : "IPv6"})`;
+  return `${socketText(`${parts[0]} . ${parts[2]}`)}/${parts[1]}`;
+}
+
+function socketText(target: string): string {
+  const [address = "", port] = splitParts(target);
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,62 @@
+import type { ProxyOptions } from "../../config/options.ts";
+import { hostFamilies, onlineCores } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { conntrackSettings } from "../../kernel/sysctl.ts";
+import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { judgeCapabilities } from "./capability-check.ts";
+import { judgeDaemon } from "./daemon-check.ts";
+import type { HostDiagnostic } from "./diagnostic.ts";
+import type { DoctorHost } from "./doctor-host.ts";
+import { judgeFirewalls } from "./firewall-check.ts";
+import {
+  gatherChains,
+  gatherConntrackTool,
+  gatherDaemon,
+  gatherHostNfts,
+  gatherKernel,
+  gatherNft,
+  gatherSettings,
+  gatherTraces,
+} from "./gather.ts";
+import { judgeKernel, judgeModules } from "./kernel-check.ts";
+import { judgeHostNfts, judgeNft } from "./nft-check.ts";
+import { judgeOtherProxies } from "./other-proxy-check.ts";
+import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
+import { judgeConntrackTool, judgeFamilies } from "./support-check.ts";
+
+/** Examines a host for all that our rules need and all that works against them. Changes nothing, never rejects. */
+export async function examineHost(host: DoctorHost, options: ProxyOptions): Promise<HostDiagnostic[]> {
+  const nft = new Nft({ path: options.nftPath, run: host.run });
+  const families = await hostFamilies(host.files);
+  const nftFact = await gatherNft(nft);
+  const kernel = await gatherKernel(host);
+  const settings = await gatherSettings(host);
+  const chains = await gatherChains(nft);
+  const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
+  return [
+    judgeNft(nftFact),
+    ...judgeHostNfts(nftFact.version, await gatherHostNfts(host, options.nftPath)),
+    judgeKernel(kernel),
+    judgeModules(kernel, families),
+    judgeCapabilities(await host.files.read("/proc/self/status").catch(() => undefined)),
+    judgeFamilies(families),
+    ...judgeSettings(settings, families),
+    judgeConntrackTable(settings, await wantedConnections(host, options)),
+    judgeConntrackTool(await gatherConntrackTool(host)),
+    ...judgeOtherProxies(await gatherTraces(host, chains)),
+    ...judgeFirewalls(chains),
+    judgeDaemon(await gatherDaemon(host, healthUrl(options)), hasTables),
+  ];
+}
+
+/** The size of the conntrack table that the options make, 0 when they leave it alone. */
+async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOptions): Promise<number> {
+  const made = conntrackSettings(conntrack, await onlineCores(files, 1));
+  return made.find(({ path }) => path.endsWith("/nf_conntrack_max"))?.value ?? 0;
+}
+
+/** Where the daemon's health checks are asked for from this host. */
+function healthUrl({ healthzBindAddress: { address, port } }: ProxyOptions): string {
+  const asked = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
+  return `http://${asked.includes(":") ? `[${asked}]` : asked}:${port}`;
+}

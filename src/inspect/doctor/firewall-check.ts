@@ -1,0 +1,55 @@
+import type { HostDiagnostic } from "./diagnostic.ts";
+import type { ForeignChain } from "./foreign-chain.ts";
+
+/** What a chain that drops by default does to Services, by its hook. */
+const DROPS: Readonly<Record<string, string>> = {
+  ingress: "it sees packets before all else: NodePorts and external addresses that it does not accept are dead",
+  prerouting: "it sees packets before or beside our translation: NodePorts and external addresses may be dead",
+  input: "connections to endpoints on this node's own address are dropped unless it accepts their port",
+  forward: "connections to pods are dropped unless it accepts them, with their address and port after translation",
+  output: "connections of this node itself to Services are dropped unless it accepts them",
+};
+
+const ACTION =
+  "let it accept the Services' traffic (`ct status dnat accept` does in forward and input); an accept of ours does not overrule its drop";
+
+const REJECTS = "inet firewalld";
+
+/**
+ * Whether somebody's base chain drops what it does not know. In nftables every base chain of a hook has its say, and
+ * one drop ends the packet whatever the others accepted. `chains` is undefined when they could not be listed.
+ */
+export function judgeFirewalls(chains: readonly ForeignChain[] | undefined): HostDiagnostic[] {
+  if (chains === undefined) {
+    return [{ check: "firewall", level: "warning", found: "the chains of this host could not be listed" }];
+  }
+  const findings = [...chains.flatMap(judgeChain), ...judgeFirewalld(chains)];
+  return findings.length > 0
+    ? findings
+    : [{ check: "firewall", level: "ok", found: "no base chain of others drops by default" }];
+}
+
+function judgeChain({ table, name, base }: ForeignChain): HostDiagnostic[] {
+  const means = DROPS[base?.hook ?? ""];
+  if (base?.policy !== "drop" || means === undefined || isServiceProxy(table)) return [];
+  const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;
+  return [{ check: "firewall", level: "warning", found, means, action: ACTION }];
+}
+
+/** firewalld's policy is accept; it rejects with the last rule of its chains, which are not looked into. */
+function judgeFirewalld(chains: readonly ForeignChain[]): HostDiagnostic[] {
+  if (!chains.some(({ table }) => table === REJECTS)) return [];
+  return [
+    {
+      check: "firewall",
+      level: "warning",
+      found: "firewalld is active",
+      means: "it rejects what its zones do not allow, NodePorts and forwarded connections to pods too",
+      action: "put the pods' interfaces into its zone `trusted` and open the NodePorts, or stop it",
+    },
+  ];
+}
+
+function isServiceProxy(table: string): boolean {
+  return /^ip6? (?:nft-proxy|kube-proxy)$/.test(table);
+}

@@ -1,0 +1,114 @@
+import { gunzipSync } from "node:zlib";
+import { AppError, messageOf } from "../../base/errors.ts";
+import { systemErrorCode } from "../../kernel/host.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import { probeFeatures } from "../../kernel/probe.ts";
+import { readListing } from "../../nft/canonical/parse.ts";
+import type { DaemonFact } from "./daemon-check.ts";
+import type { DoctorHost } from "./doctor-host.ts";
+import { type ForeignChain, foreignChains } from "./foreign-chain.ts";
+import type { KernelFact } from "./kernel-check.ts";
+import type { HostNftFact, NftFact } from "./nft-check.ts";
+import type { ProxyTraces } from "./other-proxy-check.ts";
+import { SETTING_PATHS, type Settings } from "./settings-check.ts";
+
+const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
+
+/** Where a container that may look at its host's root finds it, as in the overlay that runs the host's own nft. */
+const HOST_ROOT = "/host";
+const HOST_NFT = "/usr/sbin/nft";
+
+/** Asks our nft for its version and for every feature that we need. Never rejects. */
+export async function gatherNft(nft: Nft): Promise<NftFact> {
+  const version = await nft.version().catch(() => undefined);
+  try {
+    await probeFeatures(nft);
+    return { path: nft.path, version };
+  } catch (error) {
+    const hint = error instanceof AppError ? error.hint : undefined;
+    return { path: nft.path, version, problem: { message: messageOf(error), hint } };
+  }
+}
+
+/** Looks for other nft programs that list this host's rules. */
+export async function gatherHostNfts({ run }: DoctorHost, ourPath: string): Promise<HostNftFact[]> {
+  const candidates = [
+    { path: HOST_NFT, command: [HOST_NFT, "--version"] },
+    { path: `${HOST_ROOT}${HOST_NFT}`, command: ["chroot", HOST_ROOT, HOST_NFT, "--version"] },
+  ];
+  const found: HostNftFact[] = [];
+  for (const { path, command } of candidates.filter((candidate) => candidate.path !== ourPath)) {
+    const version = await versionOf(run, command);
+    if (version !== undefined) found.push({ path, version });
+  }
+  return found;
+}
+
+/** What `conntrack --version` prints; undefined when it does not run. */
+export async function gatherConntrackTool({ run }: DoctorHost): Promise<string | undefined> {
+  return await versionOf(run, ["conntrack", "--version"]);
+}
+
+async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readonly string[]) {
+  const { exitCode, stdout } = await run(program, args, "", LIMITS);
+  return exitCode === 0 ? stdout.trim() : undefined;
+}
+
+/** The kernel's release and, where it is to be had, its build configuration. */
+export async function gatherKernel({ files, bytes }: DoctorHost): Promise<KernelFact> {
+  const release = await files.read("/proc/sys/kernel/osrelease").then(
+    (text) => text.trim(),
+    () => undefined,
+  );
+  const config = await bytes("/proc/config.gz")
+    .then((packed) => gunzipSync(packed).toString("utf8"))
+    .catch(() => files.read(`/boot/config-${release}`))
+    .catch(() => undefined);
+  return { release, config };
+}
+
+/** The settings of /proc/sys that are judged; those that this kernel lacks are left out. */
+export async function gatherSettings({ files }: DoctorHost): Promise<Settings> {
+  const settings = new Map<string, number>();
+  for (const path of SETTING_PATHS) {
+    const text = await files.read(path).catch(() => "");
+    if (text.trim() !== "") settings.set(path, Number(text));
+  }
+  return settings;
+}
+
+/** Everybody's chains, without their rules; undefined when nft cannot list them. */
+export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined> {
+  try {
+    return foreignChains(readListing(await nft.listChains()));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What other service proxies have left besides `chains`. */
+export async function gatherTraces(
+  { files }: DoctorHost,
+  chains: readonly ForeignChain[] | undefined,
+): Promise<ProxyTraces> {
+  const read = (path: string) => files.read(path).catch(() => "");
+  const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
+  const servers = (await read("/proc/net/ip_vs")).split("\n").filter((line) => /^(?:TCP|UDP|SCTP|FWM) /.test(line));
+  return {
+    chains,
+    legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],
+    ipvsServers: servers.length,
+    ipvsInterface: (await read("/sys/class/net/kube-ipvs0/ifindex")) !== "",
+  };
+}
+
+/** Asks the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */
+export async function gatherDaemon({ get }: DoctorHost, base: string): Promise<DaemonFact> {
+  try {
+    const [healthz, livez] = [await get(`${base}/healthz`), await get(`${base}/livez`)];
+    return { kind: "answers", url: base, healthz, livez };
+  } catch (error) {
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    return { kind: "silent", url: base, reason: systemErrorCode(cause) };
+  }
+}

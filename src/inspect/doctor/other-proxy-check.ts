@@ -1,0 +1,79 @@
+import type { HostDiagnostic } from "./diagnostic.ts";
+import type { ForeignChain } from "./foreign-chain.ts";
+
+/** Traces that service proxies leave on a host. */
+export interface ProxyTraces {
+  /** Undefined when they could not be listed. */
+  readonly chains: readonly ForeignChain[] | undefined;
+  /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
+  readonly legacyTables: readonly string[];
+  /** Virtual servers in /proc/net/ip_vs. */
+  readonly ipvsServers: number;
+  /** The interface kube-ipvs0 is there. */
+  readonly ipvsInterface: boolean;
+}
+
+const ACTION = "if it has been replaced: stop it on this node, then";
+
+/** Whether another service proxy's rules work beside ours. */
+export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
+  const findings = [...nftablesMode(traces), ...iptablesMode(traces), ...ipvsMode(traces)];
+  return findings.length > 0
+    ? findings
+    : [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
+}
+
+function nftablesMode({ chains = [] }: ProxyTraces): HostDiagnostic[] {
+  const tables = [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
+  if (tables.length === 0) return [];
+  return [
+    warning(
+      `kube-proxy's tables are there: ${tables.join(", ")}`,
+      "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
+      `${ACTION} nft-proxy cleanup --kube-proxy`,
+    ),
+  ];
+}
+
+function iptablesMode({ chains = [], legacyTables }: ProxyTraces): HostDiagnostic[] {
+  const tables = [...new Set(chains.flatMap(({ table, name }) => (name === "KUBE-SERVICES" ? [table] : [])))];
+  const findings: HostDiagnostic[] = [];
+  if (tables.length > 0) {
+    findings.push(
+      warning(
+        `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${tables.join(", ")}`,
+        "whichever of both translates a connection first wins",
+        `${ACTION} kube-proxy --cleanup, or restart the node`,
+      ),
+    );
+  }
+  if (legacyTables.length > 0) {
+    findings.push(
+      warning(
+        `legacy iptables has tables: ${legacyTables.join(", ")}`,
+        "kube-proxy's rules may be in them, where nft cannot see them",
+        "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
+      ),
+    );
+  }
+  return findings;
+}
+
+function ipvsMode({ ipvsServers, ipvsInterface }: ProxyTraces): HostDiagnostic[] {
+  const found = [
+    ...(ipvsServers > 0 ? [`${ipvsServers} IPVS virtual servers`] : []),
+    ...(ipvsInterface ? ["the interface kube-ipvs0"] : []),
+  ];
+  if (found.length === 0) return [];
+  return [
+    warning(
+      `kube-proxy's ipvs mode has left ${found.join(" and ")}`,
+      "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
+      `${ACTION} kube-proxy --cleanup, or restart the node`,
+    ),
+  ];
+}
+
+function warning(found: string, means: string, action: string): HostDiagnostic {
+  return { check: "other-proxy", level: "warning", found, means, action };
+}

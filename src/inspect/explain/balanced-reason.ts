@@ -1,0 +1,64 @@
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Reason } from "./endpoint-causes.ts";
+import type { Connection, ExplainedEndpoint } from "./explanation.ts";
+import type { Subject } from "./match.ts";
+import { portText } from "./words.ts";
+
+/**
+ * What to say of a connection that goes to endpoints: it may fail all the same, when these are few for a reason, or at
+ * fault themselves.
+ */
+export function balancedReason(
+  { protocol }: Connection,
+  subject: Subject | undefined,
+  endpoints: readonly ExplainedEndpoint[],
+  cache: ObjectCache,
+): Reason {
+  const used = endpoints.filter(({ probability }) => probability > 0);
+  const of = subject === undefined ? "that the rules have for it" : `of ${portText(subject.port)}`;
+  const isKept = endpoints.some(({ excluded }) => excluded?.reason === "affinity");
+  const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length, endpoints.length)} ${of}`;
+  const hinted = endpoints.filter(({ excluded }) => isHint(excluded?.reason));
+  if (hinted.length > 0 && !isKept) return hintsReason(used.length, hinted, of, cache);
+  if (subject !== undefined && areTerminating(used, subject)) return terminatingReason(goes);
+  const ports = new Set(used.map(({ port }) => port));
+  const port = ports.size === 1 ? `port ${used[0]?.port} (${protocol})` : "that port";
+  return {
+    cause: "balanced",
+    says: goes,
+    action: `if it fails all the same, see whether the pod listens on ${port} and whether a NetworkPolicy lets the client in`,
+  };
+}
+
+function whichText(used: number, all: number): string {
+  if (used > 1) return `one of ${used} endpoints`;
+  return all === 1 ? "the only endpoint" : "the only usable endpoint";
+}
+
+function isHint(reason: string | undefined): boolean {
+  return reason === "other-zone" || reason === "other-node";
+}
+
+function hintsReason(used: number, hinted: readonly ExplainedEndpoint[], of: string, { node }: ObjectCache): Reason {
+  const byNode = hinted[0]?.excluded?.reason === "other-node";
+  const here = byNode ? `on ${node.name}` : `in ${node.zone}`;
+  return {
+    cause: "hints",
+    says: `goes to ${used} of ${used + hinted.length} ready endpoints ${of}: hints keep the others for other ${byNode ? "nodes" : "zones"}`,
+    action: `if it fails, these few are at fault or too busy: run more of them ${here}, or let the Service have no hints (spec.trafficDistribution, annotation service.kubernetes.io/topology-mode)`,
+  };
+}
+
+function areTerminating(used: readonly ExplainedEndpoint[], { view }: Subject): boolean {
+  const targets = new Set(used.map(({ address, port }) => `${address} . ${port}`));
+  const views = view.endpoints.filter(({ endpoint }) => targets.has(endpoint.target));
+  return views.length > 0 && views.every(({ endpoint: { source } }) => !source.ready);
+}
+
+function terminatingReason(goes: string): Reason {
+  return {
+    cause: "terminating-endpoints",
+    says: `${goes}, though none is ready: what still serves while it terminates stands in`,
+    action: "see why no new pod becomes ready; these will soon be gone",
+  };
+}

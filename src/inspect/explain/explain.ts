@@ -1,0 +1,110 @@
+import { familyOf } from "../../model/ip.ts";
+import type { Table } from "../../nft/ast/ruleset.ts";
+import { evaluate } from "../../trace/evaluate.ts";
+import { type Outcome, summarize } from "../../trace/outcome.ts";
+import { liveDifferences } from "./differences.ts";
+import { explainEndpoints } from "./endpoints.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
+import { isFoundIn, isKept } from "./found.ts";
+import { type Subject, subjectOf } from "./match.ts";
+import { explainNotes } from "./notes.ts";
+import { packetOf } from "./packet.ts";
+import { explainSteps } from "./steps.ts";
+import { type Evidence, verdictOf } from "./verdict.ts";
+import { destinationText, RESULTS } from "./words.ts";
+
+/**
+ * Follows one connection through the rules, and tells from the objects why it ends as it does.
+ * @throws AppError NFT_OUTPUT for rules in the kernel that are none of ours
+ */
+export function explain(connection: Connection, input: ExplainInput): Explanation {
+  const { state, live, cache } = input;
+  const subject = subjectOf(connection, input);
+  const desired = state.ruleset[familyOf(connection.to)];
+  const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
+  const evidence = evidenceOf(connection, subject, table, input);
+  const { outcomes, endpoints, list } = evidence;
+  const verdict = live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input);
+  return {
+    connection,
+    node: cache.node.name,
+    rules: live === undefined ? "desired" : "live",
+    ...(subject === undefined ? {} : { frontend: explainFrontend(subject, list) }),
+    steps: table === undefined ? [] : explainSteps(outcomes, table),
+    endpoints,
+    notes: explainNotes(connection, subject, outcomes, input),
+    ...(live?.comparable ? { differences: liveDifferences(connection, table, desired) } : {}),
+    verdict,
+  };
+}
+
+function evidenceOf(
+  connection: Connection,
+  subject: Subject | undefined,
+  table: Table | undefined,
+  input: ExplainInput,
+): Evidence {
+  const ruleset = table === undefined ? {} : { [table.family]: table };
+  const outcomes = evaluate(ruleset, input.host, packetOf(connection, input), input.live?.remembered ?? []);
+  const summary = summarize(outcomes);
+  const list = listOf(subject, outcomes);
+  const endpoints = explainEndpoints(subject, list, isKept(outcomes), summary, input);
+  return { connection, subject, list, outcomes, summary, endpoints };
+}
+
+/** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
+function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
+  const isShortcut = isFoundIn("shortcut", outcomes);
+  return subject?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
+}
+
+function explainFrontend({ port, frontend, losers }: Subject, endpointsOf: Evidence["list"]): ExplainedFrontend {
+  const { service, spec, family } = port;
+  return {
+    key: frontend.key,
+    origin: frontend.origin,
+    service: service.name,
+    portName: spec.name,
+    endpointsOf,
+    affinitySeconds: service.affinitySeconds,
+    ...(frontend.guarded ? { sourceRanges: service.loadBalancerSourceRanges[family] } : {}),
+    losers: losers.map((loser) => loser.service.name),
+  };
+}
+
+/** Where the kernel does something else than the objects ask for, that is the cause. */
+function liveVerdict(
+  evidence: Evidence,
+  desired: Table | undefined,
+  table: Table | undefined,
+  input: ExplainInput,
+): Verdict {
+  const { connection, subject } = evidence;
+  const found = verdictOf(evidence, input);
+  if (table === undefined) return notProgrammed(found, `the kernel has no table of ours, and lets everything pass`);
+  if (!input.live?.comparable) return found;
+  const wanted = evidenceOf(connection, subject, desired, input);
+  const asked = verdictOf(wanted, input);
+  if (asked.result === found.result && sameDestinations(evidence, wanted)) return found;
+  const by = `by these: ${RESULTS[asked.result]}, ${asked.says}`;
+  return notProgrammed(
+    found,
+    `the kernel does not have what the objects ask for ${destinationText(connection)} (${by})`,
+  );
+}
+
+function notProgrammed({ result }: Verdict, says: string): Verdict {
+  return {
+    result,
+    cause: "not-programmed",
+    says,
+    action: "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
+  };
+}
+
+function sameDestinations(a: Evidence, b: Evidence): boolean {
+  const destinations = ({ summary }: Evidence) =>
+    summary.destinations.map(({ address, port, source }) => `${address} . ${port} ${source}`);
+  return destinations(a).join() === destinations(b).join();
+}

@@ -1,0 +1,61 @@
+import { familyOf, isLoopback } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
+import { isLocal } from "../../trace/packet.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection } from "./explanation.ts";
+
+/** What the objects say of the frontend that a connection is made to. */
+export interface Subject {
+  readonly port: ServicePort;
+  readonly view: ServicePortView;
+  readonly frontend: FrontendView;
+  /** Who wants the frontend, too, in the order in which they would take over. */
+  readonly losers: readonly ServicePort[];
+}
+
+type Destination = Pick<Connection, "to" | "port" | "protocol">;
+
+/** The frontend that a connection is made to; undefined when no Service has it. */
+export function subjectOf(destination: Destination, input: ExplainInput): Subject | undefined {
+  const { to, port, protocol } = destination;
+  const own = ownerOf(joinParts(to, protocol, port), to, input);
+  if (own !== undefined) return own;
+  return servesNodePorts(to, input) ? nodePortAt(destination, input) : undefined;
+}
+
+/** The NodePort of a connection's port, whichever addresses serve it. */
+export function nodePortAt({ to, port, protocol }: Destination, input: ExplainInput): Subject | undefined {
+  return ownerOf(joinParts(protocol, port), to, input);
+}
+
+function ownerOf(key: string, to: string, { cache, contexts, state }: ExplainInput): Subject | undefined {
+  const family = state.families[familyOf(to)];
+  const port = family?.ownerOf(key);
+  if (family === undefined || port === undefined) return undefined;
+  const view = viewService(cache, port.service.name, contexts, state.families).find((one) => one.port.key === port.key);
+  const frontend = view?.frontends.find((one) => one.key === key);
+  if (view === undefined || frontend === undefined) return undefined;
+  const losers = family.conflicts().find((conflict) => conflict.frontend === key)?.losers ?? [];
+  return { port, view, frontend, losers };
+}
+
+/** Whether NodePorts are served at an address. */
+export function servesNodePorts(address: string, { contexts, host }: ExplainInput): boolean {
+  const nodePorts = contexts.find(({ family }) => family === familyOf(address))?.nodePorts;
+  if (nodePorts?.kind === "addresses") return nodePorts.addresses.includes(address);
+  return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
+}
+
+/** The Services of which an address is one, of whichever kind, by name. */
+export function servicesAt(address: string, { cache }: ExplainInput): Service[] {
+  const family = familyOf(address);
+  return cache.serviceNames().flatMap((name) => {
+    const service = cache.service(name);
+    if (service === undefined) return [];
+    const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+    return addresses.includes(address) ? [service] : [];
+  });
+}

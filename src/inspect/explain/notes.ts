@@ -1,0 +1,85 @@
+import { durationText } from "../../nft/text/rule-text.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
+import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
+import type { Outcome } from "../../trace/outcome.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection, Note } from "./explanation.ts";
+import { isKept } from "./found.ts";
+import { hintsNotes } from "./hints-note.ts";
+import type { Subject } from "./match.ts";
+import type { RuleStep } from "./step-words.ts";
+import { listText, portText } from "./words.ts";
+
+/** What else there is to know of a connection. */
+export function explainNotes(
+  connection: Connection,
+  subject: Subject | undefined,
+  outcomes: readonly Outcome[],
+  input: ExplainInput,
+): Note[] {
+  return [
+    ...sourceNotes(connection, outcomes, input),
+    ...affinityNotes(outcomes, input),
+    ...(subject === undefined
+      ? []
+      : [...sourceRangeNotes(subject), ...contestedNotes(subject), ...hintsNotes(subject, input)]),
+  ];
+}
+
+type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
+
+/** Whose address the endpoint sees, and why. */
+function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
+  const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
+  if (!delivered.some(({ translated }) => translated)) return [];
+  const reasons = new Set(delivered.flatMap((outcome) => masqueradeReason(outcome, input) ?? []));
+  const says = [...reasons].map((reason) => `masqueraded as this node's address: ${reason}`);
+  if (delivered.some(({ source }) => source === "kept")) {
+    says.unshift(`${says.length === 0 ? "" : "mostly "}kept: the endpoint sees ${from.address}`);
+  }
+  return says.map((text) => ({ topic: "source", says: text }));
+}
+
+function masqueradeReason({ source, steps }: Delivered, { contexts }: ExplainInput): string | undefined {
+  if (source === "kept") return undefined;
+  const rules = steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
+  if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
+    return "the endpoint is the client itself and would otherwise answer itself past this node";
+  const marking = rules.find(({ effects }) =>
+    effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0),
+  );
+  if (marking?.chain === MARK_FOR_MASQUERADE)
+    return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
+  if (Object.values(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))
+    return "this node itself uses an external address of the Service";
+  return contexts.some(({ masqueradeAll }) => masqueradeAll)
+    ? "--masquerade-all asks for it"
+    : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
+}
+
+/** What the packets teach the map decides, not what the Service asks for: that is what happens. */
+function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
+  const learned = outcomes.flatMap((outcome) => outcome.learned);
+  const [first] = learned;
+  if (first === undefined) return [];
+  const says = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
+  const before = live?.remembered.find(({ map }) => map === first.map);
+  const known =
+    before === undefined
+      ? ""
+      : `; ${isKept(outcomes) ? "this one was here before" : "the one that this client had is gone"}, its entry has ${before.expires} left`;
+  return [{ topic: "affinity", says: `${says}${known}` }];
+}
+
+function sourceRangeNotes({ frontend, port: { service, family } }: Subject): Note[] {
+  if (!frontend.guarded) return [];
+  const ranges = listText(service.loadBalancerSourceRanges[family], 8);
+  return [{ topic: "source ranges", says: `only ${ranges} may come (loadBalancerSourceRanges)` }];
+}
+
+function contestedNotes({ port, losers }: Subject): Note[] {
+  return losers.map((loser) => ({
+    topic: "contested",
+    says: `${portText(loser)} wants the same address and port; ${port.service.name} is older and has it`,
+  }));
+}

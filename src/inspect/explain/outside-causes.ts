@@ -1,0 +1,132 @@
+import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
+import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import type { Reason } from "./endpoint-causes.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection } from "./explanation.ts";
+import { nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
+import { destinationText, listText, portSpecText, portText } from "./words.ts";
+
+/** Why nobody serves a destination. */
+export function outsideReason(connection: Connection, input: ExplainInput): Reason {
+  return (
+    ignored(connection, input) ??
+    loadBalancer(connection, input) ??
+    unservedPort(connection, input) ??
+    unallocated(connection, input) ??
+    otherNodePortAddress(connection, input) ??
+    loopback(connection) ??
+    notAService(connection, input)
+  );
+}
+
+/** Why a Service is none of ours, and what to do about it. */
+export function ignoredReason({ name, why, reason, externalName }: IgnoredService): Reason {
+  const says = `${name} ${reason}`;
+  switch (why) {
+    case "other-proxy":
+      return {
+        cause: "other-proxy",
+        says: `${says}, so nft-proxy makes no rules for it`,
+        action: "see whether that proxy runs on this node, or take the label away",
+      };
+    case "headless":
+      return {
+        cause: "headless",
+        says: `${says}: it has no address of its own, and its DNS name leads to the pods`,
+        action: "connect to a pod by the Service's DNS name and the container's own port",
+      };
+    case "external-name":
+      return {
+        cause: "external-name",
+        says: `${says}: its DNS name is an alias of ${externalName || "another name"}`,
+        action: "connect to that name; no proxy has a part in it",
+      };
+    case "no-cluster-ip":
+      return {
+        cause: "not-served",
+        says,
+        action: "create it in a cluster, or give it spec.clusterIP in the file",
+      };
+  }
+}
+
+function ignored({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
+  const found = input.ignored.find(
+    ({ addresses, nodePorts }) =>
+      addresses.includes(to) ||
+      (servesNodePorts(to, input) && nodePorts.some((one) => one.port === port && one.protocol === protocol)),
+  );
+  if (found === undefined) return undefined;
+  const reason = ignoredReason(found);
+  return { ...reason, says: `${to} belongs to a Service that is none of ours: ${reason.says}` };
+}
+
+function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reason | undefined {
+  const found = loadBalancers.find(({ address }) => address === to);
+  if (found === undefined) return undefined;
+  return {
+    cause: "load-balancer",
+    says: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
+    action: "if it fails, look at the load balancer and at the way to it",
+  };
+}
+
+function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
+  const services = servicesAt(to, input);
+  if (services.length === 0) return undefined;
+  const served = services.map(({ name, ports }) => `${name}, which serves ${listText(ports.map(portSpecText))}`);
+  return {
+    cause: "unserved-port",
+    says: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
+    action: "connect to one of these ports, or add the port to the Service",
+  };
+}
+
+function unallocated({ to }: Connection, { contexts }: ExplainInput): Reason | undefined {
+  const serviceCIDRs = contexts.find(({ family }) => family === familyOf(to))?.serviceCIDRs ?? [];
+  const cidr = serviceCIDRs.find((one) => cidrContains(one, to));
+  if (cidr === undefined) return undefined;
+  return {
+    cause: "unallocated-address",
+    says: `no Service has the address ${to}, which is one of the ServiceCIDR ${cidr}`,
+    action:
+      "look up what the Service's address is now: it may have been deleted and made again (kubectl get services -A)",
+  };
+}
+
+function otherNodePortAddress(connection: Connection, input: ExplainInput): Reason | undefined {
+  const { to, protocol } = connection;
+  const subject = nodePortAt(connection, input);
+  const nodePorts = input.contexts.find(({ family }) => family === familyOf(to))?.nodePorts;
+  if (subject === undefined || nodePorts === undefined) return undefined;
+  const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
+  return {
+    cause: "node-port-address",
+    says: `NodePort ${connection.port}/${protocol} of ${portText(subject.port)} answers at ${served || "no address"} here, not at ${to}`,
+    action: isLoopback(to)
+      ? "connect to the node's own address: loopback never serves NodePorts"
+      : "connect there, or let --nodeport-addresses cover the address",
+  };
+}
+
+function loopback({ to }: Connection): Reason | undefined {
+  if (!isLoopback(to)) return undefined;
+  return {
+    cause: "loopback",
+    says: `${to} is a loopback address, which no Service can have`,
+    action: "connect to the Service's cluster IP, or to the node's address for a NodePort",
+  };
+}
+
+function notAService(connection: Connection, { cache }: ExplainInput): Reason {
+  const { to } = connection;
+  const name = cache
+    .serviceNames()
+    .find((one) => cache.slices(one).some(({ endpoints }) => endpoints.some(({ address }) => address === to)));
+  const known = name === undefined ? "" : `; it is an endpoint of Service ${name}, reached directly`;
+  return {
+    cause: "not-a-service",
+    says: `${destinationText(connection)} belongs to no Service${known}`,
+    action: "if it fails, look at what listens there, at routes and at NetworkPolicies",
+  };
+}

@@ -1,0 +1,116 @@
+import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
+import type { ByFamily } from "../../base/family.ts";
+import { cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
+import type { Protocol } from "../../model/service.ts";
+import type { FamilyContext } from "../../ruleset/node-context.ts";
+import { isLocal, type Packet } from "../../trace/packet.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection } from "./explanation.ts";
+
+/** Where a connection comes from. */
+export type Source = Connection["from"]["at"];
+
+/** A connection as it was asked about; what is missing is found. All addresses canonical, of one family. */
+export interface Question {
+  readonly fromAddress?: string;
+  readonly source?: Source;
+  readonly to: string;
+  /** 1..65535 */
+  readonly port: number;
+  readonly protocol: Protocol;
+}
+
+/** Addresses for documentation, which nobody has: RFC 5737, RFC 3849. */
+const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1" };
+
+/** Completes a question: an address tells the kind of source, and a kind has an address that stands for it. */
+export function connectionOf(question: Question, input: ExplainInput): Connection {
+  const { fromAddress, to, port, protocol } = question;
+  const at = question.source ?? sourceOf(question, input);
+  const from =
+    fromAddress === undefined
+      ? { address: typicalAddress(at, to, input), at, known: "assumed" as const }
+      : { address: fromAddress, at, known: "given" as const };
+  return { from, to, port, protocol };
+}
+
+/** The first packet of a connection. */
+export function packetOf({ from, to, port, protocol }: Connection, { contexts }: ExplainInput): Packet {
+  const { address, at } = from;
+  const context = contexts.find(({ family }) => family === familyOf(to));
+  const iifname = at === "pod" && context?.localTraffic.kind === "interface" ? context.localTraffic.pattern : "";
+  return { from: { address, at, iifname: iifname.replace("*", "0") }, to, port, protocol };
+}
+
+function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
+  if (fromAddress !== undefined) return kindOf(fromAddress, input);
+  if (isLoopback(to)) return "node";
+  return isExternal(to, input) ? "outside" : "pod";
+}
+
+/** Pods seldom use addresses that Services have for the outside, nor NodePorts. */
+function isExternal(address: string, { cache, host }: ExplainInput): boolean {
+  const family = familyOf(address);
+  return (
+    host.localAddresses.has(address) ||
+    cache.serviceNames().some((name) => {
+      const service = cache.service(name);
+      return service?.externalIPs[family].includes(address) || service?.loadBalancerIPs[family].includes(address);
+    })
+  );
+}
+
+function kindOf(address: string, input: ExplainInput): Source {
+  if (isLocal(input.host, address)) return "node";
+  const context = input.contexts.find(({ family }) => family === familyOf(address));
+  const isPods = context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
+  return isPods || isEndpoint(address, input) ? "pod" : "outside";
+}
+
+function isEndpoint(address: string, { cache }: ExplainInput): boolean {
+  return cache
+    .serviceNames()
+    .some((name) => cache.slices(name).some(({ endpoints }) => endpoints.some((one) => one.address === address)));
+}
+
+/** The CIDRs that pods have addresses of; first those of this node. */
+function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInput): readonly string[] {
+  return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
+}
+
+function typicalAddress(at: Source, to: string, input: ExplainInput): string {
+  const family = familyOf(to);
+  const context = input.contexts.find((one) => one.family === family);
+  switch (at) {
+    case "outside":
+      return SOMEWHERE[family];
+    case "node":
+      return nodeAddress(to, context, input);
+    case "pod": {
+      const [cidr] = context === undefined ? [] : podCidrs(context, input);
+      return cidr === undefined ? SOMEWHERE[family] : nearEnd(cidr);
+    }
+  }
+}
+
+/** What goes to the node itself comes from the address that it goes to. */
+function nodeAddress(to: string, context: FamilyContext | undefined, { host }: ExplainInput): string {
+  if (isLocal(host, to)) return to;
+  if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
+  const usable = [...host.localAddresses].filter(
+    (address) => familyOf(address) === familyOf(to) && !isLoopback(address) && !isLinkLocal(address),
+  );
+  return usable[0] ?? SOMEWHERE[familyOf(to)];
+}
+
+/** The last address but one, which hardly an endpoint has: an endpoint's own connections are a case of their own. */
+function nearEnd(cidr: string): string {
+  const family = familyOf(cidr);
+  const slash = cidr.indexOf("/");
+  const { first, last } = prefixInterval(
+    family,
+    addressNumber(family, cidr.slice(0, slash)),
+    Number(cidr.slice(slash + 1)),
+  );
+  return addressText(family, last > first ? last - 1n : first);
+}

@@ -1,0 +1,24 @@
+import type { ServiceName } from "../../model/ids.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { Question } from "./packet.ts";
+
+/** What is asked: about one connection, or about a Service, or one port of it by name or number. */
+export type ExplainQuery =
+  | { readonly kind: "connection"; readonly question: Question }
+  | {
+      readonly kind: "service";
+      readonly named: ServiceArgument;
+      readonly from: Pick<Question, "fromAddress" | "source">;
+    };
+
+/** What `--service` names: a Service, or one of its ports. */
+export interface ServiceArgument {
+  readonly service: ServiceName;
+  /** Its name or number. */
+  readonly port?: string;
+}
+
+/** Whether a service port is one that was named. */
+export function isNamed({ service, spec }: ServicePort, { service: name, port }: ServiceArgument): boolean {
+  return service.name === name && (port === undefined || port === spec.name || port === String(spec.port));
+}

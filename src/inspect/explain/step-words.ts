@@ -1,0 +1,89 @@
+import { verdictTarget } from "../../nft/elements.ts";
+import { durationText } from "../../nft/text/rule-text.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
+import type { Effect, Step } from "../../trace/outcome.ts";
+
+/** A rule on the way. */
+export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
+
+/** What a rule's effects mean to a person, without a full stop; undefined for what nobody needs to know. */
+export function stepWords(step: RuleStep): string | undefined {
+  const words = step.effects.flatMap((effect) => effectWords(effect, step) ?? []);
+  return words.length === 0 ? undefined : words.join("; ");
+}
+
+function effectWords(effect: Effect, step: RuleStep): string | undefined {
+  switch (effect.kind) {
+    case "found":
+      return foundWords(effect, step);
+    case "verdict":
+      return effect.verdict === "drop" ? dropWords(step) : undefined;
+    case "random":
+      return effect.choices === 1 ? "the only endpoint" : `one of ${effect.choices} endpoints by chance`;
+    case "dnat":
+      return "the destination becomes the endpoint";
+    case "masquerade":
+      return "the source becomes this node's address";
+    case "reject":
+      return "refused with an ICMP error";
+    case "updated":
+      return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
+    case "missed":
+    case "deleted":
+      return undefined;
+    case "full":
+      return "the affinity map is full: the client is not remembered";
+    case "assigned":
+      return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
+  }
+}
+
+type Found = Extract<Effect, { readonly kind: "found" }>;
+
+function foundWords({ set, value }: Found, step: RuleStep): string | undefined {
+  switch (set) {
+    case FRONTEND_MAPS.service.services:
+    case FRONTEND_MAPS.nodeport.services:
+      return "a Service with endpoints";
+    case FRONTEND_MAPS.service.external:
+    case FRONTEND_MAPS.nodeport.external:
+      return externalWords(value);
+    case FRONTEND_MAPS.service.shortcut:
+    case FRONTEND_MAPS.nodeport.shortcut:
+      return "pods and this node reach the endpoints of the whole cluster";
+    case FRONTEND_MAPS.service.noEndpoints:
+    case FRONTEND_MAPS.nodeport.noEndpoints:
+      return value === "drop" ? "a Service without an endpoint on this node: dropped" : "a Service without endpoints";
+    case FRONTEND_MAPS.service.affinity:
+    case FRONTEND_MAPS.nodeport.affinity:
+      return "the client has an endpoint already";
+    case FIREWALL_IPS:
+      return "guarded by source ranges";
+    case CLUSTER_IPS:
+      return clusterIPWords(step);
+    case HAIRPIN_CONNECTIONS:
+      return "the endpoint is the client itself";
+    default:
+      return undefined;
+  }
+}
+
+function externalWords(verdict: string): string {
+  return Object.values(EXTERNAL_LOCAL).includes(verdictTarget(verdict) ?? "")
+    ? "an external address by the policy Local"
+    : "an external address by the policy Cluster";
+}
+
+/** That it is a cluster IP decides nothing by itself. */
+function clusterIPWords({ effects }: RuleStep): string | undefined {
+  const isMarked = effects.some(({ kind }) => kind === "assigned");
+  const isRefused = effects.some(({ kind }) => kind === "reject");
+  if (isMarked) return "a cluster IP, and not from a pod: marked to be masqueraded";
+  return isRefused ? "a cluster IP, but nobody serves this port of it" : undefined;
+}
+
+function dropWords({ chain }: RuleStep): string {
+  if (chain.startsWith("firewall-")) return "the source is in none of the ranges: dropped";
+  return chain === "cluster-ips-check" ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
+}

@@ -1,0 +1,107 @@
+import type { Outcome, Summary } from "../../trace/outcome.ts";
+import { balancedReason } from "./balanced-reason.ts";
+import { noEndpointReason, type Reason } from "./endpoint-causes.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection, ExplainedEndpoint, Result, Verdict } from "./explanation.ts";
+import type { Subject } from "./match.ts";
+import { outsideReason } from "./outside-causes.ts";
+import { destinationText, listText, ORIGINS } from "./words.ts";
+
+/** What a verdict is made from. */
+export interface Evidence {
+  readonly connection: Connection;
+  readonly subject: Subject | undefined;
+  /** Whether it may go to endpoints of the whole cluster, or of this node only. */
+  readonly list: "cluster" | "local";
+  readonly endpoints: readonly ExplainedEndpoint[];
+  readonly outcomes: readonly Outcome[];
+  readonly summary: Summary;
+}
+
+/** What becomes of the connection, why, and what to do about it. */
+export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
+  const result = resultOf(evidence.summary);
+  const reason = reasonOf(result, evidence, input);
+  return { result, ...contested(reason, evidence) };
+}
+
+/** What an evaluation comes to. */
+function resultOf({ refused, dropped, destinations }: Summary): Result {
+  if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
+  if (refused + dropped > 0) return "varies";
+  if (destinations.every(({ translated }) => translated)) return "balanced";
+  return destinations.some(({ translated }) => translated) ? "varies" : "passed";
+}
+
+function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
+  const { connection, subject, endpoints } = evidence;
+  switch (result) {
+    case "balanced":
+      return balancedReason(connection, subject, endpoints, input.cache);
+    case "varies":
+      return variesReason(evidence);
+    case "passed":
+      return outsideReason(connection, input);
+    case "refused":
+    case "dropped":
+      return stoppedReason(result, evidence, input);
+  }
+}
+
+function variesReason({ summary }: Evidence): Reason {
+  const percent = (share: number) => `${Math.round(share * 100)} %`;
+  const { refused, dropped } = summary;
+  return {
+    cause: "rules",
+    says: `chance decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest goes on`,
+    action: "these are not the rules that we make: see nft-proxy diff",
+  };
+}
+
+/** The objects' reason, where the rules stopped it in the place that the objects explain. */
+function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
+  const { connection, subject, outcomes } = evidence;
+  const chain = decider(outcomes);
+  if (chain.startsWith("firewall-")) return sourceRangeReason(evidence);
+  if (chain === "cluster-ips-check" || chain === "") return outsideReason(connection, input);
+  if (subject !== undefined) return noEndpointReason(subject, input);
+  const where = result === "dropped" ? "on this node" : "anywhere";
+  return {
+    cause: "no-endpoints",
+    says: `by the rules, the Service of ${destinationText(connection)} has no endpoint ${where}`,
+    action: "ask again with the objects: --from PATH, or a kubeconfig",
+  };
+}
+
+/** The chain of the rule that ended the packet; "" when it was none. */
+function decider(outcomes: readonly Outcome[]): string {
+  const last = outcomes[0]?.steps.at(-1);
+  return last?.kind === "rule" ? last.chain : "";
+}
+
+function sourceRangeReason({ connection, subject }: Evidence): Reason {
+  const of = subject === undefined ? "" : ` of Service ${rangesText(subject)}`;
+  return {
+    cause: "source-ranges",
+    says: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,
+    action: "add its address to spec.loadBalancerSourceRanges if it is to be let in",
+  };
+}
+
+function rangesText({ port: { service, family } }: Subject): string {
+  return `${service.name} (${listText(service.loadBalancerSourceRanges[family])})`;
+}
+
+/** Whoever lost the frontend is who a person asks about when it does not answer. */
+function contested(reason: Reason, { subject }: Evidence): Reason {
+  if (subject === undefined || subject.losers.length === 0) return reason;
+  const { port, frontend, losers } = subject;
+  const names = listText(losers.map(({ service }) => service.name));
+  const what =
+    frontend.origin === "node-port" ? `NodePort ${frontend.port}` : `${ORIGINS[frontend.origin]} ${frontend.address}`;
+  return {
+    cause: "contested",
+    says: `${what} belongs to Service ${port.service.name}, the oldest that wants it, not to ${names}; ${reason.says}`,
+    action: `give each Service its own; ${losers[0]?.service.name} takes over when ${port.service.name} lets go`,
+  };
+}

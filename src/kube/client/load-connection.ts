@@ -1,0 +1,53 @@
+import { AppError } from "../../base/errors.ts";
+import { type Connection, parseServer } from "./connection.ts";
+import { loadKubeconfig } from "./kubeconfig.ts";
+import { RotatingFile } from "./rotating-file.ts";
+
+/** Where to look for an API server. */
+export interface ConnectionOptions {
+  /** Path of a kubeconfig file, "" for none. */
+  readonly kubeconfig: string;
+  /** URL of the API server, which wins over the kubeconfig's; "" for none. */
+  readonly master: string;
+  /** The process's environment. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where a Pod finds its ServiceAccount. */
+  readonly serviceAccount?: string;
+}
+
+const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/**
+ * Finds the API server as kube-proxy does: the kubeconfig if there is one, else `master` alone, else what a Pod is given.
+ * Throws AppError BAD_CONFIG or UNREADABLE_INPUT.
+ */
+export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
+  if (options.kubeconfig !== "") {
+    const connection = await loadKubeconfig(options.kubeconfig);
+    return options.master === "" ? connection : { ...connection, server: parseServer(options.master, "--master") };
+  }
+  if (options.master !== "") {
+    return { server: parseServer(options.master, "--master"), credentials: async () => ({ headers: {}, tls: {} }) };
+  }
+  return inCluster(options);
+}
+
+async function inCluster(options: ConnectionOptions): Promise<Connection> {
+  const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = options.env;
+  const directory = options.serviceAccount ?? SERVICE_ACCOUNT;
+  if (host === "") {
+    throw new AppError("BAD_CONFIG", "no API server is known", {
+      hint: "Give --kubeconfig or --master, or run as a Pod; --from takes objects from files instead.",
+    });
+  }
+  const server = parseServer(`https://${host.includes(":") ? `[${host}]` : host}:${port}`, "KUBERNETES_SERVICE_HOST");
+  const token = new RotatingFile(`${directory}/token`);
+  const ca = new RotatingFile(`${directory}/ca.crt`);
+  return {
+    server,
+    credentials: async () => ({
+      headers: { authorization: `Bearer ${(await token.read()).trim()}` },
+      tls: { ca: await ca.read() },
+    }),
+  };
+}

@@ -1,0 +1,35 @@
+import { readFile } from "node:fs/promises";
+import { AppError, messageOf } from "../../base/errors.ts";
+
+/**
+ * A file that somebody else replaces from time to time (a projected token, a CA bundle). While it cannot be read, or is
+ * empty because it is just being written, its last good content stands.
+ */
+export class RotatingFile {
+  private readonly path: string;
+  private last = "";
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** The content. Throws AppError UNREADABLE_INPUT if there never was any. */
+  async read(): Promise<string> {
+    try {
+      const content = await readFile(this.path, "utf8");
+      this.last = content === "" ? this.last : content;
+    } catch (cause) {
+      if (this.last === "") {
+        throw unreadable(this.path, messageOf(cause), cause);
+      }
+    }
+    if (this.last === "") {
+      throw unreadable(this.path, "it is empty");
+    }
+    return this.last;
+  }
+}
+
+function unreadable(path: string, reason: string, cause?: unknown): AppError {
+  return new AppError("UNREADABLE_INPUT", `cannot read ${path}: ${reason}`, { cause, evidence: { path } });
+}

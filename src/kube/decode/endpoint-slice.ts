@@ -1,0 +1,143 @@
+import type { Family } from "../../base/family.ts";
+import { joinPath, quoted } from "../../base/schema-error.ts";
+import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
+import { serviceName } from "../../model/ids.ts";
+import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
+import type { Protocol } from "../../model/service.ts";
+import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
+import { shapeFaults } from "./shape.ts";
+
+const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
+const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time";
+const POD_NAME = /^[a-z0-9.-]{1,253}$/;
+/** One for all: most endpoints have none, and there may be hundreds of thousands. */
+const NO_HINTS: readonly string[] = [];
+
+interface RawHint {
+  readonly name: string;
+}
+
+interface RawEndpoint {
+  readonly addresses?: Optional<readonly string[]>;
+  readonly conditions?: Optional<{
+    readonly ready?: Optional<boolean>;
+    readonly serving?: Optional<boolean>;
+    readonly terminating?: Optional<boolean>;
+  }>;
+  readonly nodeName?: Optional<string>;
+  readonly zone?: Optional<string>;
+  readonly hints?: Optional<{
+    readonly forZones?: Optional<readonly RawHint[]>;
+    readonly forNodes?: Optional<readonly RawHint[]>;
+  }>;
+  readonly targetRef?: Optional<{
+    readonly kind?: Optional<string>;
+    readonly namespace?: Optional<string>;
+    readonly name?: Optional<string>;
+  }>;
+}
+
+/** What schemas/endpointslice.schema.json lets through. */
+interface RawEndpointSlice {
+  readonly metadata: RawMetadata;
+  readonly addressType: "IPv4" | "IPv6" | "FQDN";
+  readonly endpoints?: Optional<readonly RawEndpoint[]>;
+  readonly ports?: Optional<
+    readonly {
+      readonly name?: Optional<string>;
+      readonly protocol?: Optional<string>;
+      readonly port?: Optional<number>;
+    }[]
+  >;
+}
+
+/** Reads an EndpointSlice as the API gives it (discovery.k8s.io/v1), with kube-proxy's meaning of every field. */
+export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
+  const shape = shapeFaults("EndpointSlice", object);
+  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const raw = object as RawEndpointSlice;
+  const reason = foreignLabel(raw.metadata);
+  if (reason !== undefined) return { kind: "ignored", reason };
+  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "has host names for addresses" };
+  const { metadata } = raw;
+  const service = metadata.labels?.[SERVICE_NAME_LABEL];
+  // The API allows it: slices may serve other purposes than Services.
+  if (!service) return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
+  const faults: FieldDiagnostic[] = [];
+  const family = raw.addressType === "IPv4" ? "ip" : "ip6";
+  const namespace = metadata.namespace ?? "default";
+  const triggeredAt = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
+  const value: EndpointSlice = {
+    namespace,
+    name: metadata.name,
+    uid: metadata.uid ?? "",
+    service: serviceName(namespace, service),
+    family,
+    ports: portsOf(raw),
+    endpoints: endpointsOf(raw, family, namespace, faults),
+    triggeredAt: timeOf(triggeredAt, joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION), faults),
+  };
+  return { kind: "ours", value, faults };
+}
+
+/** The ports that have a number: one without means "all ports", which no proxy can serve. */
+function portsOf(raw: RawEndpointSlice): SlicePort[] {
+  return (raw.ports ?? []).flatMap(({ name, protocol, port }) =>
+    port ? [{ name: name ?? "", protocol: (protocol || "TCP").toLowerCase() as Protocol, port }] : [],
+  );
+}
+
+function endpointsOf(
+  raw: RawEndpointSlice,
+  family: Family,
+  namespace: string,
+  faults: FieldDiagnostic[],
+): SliceEndpoint[] {
+  const result: SliceEndpoint[] = [];
+  for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
+    const [text] = endpoint.addresses ?? [];
+    const address = text === undefined ? undefined : canonicalAddress(text, family);
+    const reason = address === undefined ? unreadable(text, raw.addressType) : specialness(address);
+    if (address !== undefined && reason === undefined) result.push(endpointOf(endpoint, address, namespace));
+    else faults.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
+  }
+  return result;
+}
+
+function unreadable(text: string | undefined, addressType: string): string {
+  return `must be an ${addressType} address, not ${text === undefined ? "missing" : quoted(text)}`;
+}
+
+/** Why a good address is no endpoint's. Source: the API's own rule, ValidateEndpointIP, and all multicast. */
+function specialness(address: string): string | undefined {
+  if (isLoopback(address)) return `${address} is a loopback address`;
+  if (isLinkLocal(address)) return `${address} is a link-local address`;
+  if (isMulticast(address)) return `${address} is a multicast address`;
+  return isUnspecified(address) ? `${address} is no address of anyone` : undefined;
+}
+
+function endpointOf(raw: RawEndpoint, address: string, namespace: string): SliceEndpoint {
+  const conditions = raw.conditions ?? {};
+  return {
+    address,
+    nodeName: raw.nodeName ?? "",
+    zone: raw.zone ?? "",
+    ready: conditions.ready ?? true,
+    serving: conditions.serving ?? true,
+    terminating: conditions.terminating ?? false,
+    zoneHints: hintsOf(raw.hints?.forZones),
+    nodeHints: hintsOf(raw.hints?.forNodes),
+    pod: podOf(raw, namespace),
+  };
+}
+
+function hintsOf(hints: Optional<readonly RawHint[]>): readonly string[] {
+  return hints?.length ? hints.map((hint) => hint.name) : NO_HINTS;
+}
+
+function podOf({ targetRef }: RawEndpoint, namespace: string): string {
+  const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
+  const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
+  // Joined, it is one piece of memory; a template keeps its parts and the tree of them, for every endpoint there is.
+  return isPod ? [inNamespace, name].join("/") : "";
+}

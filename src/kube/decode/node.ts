@@ -1,0 +1,70 @@
+import type { ByFamily } from "../../base/family.ts";
+import { byFamily } from "../../base/family.ts";
+import { joinPath, quoted } from "../../base/schema-error.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import type { Node } from "../../model/node.ts";
+import {
+  type Decoded,
+  type FieldDiagnostic,
+  type LocatedText,
+  located,
+  type Optional,
+  type RawMetadata,
+  readCidr,
+  textsByFamily,
+  type Unusable,
+} from "./decode.ts";
+import { shapeFaults } from "./shape.ts";
+
+const ZONE_LABEL = "topology.kubernetes.io/zone";
+
+interface RawNodeAddress {
+  readonly type?: Optional<string>;
+  readonly address?: Optional<string>;
+}
+
+/** What schemas/node.schema.json lets through. */
+interface RawNode {
+  readonly metadata: RawMetadata;
+  readonly spec?: Optional<{
+    readonly podCIDR?: Optional<string>;
+    readonly podCIDRs?: Optional<readonly string[]>;
+    readonly taints?: Optional<readonly { readonly key?: Optional<string> }[]>;
+  }>;
+  readonly status?: Optional<{ readonly addresses?: Optional<readonly RawNodeAddress[]> }>;
+}
+
+/** Reads a Node as the API gives it (core/v1). */
+export function decodeNode(object: unknown): Decoded<Node> {
+  const shape = shapeFaults("Node", object);
+  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const { metadata, spec, status } = object as RawNode;
+  const faults: FieldDiagnostic[] = [];
+  const value: Node = {
+    name: metadata.name,
+    uid: metadata.uid ?? "",
+    zone: metadata.labels?.[ZONE_LABEL] ?? "",
+    addresses: primaryAddresses(status?.addresses ?? [], faults),
+    podCIDRs: textsByFamily(podCIDRsOf(spec), readCidr, faults),
+    deleting: Boolean(metadata.deletionTimestamp),
+    taints: (spec?.taints ?? []).flatMap(({ key }) => (key ? [key] : [])),
+  };
+  return { kind: "ours", value, faults };
+}
+
+/** The first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
+function primaryAddresses(addresses: readonly RawNodeAddress[], faults: FieldDiagnostic[]): ByFamily<string> {
+  const ofType = (wanted: string): LocatedText[] =>
+    addresses.flatMap(({ type, address }, index) =>
+      type === wanted ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }] : [],
+    );
+  const read = (text: string): string | Unusable =>
+    canonicalAddress(text) ?? { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
+  const usable = textsByFamily([...ofType("InternalIP"), ...ofType("ExternalIP")], read, faults);
+  return byFamily((family) => usable[family][0] ?? "");
+}
+
+function podCIDRsOf(spec: RawNode["spec"]): LocatedText[] {
+  if (spec?.podCIDRs?.length) return located(spec.podCIDRs, "spec.podCIDRs");
+  return spec?.podCIDR ? [{ text: spec.podCIDR, path: "spec.podCIDR" }] : [];
+}

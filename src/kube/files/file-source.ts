@@ -1,0 +1,167 @@
+import { stat } from "node:fs/promises";
+import type { Clock, Timer } from "../../base/clock.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import {
+  initialState,
+  type ObjectSource,
+  RESOURCE_NAMES,
+  type ResourceName,
+  type SourceHandler,
+  type SourceHandlers,
+  type SourceState,
+} from "../source.ts";
+import { refuseNothing } from "./diagnostic.ts";
+import { listFiles } from "./list-files.ts";
+import type { FilesResult, FromFile } from "./object-gatherer.ts";
+import { readFiles } from "./read-files.ts";
+
+/** What {@link fileSource} needs. */
+export interface FileSourceOptions {
+  /** Files and directories, as for `--from`; not standard input, which cannot be read twice. */
+  readonly paths: readonly string[];
+  readonly handlers: SourceHandlers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** How often the files are looked at, milliseconds. */
+const PERIOD = 1000;
+
+/** The objects of files, read again when these change; also when a ConfigMap's symbolic links are swapped. */
+export function fileSource(options: FileSourceOptions): ObjectSource {
+  if (options.paths.includes("-")) {
+    throw new AppError("BAD_ARGUMENT", "standard input cannot be followed", { hint: "name files or directories" });
+  }
+  return new FileSource(options);
+}
+
+/** One resource's objects as last given. */
+interface Held<T> {
+  readonly handler: SourceHandler<T>;
+  objects: ReadonlyMap<string, { readonly value: T; readonly text: string }>;
+  state: SourceState;
+}
+
+class FileSource implements ObjectSource {
+  readonly #options: FileSourceOptions;
+  readonly #held: { [Name in ResourceName]: Held<Parameters<SourceHandlers[Name]["onUpsert"]>[1]> };
+  #fingerprint = "";
+  #timer: Timer | undefined;
+  #stopped = false;
+
+  constructor(options: FileSourceOptions) {
+    this.#options = options;
+    const held = <T>(handler: SourceHandler<T>): Held<T> => ({ handler, objects: new Map(), state: initialState() });
+    const { services, endpointslices, nodes, servicecidrs } = options.handlers;
+    this.#held = {
+      services: held(services),
+      endpointslices: held(endpointslices),
+      nodes: held(nodes),
+      servicecidrs: held(servicecidrs),
+    };
+  }
+
+  start(): void {
+    void this.#look();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  states(): Readonly<Record<ResourceName, SourceState>> {
+    const { services, endpointslices, nodes, servicecidrs } = this.#held;
+    return {
+      services: services.state,
+      endpointslices: endpointslices.state,
+      nodes: nodes.state,
+      servicecidrs: servicecidrs.state,
+    };
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const fingerprint = await fingerprintOf(this.#options.paths);
+      if (fingerprint !== this.#fingerprint) {
+        const result = await readFiles(this.#options.paths, NO_INPUT);
+        const { services, endpointSlices, serviceCIDRs } = result.objects;
+        refuseNothing(services.length + endpointSlices.length + serviceCIDRs.length);
+        this.#fingerprint = fingerprint;
+        if (!this.#stopped) this.#take(result);
+      }
+    } catch (error) {
+      this.#failed(error);
+    }
+    if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#look());
+  }
+
+  /** What was read stays in force: half-written files are common, and their end comes soon. */
+  #failed(error: unknown): void {
+    const failure = messageOf(error);
+    if (this.#held.services.state.failure !== failure) {
+      this.#options.logger.warn({ error: failure }, "cannot read the objects; those read before stay in force");
+    }
+    for (const name of RESOURCE_NAMES) {
+      const held = this.#held[name];
+      held.state = { ...held.state, failure, errors: { ...held.state.errors, parse: held.state.errors.parse + 1 } };
+    }
+  }
+
+  #take({ objects, problems }: FilesResult): void {
+    for (const problem of problems) this.#options.logger.warn({ ...problem }, "problem with an object");
+    const { services, endpointSlices, nodes, serviceCIDRs } = objects;
+    const now = this.#options.clock.now();
+    give(this.#held.nodes, nodes, ({ name }) => name, now);
+    give(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name, now);
+    give(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
+    give(this.#held.services, services, ({ name }) => name, now);
+  }
+}
+
+/** Tells a handler what differs from what it was told before. */
+function give<T extends { readonly uid: string }>(
+  held: Held<T>,
+  located: readonly FromFile<T>[],
+  keyOf: (object: T) => string,
+  now: number,
+): void {
+  const before = held.objects;
+  const objects = new Map(located.map(({ value }) => [keyOf(value), { value, text: JSON.stringify(value) }] as const));
+  held.objects = objects;
+  for (const [key, { value }] of before) {
+    const next = objects.get(key);
+    if (next === undefined || next.value.uid !== value.uid) held.handler.onDelete(key, value);
+  }
+  for (const [key, { value, text }] of objects) {
+    const known = before.get(key);
+    if (known?.text === text) continue;
+    held.handler.onUpsert(key, value, known !== undefined && known.value.uid === value.uid ? known.value : undefined);
+  }
+  const { synced, relists } = held.state;
+  held.state = {
+    ...held.state,
+    synced: true,
+    objects: objects.size,
+    lastEventAt: now,
+    lastSyncAt: now,
+    relists: synced ? relists + 1 : 0,
+    failure: "",
+  };
+  held.handler.onSynced();
+}
+
+/** Changes whenever a file does: names, and what they lead to. */
+async function fingerprintOf(paths: readonly string[]): Promise<string> {
+  const { files } = await listFiles(paths);
+  const marks = files.map(async (file) => {
+    const { ino, size, mtimeMs } = await stat(file);
+    return `${file} ${ino} ${size} ${mtimeMs}`;
+  });
+  return (await Promise.all(marks)).join("\n");
+}
+
+const NO_INPUT: AsyncIterable<Uint8Array> = {
+  async *[Symbol.asyncIterator]() {},
+};

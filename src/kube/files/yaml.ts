@@ -1,0 +1,90 @@
+import { Composer, type Document, isMap, isNode, isPair, isSeq, LineCounter, type ParsedNode } from "yaml";
+import { shallowTokens, TooDeepError } from "../../base/yaml-nesting.ts";
+import { type Position, unreadable } from "./diagnostic.ts";
+import { plainValue, YamlFault } from "./yaml-value.ts";
+
+/** One document of an input. */
+export interface InputDocument {
+  /** From 1. */
+  readonly number: number;
+  readonly value: unknown;
+  /** The items of a long list, to be gone through once, in place of those that `value` then lacks. */
+  readonly items?: Iterable<unknown>;
+  /** The line, from 1, of what the keys lead to, or of the last on the way that is there; if it is known. */
+  readonly lineOf: (keys: readonly string[]) => number | undefined;
+}
+
+/** The syntax tree takes 60 times the text's memory. JSON, which takes none, may be larger. */
+const MOST_CHARACTERS = 16 * 1024 * 1024;
+/** Kubernetes objects nest about 15 levels deep. */
+const DEEPEST = 64;
+
+/**
+ * The documents of a YAML text (1.2, core schema), empty ones left out. At most 16 MiB and 64 levels.
+ *
+ * Throws UNREADABLE_INPUT with file, line and reason for the first thing that is wrong: syntax, equal keys, tags
+ * beyond JSON's types, aliases that multiply.
+ */
+export function parseYaml(text: string, file: string): InputDocument[] {
+  if (text.length > MOST_CHARACTERS)
+    throw unreadable(file, "is more than 16 MiB of YAML", undefined, "Give it as JSON, which may be larger.");
+  const lines = new LineCounter();
+  const documents = compose(text, lines, file);
+  return documents.flatMap((document, index) => {
+    const fault = document.errors[0] ?? document.warnings[0];
+    if (fault !== undefined) throw unreadable(file, fault.message, positionOf(lines, fault.pos[0]));
+    const value = plainValueOf(document, lines, file);
+    const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
+    return value === null ? [] : [{ number: index + 1, value, lineOf }];
+  });
+}
+
+/** Equal keys are looked for later, and messages made without the text: both take quadratic time here. */
+function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
+  const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
+  try {
+    return [...composer.compose(shallowTokens(text, DEEPEST, lines))];
+  } catch (error) {
+    if (error instanceof TooDeepError) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
+    throw error;
+  }
+}
+
+function plainValueOf(document: Document.Parsed, lines: LineCounter, file: string): unknown {
+  try {
+    return plainValue(document.contents);
+  } catch (error) {
+    if (error instanceof YamlFault) throw unreadable(file, error.message, positionOf(lines, error.offset));
+    throw error;
+  }
+}
+
+function positionOf(lines: LineCounter, offset: number): Position {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(line, 1), column: Math.max(col, 1) };
+}
+
+function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly string[]): number {
+  let node: unknown = document.contents;
+  let offset = document.contents?.range[0] ?? 0;
+  for (const key of keys) {
+    const { at, next } = step(node, key);
+    if (at === undefined) break;
+    offset = at;
+    node = next;
+  }
+  return positionOf(lines, offset).line;
+}
+
+/** Goes down by one key: where the key or item stands, and the node under it. */
+function step(node: unknown, key: string): { readonly at?: number; readonly next?: unknown } {
+  if (isSeq(node)) return { ...offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
+  if (!isMap(node)) return {};
+  const pair = node.items.find((each) => isPair(each) && String(each.key) === key);
+  return pair === undefined ? {} : { ...offsetOf(pair.key), next: pair.value };
+}
+
+function offsetOf(node: unknown): { readonly at?: number } {
+  const range = isNode(node) ? (node as ParsedNode).range : undefined;
+  return range === undefined || range === null ? {} : { at: range[0] };
+}

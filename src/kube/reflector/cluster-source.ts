@@ -1,0 +1,86 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { Node, ServiceCIDR } from "../../model/node.ts";
+import type { Service } from "../../model/service.ts";
+import type { ApiClient } from "../client/client.ts";
+import type { ObjectSource, ResourceName, SourceHandlers, SourceState } from "../source.ts";
+import { Reflector } from "./reflector.ts";
+import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
+import { resources } from "./resources.ts";
+
+/** Makes of an API object what is kept of it, undefined if it is none of ours; throws for one that cannot be used. */
+export interface Decoders {
+  readonly services: (object: unknown) => Service | undefined;
+  readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
+  readonly nodes: (object: unknown) => Node | undefined;
+  readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
+}
+
+/** What {@link clusterSource} needs. */
+export interface ClusterSourceOptions {
+  readonly client: ApiClient;
+  /** The Node that we run on. */
+  readonly nodeName: string;
+  readonly decoders: Decoders;
+  readonly handlers: SourceHandlers;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly timings?: ReflectorTimings;
+}
+
+/** The objects of a cluster, one reflector for each resource. The client stays the caller's to close. */
+export function clusterSource(options: ClusterSourceOptions): ObjectSource {
+  const reflectors = makeReflectors(options);
+  const all = Object.values(reflectors);
+  return {
+    start: () => {
+      for (const reflector of all) {
+        reflector.start();
+      }
+    },
+    stop: () => {
+      for (const reflector of all) {
+        reflector.stop();
+      }
+    },
+    states: () => ({
+      services: reflectors.services.state(),
+      endpointslices: reflectors.endpointslices.state(),
+      nodes: reflectors.nodes.state(),
+      servicecidrs: reflectors.servicecidrs.state(),
+    }),
+  };
+}
+
+/** The part of a reflector that does not depend on what it follows. */
+type AnyReflector = { start(): void; stop(): void; state(): SourceState };
+
+function makeReflectors(options: ClusterSourceOptions): Readonly<Record<ResourceName, AnyReflector>> {
+  const { client, clock, random, logger, decoders, handlers, timings = DEFAULT_TIMINGS } = options;
+  const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
+  const shared = { client, clock, random, logger, timings };
+  return {
+    services: new Reflector({
+      ...shared,
+      resource: services,
+      slim: decoders.services,
+      handler: handlers.services,
+    }),
+    endpointslices: new Reflector({
+      ...shared,
+      resource: endpointslices,
+      slim: decoders.endpointslices,
+      handler: handlers.endpointslices,
+    }),
+    nodes: new Reflector({ ...shared, resource: nodes, slim: decoders.nodes, handler: handlers.nodes }),
+    servicecidrs: new Reflector({
+      ...shared,
+      resource: servicecidrs,
+      slim: decoders.servicecidrs,
+      handler: handlers.servicecidrs,
+    }),
+  };
+}

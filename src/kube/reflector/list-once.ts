@@ -1,0 +1,88 @@
+import type { Clock } from "../../base/clock.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { Node, ServiceCIDR } from "../../model/node.ts";
+import type { Service } from "../../model/service.ts";
+import { type ApiFailure, asApiFailure } from "../client/api-failure.ts";
+import type { ApiClient } from "../client/client.ts";
+import { Deadline } from "../client/deadline.ts";
+import { objectName } from "../files/object-name.ts";
+import type { Decoders } from "./cluster-source.ts";
+import { listPages } from "./list-pages.ts";
+import { type Resource, resources } from "./resources.ts";
+
+/** Milliseconds without a byte after which a list is given up. */
+const SILENCE = 15_000;
+
+/** What {@link listOnce} needs. */
+export interface ListOnceOptions {
+  readonly client: ApiClient;
+  /** The Node that we run on. */
+  readonly nodeName: string;
+  readonly decoders: Decoders;
+  readonly clock: Clock;
+  /** Told of each object that cannot be used; `object` is `Service namespace/name`. */
+  readonly onInvalid: (object: string, reason: string) => void;
+  /** Told of every Service as it comes. Those that are left to other proxies are asked for only then. */
+  readonly onService?: (service: unknown) => void;
+}
+
+/** What a cluster holds for a service proxy. */
+export interface ListedObjects {
+  readonly services: readonly Service[];
+  readonly endpointSlices: readonly EndpointSlice[];
+  readonly nodes: readonly Node[];
+  readonly serviceCIDRs: readonly ServiceCIDR[];
+}
+
+/**
+ * Lists everything once, for commands that look and end. One attempt: whoever asks is there to ask again.
+ * @throws AppError API_UNAVAILABLE for the first list that fails, or brings nothing for 15 s
+ */
+export async function listOnce(options: ListOnceOptions): Promise<ListedObjects> {
+  const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
+  const { decoders, onService } = options;
+  const told = (service: unknown) => {
+    onService?.(service);
+    return decoders.services(service);
+  };
+  return {
+    nodes: await list(options, nodes, "Node", decoders.nodes),
+    serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
+    services: await list(options, onService ? { ...services, selectors: {} } : services, "Service", told),
+    endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
+  };
+}
+
+async function list<T>(
+  { client, clock, onInvalid }: ListOnceOptions,
+  resource: Resource,
+  kind: string,
+  decode: (object: unknown) => T | undefined,
+): Promise<T[]> {
+  const found: T[] = [];
+  const take = (object: unknown): void => {
+    try {
+      const value = decode(object);
+      if (value !== undefined) found.push(value);
+    } catch (error) {
+      onInvalid(objectName(kind, object), messageOf(error));
+    }
+  };
+  const settings = { client, deadline: () => new Deadline(clock), silence: SILENCE, now: () => clock.now() };
+  try {
+    await listPages(resource, settings, take);
+  } catch (error) {
+    const failure = asApiFailure(error);
+    if (!(failure.absent && resource.optional)) throw unavailable(resource, failure);
+  }
+  return found;
+}
+
+function unavailable({ name }: Resource, failure: ApiFailure): AppError {
+  const hint =
+    failure.kind === "unauthorized" || failure.kind === "forbidden"
+      ? `these credentials must be allowed to list ${name}; --from takes objects from files instead`
+      : "is this the right cluster (--kubeconfig, --master)? --from takes objects from files instead";
+  return new AppError("API_UNAVAILABLE", `cannot list ${name}: ${failure.message}`, { hint, cause: failure });
+}

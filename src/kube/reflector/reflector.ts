@@ -1,0 +1,215 @@
+import type { Clock, Timer } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
+import type { ApiClient } from "../client/client.ts";
+import { Deadline } from "../client/deadline.ts";
+import type { SourceHandler, SourceState } from "../source.ts";
+import { Backoff } from "./backoff.ts";
+import { listPages } from "./list-pages.ts";
+import { metadataOf, ObjectStore, type Staged } from "./object-store.ts";
+import { ReflectorReport } from "./reflector-report.ts";
+import type { ReflectorTimings } from "./reflector-timings.ts";
+import type { Resource } from "./resources.ts";
+import { watchEvents } from "./watch-events.ts";
+import type { WatchEvent } from "./watch-stream.ts";
+
+/** What a {@link Reflector} needs. */
+export interface ReflectorOptions<T> {
+  readonly client: ApiClient;
+  readonly resource: Resource;
+  /** Pure: makes of an API object what is kept of it. May throw: then the object counts as absent. */
+  readonly slim: (object: unknown) => T | undefined;
+  readonly handler: SourceHandler<T>;
+  readonly clock: Clock;
+  /** Numbers in [0, 1). */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly timings: ReflectorTimings;
+}
+
+/**
+ * Keeps a copy of one resource of an API server: lists, watches, and does both again for ever, whatever happens.
+ * Source: Kubernetes API concepts, "Efficient detection of changes".
+ */
+export class Reflector<T> {
+  private readonly options: ReflectorOptions<T>;
+  private readonly store: ObjectStore<T>;
+  private readonly report: ReflectorReport;
+  private readonly backoff: Backoff;
+  /** What to watch from; undefined when a list is due. */
+  private version: string | undefined;
+  /** Counts what watches brought that was not known. */
+  private news = 0;
+  private stopped = false;
+  private request: Deadline | undefined;
+  private pause: { readonly timer: Timer; readonly end: () => void } | undefined;
+
+  constructor(options: ReflectorOptions<T>) {
+    this.options = options;
+    this.backoff = new Backoff(options.random, options.timings.backoff);
+    this.report = new ReflectorReport(options.resource.name, options.logger);
+    this.store = new ObjectStore({
+      slim: options.slim,
+      handler: options.handler,
+      onFault: (kind, key, error) => this.report.fault(kind, key, error),
+    });
+  }
+
+  /** Begins. Once. */
+  start(): void {
+    void this.run();
+  }
+
+  /** Ends the requests and timers under way. Silent and final: the handler is not called after it. */
+  stop(): void {
+    this.stopped = true;
+    this.store.close();
+    this.request?.abort(new ApiFailure("connection", "stopped"));
+    this.pause?.timer.cancel();
+    this.pause?.end();
+  }
+
+  state(): SourceState {
+    return this.report.status.snapshot(this.store.size);
+  }
+
+  private async run(): Promise<void> {
+    while (!this.stopped) {
+      await this.sleep(await this.step());
+    }
+  }
+
+  /** One list or one watch. Gives the milliseconds to wait after it. Never rejects. */
+  private async step(): Promise<number> {
+    try {
+      if (this.version === undefined) {
+        await this.list();
+        return 0;
+      }
+      return await this.watch(this.version);
+    } catch (error) {
+      return this.stopped ? 0 : this.recover(asApiFailure(error));
+    }
+  }
+
+  private async list(): Promise<void> {
+    const { client, clock, resource, timings } = this.options;
+    const staged: Staged<T> = new Map();
+    const version = await listPages(
+      resource,
+      { client, deadline: () => this.begin(), silence: timings.answerSilence, now: () => clock.now() },
+      (object) => this.store.stage(staged, object),
+    );
+    this.version = version;
+    this.report.listed(staged.size, clock.now());
+    this.store.replace(staged);
+  }
+
+  private async watch(version: string): Promise<number> {
+    const { client, clock, random, resource, timings } = this.options;
+    const [shortest, longest] = timings.watchSeconds;
+    const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
+    const began = clock.now();
+    const newsBefore = this.news;
+    let stable = false;
+    try {
+      await watchEvents(
+        resource,
+        version,
+        { client, deadline: this.begin(), timings, seconds, now: () => clock.now(), onOpen: () => this.report.open() },
+        (event) => this.take(event),
+      );
+    } finally {
+      stable = clock.now() - began >= timings.stableAfter;
+      if (stable) {
+        this.backoff.reset();
+      }
+    }
+    return stable ? 0 : this.afterShortWatch(this.news > newsBefore);
+  }
+
+  /** A server that ends watches at once must not be asked again at once; one that does so between news, soon. */
+  private afterShortWatch(newsCame: boolean): number {
+    if (newsCame) {
+      this.backoff.reset();
+    } else {
+      this.report.status.fault("short-watch");
+    }
+    return this.backoff.next();
+  }
+
+  private take(event: WatchEvent): void {
+    if (event.type === "ERROR") {
+      throw failureOfErrorEvent(event.object);
+    }
+    const changed = this.apply(event);
+    const version = metadataOf(event.object).resourceVersion;
+    const advanced = typeof version === "string" && version !== "" && version !== this.version;
+    if (advanced) {
+      this.version = version;
+    }
+    if (changed || advanced) {
+      this.news += 1;
+    }
+  }
+
+  private apply(event: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
+    const now = this.options.clock.now();
+    switch (event.type) {
+      case "ADDED":
+        this.report.status.heard("added", now);
+        return this.store.upsert(event.object);
+      case "MODIFIED":
+        this.report.status.heard("modified", now);
+        return this.store.upsert(event.object);
+      case "DELETED":
+        this.report.status.heard("deleted", now);
+        return this.store.remove(event.object);
+      case "BOOKMARK":
+        this.report.status.heard("bookmark", now);
+        return false;
+    }
+  }
+
+  private recover(failure: ApiFailure): number {
+    const { random, resource, timings } = this.options;
+    if (failure.relist) {
+      this.version = undefined;
+    }
+    if (failure.absent && resource.optional) {
+      this.acceptAbsence(failure);
+      return timings.absentRecheck * (0.5 + random() / 2);
+    }
+    // Authorization comes before routing: an older cluster whose roles do not name the resource answers 403, not 404.
+    if (failure.kind === "forbidden" && resource.optional && !this.report.status.synced) {
+      this.acceptAbsence(failure);
+    }
+    const wait = this.backoff.next(failure.retryAfter);
+    this.report.failure(failure, wait);
+    return wait;
+  }
+
+  private acceptAbsence(failure: ApiFailure): void {
+    this.report.absent(failure);
+    this.store.replace(new Map());
+  }
+
+  /** A new request's deadline, known to {@link stop}. */
+  private begin(): Deadline {
+    const deadline = new Deadline(this.options.clock);
+    this.request = deadline;
+    if (this.stopped) {
+      deadline.abort(new ApiFailure("connection", "stopped"));
+    }
+    return deadline;
+  }
+
+  private sleep(milliseconds: number): Promise<void> {
+    if (milliseconds <= 0 || this.stopped) {
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => {
+      this.pause = { timer: this.options.clock.after(milliseconds, resolve), end: resolve };
+    });
+  }
+}

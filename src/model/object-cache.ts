@@ -1,0 +1,117 @@
+import type { EndpointSlice } from "./endpoint-slice.ts";
+import type { ServiceName } from "./ids.ts";
+import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
+import type { Service } from "./service.ts";
+
+/**
+ * The objects as last seen, and which Services are dirty. It holds no more than the current state: the same
+ * objects in any order, split or repeated, make the same cache.
+ */
+export class ObjectCache {
+  readonly #services = new Map<ServiceName, Service>();
+  readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
+  readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
+  #node: Node;
+  #dirty = new Set<ServiceName>();
+
+  /** @param nodeName the node that we run on; its object may follow later, or never. */
+  constructor(nodeName: string) {
+    this.#node = unknownNode(nodeName);
+  }
+
+  /** The node that we run on. */
+  get node(): Node {
+    return this.#node;
+  }
+
+  /** How many Services there are. */
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
+  /** How many EndpointSlices there are. */
+  get sliceCount(): number {
+    let count = 0;
+    for (const slices of this.#slices.values()) count += slices.length;
+    return count;
+  }
+
+  /** The names of all Services, sorted. */
+  serviceNames(): ServiceName[] {
+    return [...this.#services.keys()].sort();
+  }
+
+  /** The Service of that name. */
+  service(name: ServiceName): Service | undefined {
+    return this.#services.get(name);
+  }
+
+  /** The slices of a Service. */
+  slices(name: ServiceName): readonly EndpointSlice[] {
+    return this.#slices.get(name) ?? [];
+  }
+
+  /** All ServiceCIDRs, sorted by name. */
+  serviceCIDRs(): ServiceCIDR[] {
+    return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Makes a Service dirty that did not change. */
+  markDirty(name: ServiceName): void {
+    this.#dirty.add(name);
+  }
+
+  /** Puts a Service, new or changed. */
+  putService(service: Service): void {
+    this.#services.set(service.name, service);
+    this.#dirty.add(service.name);
+  }
+
+  /** Forgets a Service. Its slices stay: they are objects of their own. */
+  deleteService(name: ServiceName): void {
+    if (this.#services.delete(name)) this.#dirty.add(name);
+  }
+
+  /** Puts a slice, new or changed, also when it moved to another Service. */
+  putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
+    if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
+    this.#slices.set(slice.service, [...this.#otherSlices(slice), slice]);
+    this.#dirty.add(slice.service);
+  }
+
+  /** Forgets a slice. */
+  deleteSlice(slice: Pick<EndpointSlice, "service" | "name">): void {
+    const others = this.#otherSlices(slice);
+    if (others.length === this.slices(slice.service).length) return;
+    if (others.length === 0) this.#slices.delete(slice.service);
+    else this.#slices.set(slice.service, others);
+    this.#dirty.add(slice.service);
+  }
+
+  /** Puts our Node; another node's object is ignored. */
+  putNode(node: Node): void {
+    if (node.name !== this.#node.name) return;
+    this.#node = node;
+  }
+
+  /** Puts a ServiceCIDR, new or changed. */
+  putServiceCIDR(serviceCIDR: ServiceCIDR): void {
+    this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);
+  }
+
+  /** Forgets a ServiceCIDR. */
+  deleteServiceCIDR(name: string): void {
+    this.#serviceCIDRs.delete(name);
+  }
+
+  /** Hands over the Services that changed, themselves or in their slices, and begins anew. */
+  takeDirty(): ReadonlySet<ServiceName> {
+    const changes = this.#dirty;
+    this.#dirty = new Set();
+    return changes;
+  }
+
+  #otherSlices({ service, name }: Pick<EndpointSlice, "service" | "name">): readonly EndpointSlice[] {
+    return this.slices(service).filter((other) => other.name !== name);
+  }
+}

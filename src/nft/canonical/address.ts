@@ -1,0 +1,59 @@
+import {
+  type AddressInterval,
+  addressNumber,
+  addressText,
+  addressWidth,
+  joinIntervals,
+  prefixInterval,
+  prefixLength,
+} from "../../base/address-interval.ts";
+import { parseIPv6 } from "../../base/ipv6.ts";
+import type { Expression, NftFamily } from "../ast/json.ts";
+import { asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+
+const IPV4 = /^\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
+
+function parseAddress(family: NftFamily, value: unknown): bigint {
+  const address = asText(value, "address");
+  const isAddress = family === "ip" ? IPV4.test(address) : parseIPv6(address) !== undefined;
+  if (!isAddress) throw notUnderstood(`${family} address`, value);
+  return addressNumber(family, address);
+}
+
+/** The interval that an address, a prefix or a range stands for. Bits behind a prefix are ignored, as nft does. */
+export function addressInterval(family: NftFamily, item: unknown): AddressInterval {
+  if (typeof item === "string") {
+    const number = parseAddress(family, item);
+    return { first: number, last: number };
+  }
+  const [kind, body] = asTagged(item, "address");
+  if (kind === "range") {
+    const [first, last] = asList(body, "range").map((end) => parseAddress(family, end));
+    if (first === undefined || last === undefined) throw notUnderstood("range", item);
+    return { first, last };
+  }
+  if (kind !== "prefix") throw notUnderstood("address", item);
+  const { addr, len } = asObjectOf(body, ["addr", "len"], "prefix");
+  const length = asNumber(len, "prefix length");
+  if (length > addressWidth(family)) throw notUnderstood("prefix length", item);
+  return prefixInterval(family, parseAddress(family, addr), length);
+}
+
+/**
+ * The addresses of an anonymous set in canonical form: ascending, what overlaps or touches joined,
+ * and no set around a lone member. The kernel joins in this way (nft 1.1.3), so that
+ * `{10.0.0.0/9, 10.128.0.0/9}` is listed as `10.0.0.0/8`.
+ */
+export function canonicalAddresses(family: NftFamily, items: readonly unknown[]): Expression {
+  const joined = joinIntervals(items.map((item) => addressInterval(family, item)));
+  const [lone, ...others] = joined.map((interval) => intervalExpression(family, interval));
+  if (lone === undefined) throw notUnderstood("empty set", items);
+  return others.length === 0 ? lone : { set: [lone, ...others] };
+}
+
+function intervalExpression(family: NftFamily, interval: AddressInterval): Expression {
+  const addr = addressText(family, interval.first);
+  const len = prefixLength(family, interval);
+  if (len === undefined) return { range: [addr, addressText(family, interval.last)] };
+  return len === addressWidth(family) ? addr : { prefix: { addr, len } };
+}

@@ -1,0 +1,124 @@
+import type { Expression } from "../ast/json.ts";
+import { canonicalAddresses } from "./address.ts";
+import { type ConstantType, parseClassid, parseProtocol } from "./constant.ts";
+import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+
+/**
+ * An expression in its canonical form. `type` says how to read the constants in it; fields and
+ * lookups bring their own. Throws NFT_OUTPUT for what it does not know.
+ */
+export function canonicalExpression(value: unknown, type: ConstantType = "text"): Expression {
+  if (typeof value === "string" || typeof value === "number") return canonicalConstant(value, type);
+  const [kind, body] = asTagged(value, "expression");
+  switch (kind) {
+    case "payload": {
+      const payload = asObjectOf(body, ["protocol", "field"], "payload");
+      return { payload: { protocol: asText(payload.protocol, kind), field: asText(payload.field, kind) } };
+    }
+    case "meta":
+      return { meta: { key: asText(asObjectOf(body, ["key"], "meta").key, kind) } };
+    case "ct":
+      return { ct: { key: asText(asObjectOf(body, ["key"], "ct").key, kind) } };
+    case "fib": {
+      const fib = asObjectOf(body, ["flags", "result"], "fib");
+      return { fib: { flags: asFlags(fib.flags, "fib flags"), result: asText(fib.result, kind) } };
+    }
+    case "numgen":
+      return canonicalNumgen(body);
+    case "concat":
+      return { concat: asList(body, "concatenation").map((part) => canonicalExpression(part)) };
+    case "map": {
+      const lookup = asObjectOf(body, ["key", "data"], "map lookup");
+      return { map: { key: canonicalExpression(lookup.key), data: asReference(lookup.data) } };
+    }
+    case "|":
+      return { "|": canonicalOperands(body) };
+    case "&":
+      return { "&": canonicalOperands(body) };
+    case "^":
+      return { "^": canonicalOperands(body) };
+    case "set":
+      return canonicalSet(asList(body, "set"), type);
+    case "prefix":
+    case "range":
+      return canonicalSet([value], type);
+    default:
+      throw notUnderstood(`expression "${kind}"`, value);
+  }
+}
+
+/** How constants beside this expression (on the other side of a comparison, or assigned to it) are to be read. */
+export function constantTypeOf(field: Expression): ConstantType {
+  if (typeof field !== "object") return "text";
+  if ("payload" in field) {
+    const { protocol, field: name } = field.payload;
+    if ((name === "saddr" || name === "daddr") && (protocol === "ip" || protocol === "ip6")) return protocol;
+    return name === "protocol" || name === "nexthdr" ? "protocol" : "number";
+  }
+  if ("meta" in field) {
+    if (field.meta.key === "priority") return "classid";
+    if (field.meta.key === "l4proto") return "protocol";
+    return field.meta.key === "mark" ? "number" : "text";
+  }
+  return "|" in field || "&" in field || "^" in field ? "number" : "text";
+}
+
+/** The name of a set or map, with its `@`. */
+export function asReference(value: unknown): string {
+  const name = asText(value, "reference to a set");
+  if (!name.startsWith("@")) throw notUnderstood("reference to a set", value);
+  return name;
+}
+
+function canonicalConstant(value: string | number, type: ConstantType): Expression {
+  if (typeof value === "string" && value.startsWith("@")) return value;
+  switch (type) {
+    case "ip":
+    case "ip6":
+      return canonicalAddresses(type, [value]);
+    case "classid":
+      return parseClassid(value);
+    case "number":
+      return asNumber(value, "number");
+    case "protocol":
+      return parseProtocol(value);
+    case "text":
+      return value;
+  }
+}
+
+function canonicalNumgen(body: unknown): Expression {
+  const numgen = asObjectOf(body, ["mode", "mod", "offset"], "numgen");
+  if (numgen.mode !== "random") throw notUnderstood("mode of numgen", body);
+  const offset = asNumber(numgen.offset ?? 0, "numgen offset");
+  return { numgen: { mode: "random", mod: asNumber(numgen.mod, "numgen modulus"), offset } };
+}
+
+function canonicalOperands(body: unknown): readonly [Expression, Expression] {
+  const [left, right, more] = asList(body, "operands").map((operand) => canonicalExpression(operand, "number"));
+  if (left === undefined || right === undefined || more !== undefined) throw notUnderstood("operands", body);
+  return [left, right];
+}
+
+function canonicalSet(items: readonly unknown[], type: ConstantType): Expression {
+  if (type === "ip" || type === "ip6") return canonicalAddresses(type, items);
+  const byText = new Map(
+    items.map((item) => {
+      const member = canonicalMember(item, type);
+      return [JSON.stringify(member), member] as const;
+    }),
+  );
+  // In no order of its own: the kernel lists anonymous sets of such members by hash.
+  const members = [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, member]) => member);
+  const [lone] = members;
+  if (lone === undefined) throw notUnderstood("empty set", items);
+  return members.length === 1 ? lone : { set: members };
+}
+
+function canonicalMember(item: unknown, type: ConstantType): Expression {
+  if (typeof item === "string" || typeof item === "number") return canonicalConstant(item, type);
+  const [kind, body] = asTagged(item, "member of a set");
+  const [first, last, more] = kind === "range" ? asList(body, "range") : [];
+  if (first === undefined || last === undefined || more !== undefined) throw notUnderstood("member of a set", item);
+  return { range: [canonicalExpression(first, type), canonicalExpression(last, type)] };
+}

@@ -1,0 +1,112 @@
+import { AppError } from "../../base/errors.ts";
+import type { NftFamily } from "../ast/json.ts";
+import type { Ruleset, SetSpec } from "../ast/ruleset.ts";
+import type { TimedElement } from "../elements.ts";
+import { dataText, valueText } from "../text/element-text.ts";
+import { parseSetSpec } from "./declarations.ts";
+import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
+import { asList, asNumber, asObject, asTagged, type JsonObject, notUnderstood } from "./shape.ts";
+
+/** What `nft -j list ...` printed: a list of objects such as `{"chain": {...}}`. */
+export interface Listing {
+  readonly objects: readonly unknown[];
+}
+
+/** An element that packets put into a dynamic map, and which. Key and value are canonical text. */
+export interface DynamicElement extends TimedElement {
+  readonly family: NftFamily;
+  readonly map: string;
+}
+
+/** Reads the JSON text that nft printed; throws NFT_OUTPUT when it is none. */
+export function readListing(text: string): Listing {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (cause) {
+    throw new AppError("NFT_OUTPUT", "nft printed something that is not JSON", {
+      cause,
+      evidence: { output: text.slice(0, 300) },
+    });
+  }
+  return { objects: asList(asObject(json, "listing").nftables, "listing") };
+}
+
+/**
+ * The canonical ruleset of a listing (`nft -j list table ip nft-proxy`, terse or not). Elements of
+ * dynamic maps are left out: see {@link dynamicElements}. Throws NFT_OUTPUT naming what it does not know.
+ */
+export function parseListing(listing: Listing): Ruleset {
+  const draft: Draft = {};
+  for (const object of listing.objects) {
+    const [kind, body] = asTagged(object, "listed object");
+    if (kind !== "metainfo") place(draft, kind, body);
+  }
+  return draft;
+}
+
+/** What packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
+export function dynamicElements(listing: Listing): readonly DynamicElement[] {
+  const found: DynamicElement[] = [];
+  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
+    if (spec.dynamic) found.push({ family, map: spec.name, key, value, ...lifeOf(properties) });
+  });
+  return found;
+}
+
+/** An element of a map that counts what it matched. */
+export interface CountedElement {
+  readonly family: NftFamily;
+  readonly map: string;
+  /** Canonical text, see {@link ElementSet}. */
+  readonly key: string;
+  readonly value: string;
+  /** Packets that matched since the element was made; in a nat chain: connections. */
+  readonly packets: number;
+}
+
+/** The counters in a listing of maps (`nft -j list map ip nft-proxy service-ips`). */
+export function elementCounters(listing: Listing): readonly CountedElement[] {
+  const found: CountedElement[] = [];
+  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
+    const { counter } = properties;
+    if (counter === undefined) return;
+    const packets = asNumber(asObject(counter, "counter").packets, "packets");
+    found.push({ family, map: spec.name, key, value, packets });
+  });
+  return found;
+}
+
+interface MapElement {
+  readonly family: NftFamily;
+  readonly spec: SetSpec;
+  readonly key: string;
+  readonly value: string;
+  /** Its time-out, counter and whatever else stands beside the key. */
+  readonly properties: JsonObject;
+}
+
+function forEachMapElement(listing: Listing, use: (element: MapElement) => void): void {
+  for (const object of listing.objects) {
+    const [kind, body] = asTagged(object, "listed object");
+    if (kind !== "map") continue;
+    const map = asObject(body, kind);
+    const family = ownFamily(kind, map);
+    if (family === undefined) continue;
+    const spec = parseSetSpec(kind, map);
+    for (const item of asList(map.elem ?? [], "elements")) {
+      const split = splitElement(item, true);
+      const key = dataText(unwrapKey(split.key), spec.key);
+      use({ family, spec, key, value: valueText(split.value, spec.value), properties: propertiesOf(split.key) });
+    }
+  }
+}
+
+function propertiesOf(key: unknown): JsonObject {
+  return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};
+}
+
+function lifeOf({ timeout, expires }: JsonObject): Pick<DynamicElement, "timeout" | "expires"> {
+  if (timeout === undefined) throw notUnderstood("element without a timeout", timeout);
+  return { timeout: asNumber(timeout, "timeout"), expires: asNumber(expires ?? timeout, "expires") };
+}

@@ -1,0 +1,95 @@
+import type { Expression, MapStatement, Rule, Statement } from "../ast/json.ts";
+import { type ConstantType, formatClassid } from "../canonical/constant.ts";
+import { constantTypeOf } from "../canonical/expression.ts";
+import { verdictText } from "../elements.ts";
+
+/** A rule in canonical form as `nft list` prints it (nft 1.1.3), on one line. */
+export function ruleText(rule: Rule): string {
+  return rule.map(statementText).join(" ");
+}
+
+/** One statement of a rule as `nft list` prints it. */
+function statementText(statement: Statement): string {
+  if ("match" in statement) {
+    const { op, left, right } = statement.match;
+    // Left out where it goes without saying, as nft does.
+    const operator = op === "!=" ? " !=" : isOperation(left) ? " ==" : "";
+    return `${expressionText(left)}${operator} ${expressionText(right, typeBeside(left))}`;
+  }
+  if ("mangle" in statement) {
+    const { key, value } = statement.mangle;
+    return `${expressionText(key)} set ${expressionText(value, typeBeside(key))}`;
+  }
+  if ("vmap" in statement) return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
+  if ("map" in statement) return mapStatementText(statement.map);
+  if ("dnat" in statement) return `dnat ${statement.dnat.family} to ${expressionText(statement.dnat.addr)}`;
+  if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
+  return "reject" in statement ? "reject" : verdictText(statement);
+}
+
+function mapStatementText({ op, elem, data, map }: MapStatement): string {
+  const timed = typeof elem === "object" && "elem" in elem ? elem.elem : undefined;
+  const key = timed === undefined ? expressionText(elem as Expression) : expressionText(timed.val);
+  const timeout = timed === undefined ? "" : ` timeout ${durationText(timed.timeout)}`;
+  return `${op} ${map} { ${key}${timeout} : ${expressionText(data, "classid")} }`;
+}
+
+/** Seconds as nft prints them: `1d2h3m4s`. */
+export function durationText(seconds: number): string {
+  const units = [
+    [Math.floor(seconds / 86400), "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
+    [Math.floor(seconds / 60) % 60, "m"],
+    [seconds % 60, "s"],
+  ] as const;
+  return (
+    units
+      .filter(([count]) => count > 0)
+      .map(([count, unit]) => `${count}${unit}`)
+      .join("") || "0s"
+  );
+}
+
+/** How a constant is printed; names of interfaces are quoted, and marks are 32-bit words. */
+type PrintedType = ConstantType | "interface" | "word";
+
+function typeBeside(field: Expression): PrintedType {
+  const type = constantTypeOf(field);
+  if (typeof field === "object" && "meta" in field && field.meta.key === "iifname") return "interface";
+  return type === "number" && !(typeof field === "object" && "payload" in field) ? "word" : type;
+}
+
+function expressionText(expression: Expression, type: PrintedType = "text"): string {
+  if (typeof expression !== "object") return constantText(expression, type);
+  if ("payload" in expression) return `${expression.payload.protocol} ${expression.payload.field}`;
+  if ("meta" in expression) return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
+  if ("ct" in expression) return `ct ${expression.ct.key}`;
+  if ("fib" in expression) return `fib ${expression.fib.flags.join(" . ")} ${expression.fib.result}`;
+  if ("concat" in expression) return expression.concat.map((part) => expressionText(part)).join(" . ");
+  if ("set" in expression) return `{ ${expression.set.map((member) => expressionText(member, type)).join(", ")} }`;
+  if ("prefix" in expression) return `${expression.prefix.addr}/${expression.prefix.len}`;
+  if ("range" in expression) return expression.range.map((end) => expressionText(end, type)).join("-");
+  if ("map" in expression) return `${expressionText(expression.map.key)} map ${expressionText(expression.map.data)}`;
+  if ("numgen" in expression) {
+    const { mod, offset } = expression.numgen;
+    return `numgen random mod ${mod}${offset === 0 ? "" : ` offset ${offset}`}`;
+  }
+  if ("|" in expression) return operationText(expression["|"], "|");
+  return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");
+}
+
+function isOperation(expression: Expression): boolean {
+  return typeof expression === "object" && ("|" in expression || "&" in expression || "^" in expression);
+}
+
+function operationText(operands: readonly [Expression, Expression], operator: string): string {
+  return operands.map((operand) => expressionText(operand, "word")).join(` ${operator} `);
+}
+
+function constantText(constant: string | number, type: PrintedType): string {
+  if (typeof constant === "string") {
+    return type === "interface" && !constant.startsWith("@") ? `"${constant}"` : constant;
+  }
+  if (type === "classid") return formatClassid(constant);
+  return type === "word" ? `0x${constant.toString(16).padStart(8, "0")}` : String(constant);
+}

@@ -1,0 +1,115 @@
+import type { BaseChain, Chain, DataType, ElementSet, SetSpec, Table } from "../ast/ruleset.ts";
+import { formatClassid } from "../canonical/constant.ts";
+import { PRIORITIES } from "../canonical/declarations.ts";
+import { splitParts } from "../elements.ts";
+import { ruleText } from "./rule-text.ts";
+
+/** What to say beside elements and chains, in a `#` comment; undefined for nothing. */
+export interface Comments {
+  readonly element?: (spec: SetSpec, key: string) => string | undefined;
+  readonly chain?: (name: string) => string | undefined;
+}
+
+/** What separates lines of elements: they are aligned behind `elements = { `. */
+const ALIGNED = ",\n\t\t\t     ";
+
+/**
+ * A table as `nft list table` prints it (nft 1.1.3), save that counters show no counts; `nft -f` reads it. With
+ * comments, every element has a line of its own.
+ */
+export function tableText(table: Table, comments: Comments = {}): string {
+  const sets = [...table.sets.values()].map((set) => setText(set, comments));
+  const chains = [...table.chains.values()].map((chain) => chainText(chain, comments));
+  return `table ${table.family} ${table.name} {\n${[...sets, ...chains].join("\n")}}\n`;
+}
+
+/** A set or map with its elements as it stands in a table's listing. */
+export function setText({ spec, elements }: ElementSet, comments: Comments = {}): string {
+  return [
+    `\t${spec.value === undefined ? "set" : "map"} ${spec.name} {\n`,
+    ...declarationLines(spec).map((line) => `\t\t${line}\n`),
+    elements.size === 0 ? "" : `\t\telements = ${elementsText(spec, elements, comments)}\n`,
+    "\t}\n",
+  ].join("");
+}
+
+/** What declares a set or map, a line each: `type ipv4_addr : verdict`, `flags dynamic,timeout`. */
+export function declarationLines({ key, value, size, dynamic, counter }: SetSpec): string[] {
+  const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value)}`;
+  return [
+    `type ${typesText(key)}${valueText}`,
+    ...(size === undefined ? [] : [`size ${size}`]),
+    ...(dynamic ? ["flags dynamic,timeout"] : []),
+    ...(counter ? ["counter"] : []),
+  ];
+}
+
+function typesText(types: readonly DataType[]): string {
+  return types.join(" . ");
+}
+
+function elementsText(spec: SetSpec, elements: ReadonlyMap<string, string>, { element: commentOn }: Comments): string {
+  const texts = [...elements].map(([key, value]) => elementText(spec, key, value));
+  if (commentOn === undefined) return `{ ${wrapped(texts, elementsPerLine(spec))} }`;
+  const lines = [...elements.keys()].map((key, i) => {
+    const comment = commentOn(spec, key);
+    const comma = i === texts.length - 1 ? "" : ",";
+    return `\t\t\t${texts[i]}${comma}${comment === undefined ? "" : ` # ${comment}`}\n`;
+  });
+  return `{\n${lines.join("")}\t\t}`;
+}
+
+function wrapped(texts: readonly string[], perLine: number): string {
+  if (perLine === 1) return texts.join(ALIGNED);
+  const lines: string[] = [];
+  for (let i = 0; i < texts.length; i += perLine) lines.push(texts.slice(i, i + perLine).join(", "));
+  return lines.join(ALIGNED);
+}
+
+function elementsPerLine({ key, value }: SetSpec): number {
+  if (key.length > 1 || value !== undefined) return 1;
+  if (key[0] === "ipv4_addr") return 2;
+  return key[0] === "inet_service" ? 5 : 1;
+}
+
+/** An element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
+export function elementText(spec: SetSpec, key: string, value: string): string {
+  const keyText = dataText(spec.key, key);
+  if (spec.value === undefined) return keyText;
+  return `${keyText} : ${spec.value === "verdict" ? value : dataText(spec.value, value)}`;
+}
+
+function dataText(types: readonly DataType[], text: string): string {
+  if (!types.includes("classid")) return text;
+  const parts = splitParts(text);
+  return types.map((type, i) => (type === "classid" ? formatClassid(Number(parts[i])) : parts[i])).join(" . ");
+}
+
+/** A chain with its rules as it stands in a table's listing. */
+export function chainText({ name, base, rules }: Chain, comments: Comments = {}): string {
+  const comment = comments.chain?.(name);
+  return [
+    `\tchain ${name} {${comment === undefined ? "" : ` # ${comment}`}\n`,
+    base === undefined ? "" : `\t\t${baseChainText(base)}\n`,
+    ...rules.map((rule) => `\t\t${ruleText(rule)}\n`),
+    "\t}\n",
+  ].join("");
+}
+
+/** What makes a chain a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
+export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
+  return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy};`;
+}
+
+/** nft prints a priority by a name that is at most 10 away, where the hook has that name. */
+function priorityText(hook: BaseChain["hook"], prio: number): string {
+  for (const [name, standard] of Object.entries(PRIORITIES)) {
+    const offset = prio - standard;
+    const hasName =
+      (name !== "srcnat" || hook === "postrouting") &&
+      (name !== "dstnat" || hook === "prerouting" || hook === "output");
+    if (!hasName || Math.abs(offset) > 10) continue;
+    return offset === 0 ? name : `${name} ${offset < 0 ? "-" : "+"} ${Math.abs(offset)}`;
+  }
+  return String(prio);
+}

@@ -1,0 +1,30 @@
+import type { Family } from "../base/family.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
+import type { ServiceCounters } from "../model/service-counters.ts";
+import type { Place } from "../model/topology.ts";
+
+/** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
+export type LocalTraffic =
+  | { readonly kind: "unknown" }
+  /** Canonical CIDRs, one at least. */
+  | { readonly kind: "sources"; readonly cidrs: readonly string[] }
+  /** An interface name; a trailing `*` stands for anything. */
+  | { readonly kind: "interface"; readonly pattern: string };
+
+/** All that the rules of one family depend on besides Services and EndpointSlices. */
+export interface FamilyContext {
+  readonly family: Family;
+  readonly place: Place;
+  /** The node's primary address, "" for none. */
+  readonly nodeAddress: string;
+  readonly localTraffic: LocalTraffic;
+  readonly masqueradeAll: boolean;
+  /** One bit, as a number: 0x4000. */
+  readonly masqueradeMark: number;
+  readonly nodePorts: NodePortAddresses;
+  /** Canonical CIDRs; addresses in them that no Service has are dropped. */
+  readonly serviceCIDRs: readonly string[];
+  /** Most clients that an affinity map remembers. */
+  readonly affinityMapSize: number;
+  readonly counters: ServiceCounters;
+}

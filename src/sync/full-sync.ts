@@ -1,0 +1,127 @@
+import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import { readKernel } from "../kernel/read-kernel.ts";
+import type { Command, NftFamily, Transaction } from "../nft/ast/json.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
+import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { type TimedElement, timedElements } from "../nft/elements.ts";
+import {
+  creationChunks,
+  rebuildTransaction,
+  removalTransaction,
+  toTransaction,
+  withoutChainDeletions,
+} from "../nft/transaction.ts";
+
+/** How a full sync brought the kernel to the desired state. */
+export interface FullSyncReport {
+  /** What was different; empty when the kernel was right. Unknown, and empty, after a rebuild. */
+  readonly deltas: readonly TableDelta[];
+  /** Why our tables could not be read and were rebuilt; undefined when they could. */
+  readonly unreadable: string | undefined;
+  /** What was sent, in order. */
+  readonly applied: readonly AppliedTransaction[];
+}
+
+/**
+ * Compares our tables in the kernel with the desired ruleset and repairs what differs. What is right stays
+ * untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
+ * @throws as {@link Nft.apply}; the kernel is then as it was
+ */
+export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
+  const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+  if (kernel.kind === "unreadable") {
+    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
+  }
+  const deltas = diffRuleset(kernel.ruleset, desired);
+  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
+}
+
+/** Elements in one transaction of a cold start: nft then takes 60 MB, and no more time than in one go. */
+const CHUNK_SIZE = 20_000;
+
+/**
+ * Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. What
+ * session affinity remembers is carried over into tables that have to be made anew. Where there were no tables, they
+ * are made in several transactions of which the last one puts them in force.
+ */
+export async function applyDeltas(
+  nft: Nft,
+  deltas: readonly TableDelta[],
+  chunkSize = CHUNK_SIZE,
+): Promise<AppliedTransaction[]> {
+  if (deltas.length === 0) return [];
+  if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
+  const carried = await carriedElements(nft, deltas);
+  try {
+    return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];
+  } catch (error) {
+    if (!(error instanceof NftRefusedError)) throw error;
+    if (carried.length > 0) return [await nft.apply(toTransaction(deltas))];
+    const { main, deletions } = withoutChainDeletions(deltas);
+    if (!error.isBusy || deletions.length === 0) throw error;
+    return [await nft.apply(toTransaction(main)), await nft.apply(toTransaction(deletions))];
+  }
+}
+
+/** All of it or nothing, as with one transaction. While nft works on one chunk, the next is made. */
+async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  const chunks = creationChunks(deltas, chunkSize);
+  try {
+    for (let chunk = chunks.next(); !chunk.done; ) {
+      let following: IteratorResult<Transaction> | undefined;
+      const prepareNext = (): void => {
+        following = chunks.next();
+        if (!following.done) nft.prepare(following.value);
+      };
+      applied.push(await nft.apply(chunk.value, prepareNext));
+      chunk = following ?? chunks.next();
+    }
+    return applied;
+  } catch (error) {
+    const begun = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
+    // What cannot be removed now is in nobody's way without its base chains, and the next full sync repairs it.
+    if (applied.length > 0) await nft.apply(begun).catch(() => {});
+    throw error;
+  }
+}
+
+async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise<Command[]> {
+  const commands: Command[] = [];
+  for (const { family, table, mode, addedSets } of deltas) {
+    if (mode !== "recreate") continue;
+    for (const spec of addedSets.filter(({ dynamic }) => dynamic)) {
+      const elements = await rememberedElements(nft, family, spec.name);
+      if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
+    }
+  }
+  return commands;
+}
+
+/** Stickiness is worth keeping, not worth failing for. */
+async function rememberedElements(nft: Nft, family: NftFamily, map: string): Promise<readonly TimedElement[]> {
+  try {
+    const text = await nft.listSet(family, "map", map);
+    return text === undefined ? [] : dynamicElements(readListing(text));
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Makes both tables whole whatever is in them. What keeps the affinity maps in place is tried first; a table that
+ * does not take it, or cannot be read even then (a foreign chain stays), is made anew.
+ */
+export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  try {
+    applied.push(await nft.apply(rebuildTransaction(desired)));
+    const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+    if (kernel.kind === "read") return applied;
+  } catch (error) {
+    if (!(error instanceof NftRefusedError)) throw error;
+  }
+  const anew = Object.values(desired).map((table) => creation(table, "recreate"));
+  return [...applied, ...(await applyDeltas(nft, anew))];
+}

@@ -1,0 +1,17 @@
+import type { ProxyOptions } from "../config/options.ts";
+import { localAddresses } from "../kernel/addresses.ts";
+import { type HostFiles, hostFamilies } from "../kernel/host.ts";
+import type { HostView } from "./node-context.ts";
+
+/**
+ * Looks at the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
+ * @throws AppError HOST when /proc does not say
+ */
+export async function readHostView(
+  { nodePortAddresses }: Pick<ProxyOptions, "nodePortAddresses">,
+  files: HostFiles,
+): Promise<HostView> {
+  const families = await hostFamilies(files);
+  if (nodePortAddresses === "primary") return { families, addresses: { ip: [], ip6: [] } };
+  return { families, addresses: { ip: await localAddresses("ip", files), ip6: await localAddresses("ip6", files) } };
+}

@@ -1,0 +1,79 @@
+import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { matchNodePortAddresses } from "../kernel/addresses.ts";
+import { familyOf } from "../model/ip.ts";
+import type { NodePortAddresses } from "../model/node-port-addresses.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import type { FamilyContext, LocalTraffic } from "../ruleset/node-context.ts";
+
+const LONGEST_INTERFACE_NAME = 15;
+
+/** What the host contributes to the rules. */
+export interface HostView {
+  /** The families that this kernel has. */
+  readonly families: readonly Family[];
+  /** The addresses that the host bears, canonical. */
+  readonly addresses: ByFamily<readonly string[]>;
+}
+
+/** Everything that rules depend on besides Services and EndpointSlices, for each family of the host. */
+export function familyContexts(options: ProxyOptions, cache: ObjectCache, host: HostView): FamilyContext[] {
+  const { node } = cache;
+  return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
+    const nodeAddress = primaryAddress(options, node.addresses[family], family);
+    return {
+      family,
+      place: { name: node.name, zone: node.zone },
+      nodeAddress,
+      localTraffic: localTraffic(options, node.podCIDRs[family], family),
+      masqueradeAll: options.masqueradeAll,
+      masqueradeMark: 2 ** options.masqueradeBit,
+      nodePorts: nodePorts(options, nodeAddress, family, host),
+      serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
+      affinityMapSize: options.affinityMapSize,
+      counters: options.serviceCounters,
+    };
+  });
+}
+
+/** `--bind-address` overrides the Node's own address, as in kube-proxy. */
+function primaryAddress({ bindAddress }: ProxyOptions, ofNode: string, family: Family): string {
+  const isWildcard = bindAddress === "0.0.0.0" || bindAddress === "::" || bindAddress === "";
+  return !isWildcard && familyOf(bindAddress) === family ? bindAddress : ofNode;
+}
+
+function localTraffic(
+  { detectLocal, clusterCIDRs }: ProxyOptions,
+  podCIDRs: readonly string[],
+  family: Family,
+): LocalTraffic {
+  switch (detectLocal.kind) {
+    case "cluster-cidr":
+      return sources(clusterCIDRs[family]);
+    case "node-cidr":
+      return sources(podCIDRs);
+    case "bridge":
+      return { kind: "interface", pattern: detectLocal.interface };
+    case "interface-prefix":
+      return { kind: "interface", pattern: wildcard(detectLocal.prefix) };
+  }
+}
+
+/** A prefix as long as a name can be (IFNAMSIZ of linux/if.h) is a name; nft 1.1.3 takes no asterisk behind it. */
+function wildcard(prefix: string): string {
+  return prefix.length < LONGEST_INTERFACE_NAME ? `${prefix}*` : prefix;
+}
+
+function sources(cidrs: readonly string[]): LocalTraffic {
+  return cidrs.length === 0 ? { kind: "unknown" } : { kind: "sources", cidrs };
+}
+
+function nodePorts(
+  { nodePortAddresses }: ProxyOptions,
+  nodeAddress: string,
+  family: Family,
+  host: HostView,
+): NodePortAddresses {
+  if (nodePortAddresses !== "primary") return matchNodePortAddresses(nodePortAddresses[family], host.addresses[family]);
+  return { kind: "addresses", addresses: nodeAddress === "" ? [] : [nodeAddress] };
+}

@@ -1,0 +1,219 @@
+import type { StubObject } from "../support/stub-api/selectors.ts";
+
+/** How large a made-up cluster is: Services with a cluster IP and one port each, and endpoints of each. */
+export interface ClusterSize {
+  readonly services: number;
+  readonly endpoints: number;
+  /** TCP if not given. */
+  readonly protocol?: "TCP" | "UDP";
+}
+
+/** The node that the benchmarks run on. */
+export const NODE_NAME = "node-1";
+/** Where the made-up pods have their addresses. */
+export const CLUSTER_CIDR = "10.128.0.0/9";
+/** The port of every Service, and of the pods behind it. */
+export const SERVICE_PORT = 80;
+export const POD_PORT = 8080;
+
+/** As the endpointslice controller fills them. */
+const SLICE_SIZE = 100;
+const PODS_PER_NODE = 100;
+const NAMESPACES = 50;
+const ZONES = ["zone-a", "zone-b", "zone-c"];
+const CREATED = "2026-11-20T09:22:43Z";
+
+/** `10,000 x 10` */
+export function sizeText({ services, endpoints }: ClusterSize): string {
+  return `${services.toLocaleString("en")} x ${endpoints}`;
+}
+
+/** The cluster IP of a Service, by its number. */
+export function clusterIP(service: number): string {
+  return `10.${96 + (service >> 16)}.${(service >> 8) & 255}.${service & 255}`;
+}
+
+/** The address of the n-th pod of the cluster. */
+export function podIP(pod: number): string {
+  return `10.${128 + (pod >> 16)}.${(pod >> 8) & 255}.${pod & 255}`;
+}
+
+/** A pod's address that no pod of any cache has: for those that come later. */
+export function laterPodIP(pod: number): string {
+  return podIP(0x60_0000 + pod);
+}
+
+/** The name of a Service and its namespace, by its number. */
+export function nameOf(service: number): { readonly namespace: string; readonly name: string } {
+  return { namespace: `team-${service % NAMESPACES}`, name: `service-${service}` };
+}
+
+/** A Service as an API server gives it, with all that a proxy has to skip. */
+export function serviceObject(service: number, { protocol = "TCP" }: Pick<ClusterSize, "protocol">): StubObject {
+  const { namespace, name } = nameOf(service);
+  const ip = clusterIP(service);
+  const manager = (fieldsV1: object, more: object) => {
+    return {
+      manager: "helm",
+      operation: "Update",
+      apiVersion: "v1",
+      time: CREATED,
+      fieldsType: "FieldsV1",
+      fieldsV1,
+      ...more,
+    };
+  };
+  return {
+    metadata: {
+      name,
+      namespace,
+      uid: uidOf(1, service),
+      resourceVersion: String(1000 + service),
+      creationTimestamp: CREATED,
+      labels: { app: name, "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "web-1.2.3" },
+      annotations: { "meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace },
+      managedFields: [
+        manager(
+          {
+            "f:metadata": {
+              "f:annotations": { ".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {} },
+              "f:labels": { ".": {}, "f:app": {}, "f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {} },
+            },
+            "f:spec": {
+              "f:internalTrafficPolicy": {},
+              "f:ports": { ".": {}, 'k:{"port":80,"protocol":"TCP"}': { ".": {}, "f:name": {}, "f:port": {} } },
+              "f:selector": {},
+              "f:sessionAffinity": {},
+              "f:type": {},
+            },
+          },
+          {},
+        ),
+      ],
+    },
+    spec: {
+      ports: [{ name: "http", protocol, port: SERVICE_PORT, targetPort: "http" }],
+      selector: { app: name },
+      clusterIP: ip,
+      clusterIPs: [ip],
+      type: "ClusterIP",
+      sessionAffinity: "None",
+      ipFamilies: ["IPv4"],
+      ipFamilyPolicy: "SingleStack",
+      internalTrafficPolicy: "Cluster",
+    },
+    status: { loadBalancer: {} },
+  } as StubObject;
+}
+
+/** The slices of a Service, as many as its endpoints need. */
+export function sliceObjects(service: number, { services, endpoints, protocol }: ClusterSize): StubObject[] {
+  const nodes = Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
+  const pods = Array.from({ length: endpoints }, (_, index) => service * endpoints + index);
+  return Array.from({ length: Math.ceil(endpoints / SLICE_SIZE) }, (_, index) => {
+    const part = pods.slice(index * SLICE_SIZE, (index + 1) * SLICE_SIZE);
+    return sliceObject(
+      service,
+      index,
+      part.map((pod) => endpointObject(service, podIP(pod), pod, nodes)),
+      protocol,
+    );
+  });
+}
+
+/** One slice of a Service with these endpoints. */
+export function sliceObject(
+  service: number,
+  index: number,
+  endpoints: readonly object[],
+  protocol: "TCP" | "UDP" = "TCP",
+): StubObject {
+  const { namespace, name } = nameOf(service);
+  return {
+    metadata: {
+      name: `${name}-${index.toString(36).padStart(5, "0")}`,
+      generateName: `${name}-`,
+      namespace,
+      uid: uidOf(2 + index, service),
+      resourceVersion: String(1000 + service),
+      generation: 1,
+      creationTimestamp: CREATED,
+      labels: {
+        app: name,
+        "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        "kubernetes.io/service-name": name,
+      },
+      annotations: { "endpoints.kubernetes.io/last-change-trigger-time": CREATED },
+      ownerReferences: [
+        { apiVersion: "v1", kind: "Service", name, uid: uidOf(1, service), controller: true, blockOwnerDeletion: true },
+      ],
+      managedFields: [
+        {
+          manager: "kube-controller-manager",
+          operation: "Update",
+          apiVersion: "discovery.k8s.io/v1",
+          time: CREATED,
+          fieldsType: "FieldsV1",
+          fieldsV1: {
+            "f:addressType": {},
+            "f:endpoints": {},
+            "f:metadata": {
+              "f:annotations": { ".": {}, "f:endpoints.kubernetes.io/last-change-trigger-time": {} },
+              "f:generateName": {},
+              "f:labels": { ".": {}, "f:app": {}, "f:kubernetes.io/service-name": {} },
+              "f:ownerReferences": { ".": {}, [`k:{"uid":"${uidOf(1, service)}"}`]: {} },
+            },
+            "f:ports": {},
+          },
+        },
+      ],
+    },
+    addressType: "IPv4",
+    endpoints,
+    ports: [{ name: "http", protocol, port: POD_PORT }],
+  } as StubObject;
+}
+
+/** One ready endpoint of a slice. */
+export function endpointObject(service: number, address: string, pod: number, nodes: number): object {
+  const { namespace, name } = nameOf(service);
+  const node = pod % nodes;
+  return {
+    addresses: [address],
+    conditions: { ready: true, serving: true, terminating: false },
+    nodeName: `node-${node}`,
+    targetRef: { kind: "Pod", namespace, name: `${name}-${pod}`, uid: uidOf(0xf, pod) },
+    zone: ZONES[node % ZONES.length],
+  };
+}
+
+/** Our Node. */
+export function nodeObject(): StubObject {
+  return {
+    metadata: {
+      name: NODE_NAME,
+      uid: uidOf(0xe, 1),
+      resourceVersion: "1",
+      labels: { "topology.kubernetes.io/zone": "zone-a" },
+    },
+    spec: { podCIDR: "10.128.1.0/24", podCIDRs: ["10.128.1.0/24"] },
+    status: {
+      addresses: [
+        { type: "InternalIP", address: "192.0.2.2" },
+        { type: "Hostname", address: NODE_NAME },
+      ],
+    },
+  } as StubObject;
+}
+
+/** The ServiceCIDR that all cluster IPs are from. */
+export function serviceCIDRObject(): StubObject {
+  return {
+    metadata: { name: "kubernetes", uid: uidOf(0xd, 1), resourceVersion: "1" },
+    spec: { cidrs: ["10.96.0.0/12"] },
+  } as StubObject;
+}
+
+function uidOf(kind: number, number: number): string {
+  return `${kind.toString(16).padStart(8, "0")}-0000-4000-8000-${number.toString(16).padStart(12, "0")}`;
+}

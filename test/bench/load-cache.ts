@@ -1,0 +1,32 @@
+import { resolveOptions } from "../../src/config/resolve.ts";
+import { apiDecoders } from "../../src/kube/decode/decoders.ts";
+import { ObjectCache } from "../../src/model/object-cache.ts";
+import type { ServiceCounters } from "../../src/model/service-counters.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import { familyContexts } from "../../src/sync/node-context.ts";
+import { clusterObjects } from "./cluster-files.ts";
+import { CLUSTER_CIDR, type ClusterSize, NODE_NAME } from "./cluster-objects.ts";
+
+/** A cache with all its objects in it, decoded as they come from an API server. */
+export function loadCache(size: ClusterSize): ObjectCache {
+  const cache = new ObjectCache(NODE_NAME);
+  const decode = apiDecoders((object) => {
+    throw new Error(`${object} is not sound`);
+  });
+  for (const object of clusterObjects("services", size)) cache.putService(found(decode.services(object)));
+  for (const object of clusterObjects("endpointslices", size)) cache.putSlice(found(decode.endpointslices(object)));
+  for (const object of clusterObjects("nodes", size)) cache.putNode(found(decode.nodes(object)));
+  for (const object of clusterObjects("servicecidrs", size)) cache.putServiceCIDR(found(decode.servicecidrs(object)));
+  return cache;
+}
+
+function found<T>(object: T | undefined): T {
+  if (object === undefined) throw new Error("an object is passed over");
+  return object;
+}
+
+/** The context that the default options make. */
+export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): FamilyContext[] {
+  const options = { ...resolveOptions().options, serviceCounters, clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] } };
+  return familyContexts(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });
+}

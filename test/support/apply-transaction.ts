@@ -1,0 +1,86 @@
+import type { Command, Transaction } from "../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import {
+  type Draft,
+  draftOf,
+  memberOf,
+  ownFamily,
+  place,
+  splitElement,
+  tableOf,
+  unwrapKey,
+} from "../../src/nft/canonical/place.ts";
+import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "../../src/nft/canonical/shape.ts";
+import { dataText } from "../../src/nft/text/element-text.ts";
+
+/**
+ * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in
+ * the kernel; something missing is NFT_OUTPUT. Commands on other tables are passed over.
+ */
+export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ruleset {
+  const draft = draftOf(ruleset);
+  for (const command of transaction.nftables) applyCommand(draft, command);
+  return draft;
+}
+
+/** {@link applyTransaction} for one command, on a draft that it changes. */
+export function applyCommand(draft: Draft, command: Command): void {
+  const [verb, target] = asTagged(command, "command");
+  const [kind, body] = asTagged(target, "object of a command");
+  if (verb === "add") place(draft, kind, body);
+  else if (verb === "delete") remove(draft, kind, asObject(body, kind));
+  else if (verb === "flush") flush(draft, kind, asObject(body, kind));
+  else throw notUnderstood(`command "${verb}"`, command);
+}
+
+function remove(draft: Draft, kind: string, object: JsonObject): void {
+  const family = ownFamily(kind, object);
+  if (family === undefined) return;
+  const table = tableOf(draft, family);
+  const name = asText(object.name, "name");
+  switch (kind) {
+    case "table":
+      delete draft[family];
+      return;
+    case "chain":
+      memberOf(table.chains, name);
+      table.chains.delete(name);
+      return;
+    case "set":
+    case "map":
+      memberOf(table.sets, name);
+      table.sets.delete(name);
+      return;
+    case "element": {
+      const { spec, elements } = memberOf(table.sets, name);
+      for (const item of asList(object.elem, "elements")) {
+        const { key } = splitElement(item, spec.value !== undefined && Array.isArray(item));
+        if (!elements.delete(dataText(unwrapKey(key), spec.key)))
+          throw notUnderstood("removal of a missing element", item);
+      }
+      return;
+    }
+    default:
+      throw notUnderstood(`removal of "${kind}"`, object);
+  }
+}
+
+function flush(draft: Draft, kind: string, object: JsonObject): void {
+  const family = ownFamily(kind, object);
+  if (family === undefined) return;
+  const table = tableOf(draft, family);
+  switch (kind) {
+    case "table":
+      for (const chain of table.chains.values()) chain.rules.length = 0;
+      return;
+    case "chain":
+      memberOf(table.chains, object.name).rules.length = 0;
+      return;
+    case "set":
+    case "map":
+      memberOf(table.sets, object.name).elements.clear();
+      return;
+    default:
+      throw notUnderstood(`flush of "${kind}"`, object);
+  }
+}

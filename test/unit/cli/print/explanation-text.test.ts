@@ -1,0 +1,85 @@
+import { stripVTControlCharacters } from "node:util";
+import { afterEach, expect, test, vi } from "vitest";
+import { explanationText } from "../../../../src/cli/print/explanation-text.ts";
+import { COLOURED, PLAIN, wrapped } from "../../../../src/cli/print/style.ts";
+import { explain } from "../../../../src/inspect/explain/explain.ts";
+import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import type { Connection, Explanation } from "../../../../src/inspect/explain/explanation.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { bothContexts, cacheOf, endpoint, service, slice } from "../../../support/build.ts";
+import { explained } from "../../../support/explained.ts";
+
+const TO_WEB: Connection = {
+  from: { address: "10.244.1.5", at: "pod", known: "given" },
+  to: "10.96.0.10",
+  port: 80,
+  protocol: "tcp",
+};
+
+function explanation(count: number): Explanation {
+  const endpoints = Array.from({ length: count }, (_, i) => endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }));
+  const cache = cacheOf({ services: [service()], slices: [slice({ endpoints })] });
+  const contexts = bothContexts();
+  const renderer = new Renderer(cache, contexts);
+  renderer.update(cache.takeDirty());
+  const parts = { cache, contexts, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses: [] };
+  return explain(TO_WEB, explainInputOf(parts));
+}
+
+test("sums up endpoints beyond what fits on a screen, for people alone", () => {
+  const many = explanation(100);
+  const lines = explanationText(many, PLAIN).split("\n");
+  expect(lines.length).toBeLessThan(45);
+  expect(lines).toContain("        and 70 more used, 10 more left out");
+  expect(many.endpoints).toHaveLength(100);
+  expect(many.steps.flatMap(({ elements }) => elements).filter((text) => text.startsWith("endpoints "))).toHaveLength(
+    80,
+  );
+});
+
+test("shares of connections add up", () => {
+  const shares = explanation(7).endpoints.map(({ probability }) => probability);
+  expect(shares.reduce((sum, share) => sum + share, 0)).toBeCloseTo(1, 5);
+});
+
+test("nothing in an object's text moves the terminal's cursor", () => {
+  const [first, ...rest] = explanation(2).endpoints;
+  const evil = { ...explanation(2), endpoints: [{ ...first, pod: "a/b\u001b[2J\u0007\u009b1m\n" }, ...rest] };
+  expect(explanationText(evil as Explanation, PLAIN)).toContain("a/b?[2J??1m?");
+});
+
+test("colours set off, and change no word", () => {
+  const coloured = explanationText(explanation(3), COLOURED);
+  expect(coloured).toContain("\u001b[32mServed\u001b[39m: goes to");
+  expect(stripVTControlCharacters(coloured)).toBe(explanationText(explanation(3), PLAIN));
+});
+
+test("breaks lines at blanks, and leaves long words whole", () => {
+  expect(wrapped("aa bb cc", "- ", "  ", 8)).toEqual(["- aa bb", "  cc"]);
+  expect(wrapped("aaaaaaaaaaaa b", "- ", "  ", 8)).toEqual(["- aaaaaaaaaaaa", "  b"]);
+});
+
+const MANIFEST = `
+apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: cart }
+spec: { clusterIP: 10.96.0.7, ports: [{ port: 80 }] }
+`;
+
+afterEach(() => vi.unstubAllEnvs());
+
+test.each([
+  ["a terminal", true, undefined, true],
+  ["a terminal where NO_COLOR is set", true, "1", false],
+  ["a pipe", undefined, undefined, false],
+])("on %s, colour is %s/%s: %s", async (_what, isTerminal, noColor, isColoured) => {
+  vi.stubEnv("NO_COLOR", noColor);
+  const before = process.stdout.isTTY;
+  process.stdout.isTTY = isTerminal as boolean;
+  try {
+    const { text } = await explained(MANIFEST, { to: "10.96.0.7", port: "80" });
+    expect(text.includes("\u001b[")).toBe(isColoured);
+  } finally {
+    process.stdout.isTTY = before;
+  }
+});

@@ -1,0 +1,25 @@
+import { expect, test } from "vitest";
+import { terminalProgress } from "../../../../src/cli/print/progress.ts";
+
+function stream(isTTY?: boolean) {
+  const written: string[] = [];
+  return { written, write: (text: string) => written.push(text), ...(isTTY === undefined ? {} : { isTTY }) };
+}
+
+test("shows each step in one line of a terminal, and clears it", () => {
+  const terminal = stream(true);
+  const progress = terminalProgress(terminal);
+  progress.step("reading");
+  progress.step("asking");
+  progress.clear();
+  progress.clear();
+  expect(terminal.written).toEqual(["\r\u001b[Kreading ...", "\r\u001b[Kasking ...", "\r\u001b[K"]);
+});
+
+test("says nothing into a pipe", () => {
+  const pipe = stream();
+  const progress = terminalProgress(pipe);
+  progress.step("reading");
+  progress.clear();
+  expect(pipe.written).toEqual([]);
+});

@@ -1,0 +1,204 @@
+import { describe, expect, test } from "vitest";
+import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
+import { staleGroup, staleGroups, type UdpFrontends, udpFrontends } from "../../../src/conntrack/stale-flows.ts";
+import type { FlowEnd, FlowGroup, FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
+import type { Endpoint } from "../../../src/model/endpoint.ts";
+import { type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
+import type { Protocol } from "../../../src/model/service.ts";
+import type { ServicePort } from "../../../src/model/service-port.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const NODE = "192.0.2.2";
+const NODE_ADDRESSES = new Set([NODE]);
+
+function end(text: string): FlowEnd {
+  const [address = "", port = ""] = text.split(" . ");
+  return { address, port: Number(port) };
+}
+
+const flow = (destination: string, replySource: string): UdpFlow => ({
+  destination: end(destination),
+  replySource: end(replySource),
+});
+const frontends = (rows: Readonly<Record<string, readonly string[]>>): UdpFrontends =>
+  new Map(Object.entries(rows).map(([key, targets]) => [key, new Set(targets)]));
+
+const WANTED = frontends({
+  "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.2.5 . 5300"],
+  "10.96.0.11 . 53": [],
+  "ip nodePort 30053": ["10.244.1.5 . 5300"],
+});
+
+describe("staleGroup", () => {
+  test.each([
+    ["an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 5300"],
+    ["a translated flow to no frontend", "10.96.0.99 . 53", "10.244.9.9 . 53"],
+    ["another port of a frontend's address", "10.96.0.10 . 54", "10.96.0.10 . 54"],
+    ["an untranslated flow where there is nothing to send it to", "10.96.0.11 . 53", "10.96.0.11 . 53"],
+    ["an endpoint of a NodePort", `${NODE} . 30053`, "10.244.1.5 . 5300"],
+    ["somebody else's port of a NodePort's number", "198.51.100.7 . 30053", "198.51.100.7 . 30053"],
+  ])("keeps a flow to %s", (_, destination, replySource) => {
+    expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toBeUndefined();
+  });
+
+  test.each([
+    ["to an endpoint that is gone", "10.96.0.10 . 53", "10.244.9.9 . 5300", "10.244.9.9 . 5300"],
+    ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53", "10.244.1.5 . 53"],
+    ["let through before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53", "10.96.0.10 . 53"],
+    ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300", undefined],
+    ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300", "10.244.2.5 . 5300"],
+  ])("deletes flows %s", (_, destination, replySource, deleted) => {
+    expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toEqual({
+      destination: end(destination),
+      replySource: deleted === undefined ? undefined : end(deleted),
+    });
+  });
+
+  test("many flows of a kind are one group", async () => {
+    const flows = async function* () {
+      for (let count = 0; count < 1000; count += 1) yield flow("10.96.0.10 . 53", `10.244.9.${count % 2} . 5300`);
+    };
+    expect(await staleGroups(flows(), WANTED, NODE_ADDRESSES)).toHaveLength(2);
+  });
+});
+
+describe("udpFrontends", () => {
+  function servicePort(protocol: Protocol, clusterIP = "10.96.0.10"): ServicePort {
+    return {
+      key: "" as ServicePortKey,
+      name: "" as ServicePortName,
+      family: "ip",
+      service: {
+        name: serviceName("ns", "dns"),
+        uid: "",
+        createdAt: 0,
+        clusterIPs: { ip: clusterIP, ip6: "" },
+        ports: [],
+        externalIPs: { ip: ["203.0.113.1"], ip6: ["fd00::1"] },
+        loadBalancerIPs: { ip: ["203.0.113.2"], ip6: [] },
+        loadBalancerSourceRanges: { ip: [], ip6: [] },
+        affinitySeconds: 0,
+        internalPolicyLocal: false,
+        externalPolicyLocal: false,
+        healthCheckNodePort: 0,
+        deleting: false,
+      },
+      spec: { name: "dns", protocol, port: 53, nodePort: 30053 },
+    };
+  }
+
+  function endpoint(address: string, ready: boolean, serving: boolean): Endpoint {
+    const source = {
+      address,
+      nodeName: "",
+      zone: "",
+      ready,
+      serving,
+      terminating: !ready,
+      zoneHints: [],
+      nodeHints: [],
+      pod: "",
+    };
+    return { target: `${address} . 5300`, address, port: 5300, local: false, source };
+  }
+
+  test("are all addresses and the NodePort of UDP ports, with what serves", () => {
+    const endpoints = [
+      endpoint("10.244.1.5", true, true),
+      endpoint("10.244.1.6", false, true),
+      endpoint("10.244.1.7", false, false),
+      endpoint("10.244.1.8", true, false),
+    ];
+    const targets = new Set(["10.244.1.5 . 5300", "10.244.1.6 . 5300", "10.244.1.8 . 5300"]);
+    const ports = [
+      { port: servicePort("udp"), endpoints },
+      { port: servicePort("tcp", "10.96.0.11"), endpoints },
+    ];
+    expect([...udpFrontends(ports)]).toEqual([
+      ["10.96.0.10 . 53", targets],
+      ["203.0.113.1 . 53", targets],
+      ["203.0.113.2 . 53", targets],
+      ["ip nodePort 30053", targets],
+    ]);
+  });
+
+  test("a contested frontend is the first one's", () => {
+    const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
+    const second = { port: servicePort("udp", "10.96.0.11"), endpoints: [] };
+    expect(udpFrontends([first, second]).get("203.0.113.1 . 53")?.size).toBe(1);
+    expect(udpFrontends([first, second]).get("10.96.0.11 . 53")?.size).toBe(0);
+  });
+});
+
+describe("StaleFlowCleaner", () => {
+  class FakeTable implements FlowTable {
+    flows: UdpFlow[] = [];
+    listings = 0;
+    forgotten: FlowGroup[][] = [];
+    error: Error | undefined;
+
+    async *udpFlows(): AsyncIterable<UdpFlow> {
+      this.listings += 1;
+      if (this.error !== undefined) throw this.error;
+      yield* this.flows;
+    }
+
+    async forget(groups: readonly FlowGroup[]) {
+      this.forgotten.push([...groups]);
+      return { ip: groups.length, ip6: 0 };
+    }
+  }
+
+  function makeCleaner() {
+    const table = new FakeTable();
+    const clock = new ManualClock();
+    const logger = memoryLogger();
+    const reports: CleaningReport[] = [];
+    const cleaner = new StaleFlowCleaner({
+      table,
+      nodeAddresses: async () => NODE_ADDRESSES,
+      now: () => clock.now(),
+      logger,
+      onCleaned: (report) => reports.push(report),
+    });
+    return { cleaner, table, logger, reports };
+  }
+
+  test("does not even look when there was never a UDP frontend", async () => {
+    const { cleaner, table } = makeCleaner();
+    await cleaner.clean(new Map());
+    expect(table.listings).toBe(0);
+  });
+
+  test("clears the flows of a frontend that went, once", async () => {
+    const { cleaner, table, reports } = makeCleaner();
+    table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
+    await cleaner.clean(WANTED);
+    await cleaner.clean(new Map());
+    await cleaner.clean(new Map());
+    expect(table.forgotten).toEqual([[], [{ destination: end("10.96.0.10 . 53"), replySource: undefined }]]);
+    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
+    expect(table.listings).toBe(2);
+  });
+
+  test("of what is asked for meanwhile only the last is done", async () => {
+    const { cleaner, table } = makeCleaner();
+    const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
+    await Promise.all([cleaner.clean(WANTED), cleaner.clean(new Map()), cleaner.clean(other)]);
+    expect(table.listings).toBe(2);
+  });
+
+  test("warns once for a reason, and makes up for it later", async () => {
+    const { cleaner, table, logger, reports } = makeCleaner();
+    table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
+    await cleaner.clean(WANTED);
+    table.error = new Error("conntrack failed: ENOENT");
+    await cleaner.clean(new Map());
+    await cleaner.clean(new Map());
+    expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "conntrack failed: ENOENT" } }]);
+    table.error = undefined;
+    await cleaner.clean(new Map());
+    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
+  });
+});

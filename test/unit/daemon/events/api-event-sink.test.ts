@@ -1,0 +1,49 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { apiEventSink } from "../../../../src/daemon/events/api-event-sink.ts";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+
+let server: Server;
+let client: HttpApiClient;
+let status = 201;
+const requests: unknown[] = [];
+
+beforeEach(async () => {
+  status = 201;
+  requests.length = 0;
+  server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += String(chunk);
+    requests.push([request.method, request.url, request.headers["content-type"], JSON.parse(body)]);
+    response.writeHead(status).end(`{"kind":"Status"}`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const connection = {
+    server: new URL(`http://127.0.0.1:${port}`),
+    credentials: async () => ({ headers: {}, tls: {} }),
+  };
+  client = new HttpApiClient({ connect: async () => connection, userAgent: "test" });
+});
+
+afterEach(() => {
+  client.close();
+  server.close();
+  server.closeAllConnections();
+});
+
+test("creates with JSON, changes with a merge patch", async () => {
+  const sink = apiEventSink(client);
+  await sink.send("POST", "/apis/events", { a: 1 });
+  await sink.send("PATCH", "/apis/events/x", { b: 2 });
+  expect(requests).toEqual([
+    ["POST", "/apis/events", "application/json", { a: 1 }],
+    ["PATCH", "/apis/events/x", "application/merge-patch+json", { b: 2 }],
+  ]);
+});
+
+test("rejects what the API server refuses", async () => {
+  status = 403;
+  await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
+});

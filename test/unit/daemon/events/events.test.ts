@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
+import {
+  contestedEvent,
+  driftRepairedEvent,
+  type EventNote,
+  eventObject,
+  failedHealthPortEvent,
+  failedServerEvent,
+  failedSyncEvent,
+  quarantineEvent,
+  startingEvent,
+} from "../../../../src/daemon/events/events.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+
+const NOW = Date.UTC(2026, 10, 20, 12, 0, 0, 7);
+const NODE = { kind: "Node", namespace: "", name: "node-1", uid: "u-1" } as const;
+const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
+const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
+
+describe("eventObject", () => {
+  test("of a Node is what the API server takes", () => {
+    expect(eventObject(startingEvent(NODE), ORIGIN)).toEqual({
+      apiVersion: "events.k8s.io/v1",
+      kind: "Event",
+      metadata: { name: "node-1.abc", namespace: "default" },
+      eventTime: "2026-11-20T12:00:00.007000Z",
+      reportingController: "nft-proxy",
+      reportingInstance: "node-1",
+      type: "Normal",
+      reason: "Starting",
+      action: "StartKubeProxy",
+      note: "",
+      regarding: { apiVersion: "v1", kind: "Node", name: "node-1", uid: "u-1" },
+    });
+  });
+
+  test("of a Service is in its namespace", () => {
+    const event = failedHealthPortEvent(WEB, 30123, "node-1", "address in use");
+    expect(eventObject(event, ORIGIN)).toMatchObject({
+      metadata: { name: "web.abc", namespace: "ns" },
+      reason: "FailedToStartServiceHealthcheck",
+      action: "Listen",
+      note: 'node node-1 failed to start healthcheck "ns/web" on port 30123: address in use',
+      regarding: { kind: "Service", namespace: "ns", name: "web" },
+    });
+  });
+
+  test.each([
+    [driftRepairedEvent(NODE, "table ip was gone"), "RulesRepaired", "table ip was gone"],
+    [quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"), "ServicePortQuarantined", "ns/web:http/tcp"],
+    [contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), "AddressConflict", "the older ns/old:http/tcp"],
+    [failedSyncEvent(NODE, "nft is missing"), "SyncFailed", "nft is missing"],
+    [failedServerEvent(NODE, "healthz", "in use"), "FailedToStartProxierHealthcheck", "in use"],
+    [failedServerEvent(NODE, "metrics", "in use"), "FailedToStartMetricServer", "in use"],
+  ])("%#: a warning with its reason and what happened", (event, reason, words) => {
+    expect(event).toMatchObject({ type: "Warning", reason, note: expect.stringContaining(words) });
+  });
+
+  test("a note has 1024 bytes at most, and whole characters", () => {
+    const { note } = eventObject(failedSyncEvent(NODE, "€".repeat(1000)), ORIGIN);
+    expect(note).toBe(`${"€".repeat(340)}...`);
+    expect(eventObject(failedSyncEvent(NODE, "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
+  });
+});
+
+describe("EventRecorder", () => {
+  function makeRecorder() {
+    const clock = new ManualClock(NOW);
+    const sent: [string, string, object][] = [];
+    const dropped: EventNote[] = [];
+    const state: { refuses: boolean; gate: Promise<void> } = { refuses: false, gate: Promise.resolve() };
+    let ids = 0;
+    const recorder = new EventRecorder({
+      sink: {
+        async send(...request) {
+          await state.gate;
+          if (state.refuses) throw new Error("connection refused");
+          sent.push(request);
+        },
+      },
+      clock,
+      instance: "node-1",
+      makeId: () => String(++ids),
+      onDropped: (event) => dropped.push(event),
+    });
+    return { recorder, clock, sent, dropped, state };
+  }
+
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const event = (number: number) => failedSyncEvent(NODE, `problem ${number}`);
+
+  test("creates an Event, and counts repetitions in its series once a minute", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    recorder.record(event(1));
+    for (const pause of [1000, 2000]) {
+      clock.advance(pause);
+      recorder.record(event(1));
+    }
+    await settle();
+    const path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    expect(sent).toMatchObject([["POST", path, { note: "problem 1" }]]);
+    clock.advance(59_000);
+    clock.advance(1000);
+    await settle();
+    expect(sent.slice(1)).toEqual([
+      ["PATCH", `${path}/node-1.1`, { series: { count: 3, lastObservedTime: "2026-11-20T12:00:03.007000Z" } }],
+    ]);
+    expect(clock.timers).toBe(0);
+  });
+
+  test("after ten quiet minutes it is news again", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    recorder.record(event(1));
+    clock.advance(600_000);
+    recorder.record(event(1));
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST", "POST"]);
+  });
+
+  test("a flood is cut, and thinned out after that", async () => {
+    const { recorder, clock, sent, dropped } = makeRecorder();
+    for (let number = 0; number < 30; number += 1) recorder.record(event(number));
+    await settle();
+    expect([sent.length, dropped.length]).toEqual([25, 5]);
+    clock.advance(10_000);
+    recorder.record(event(100));
+    recorder.record(event(101));
+    await settle();
+    expect([sent.length, dropped.length]).toEqual([26, 6]);
+  });
+
+  test("drops what the API server does not take, and tells it anew when it happens again", async () => {
+    const { recorder, sent, dropped, state } = makeRecorder();
+    state.refuses = true;
+    recorder.record(event(1));
+    await settle();
+    expect(dropped).toEqual([event(1)]);
+    state.refuses = false;
+    recorder.record(event(1));
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST"]);
+  });
+
+  test("an API server that hangs holds up nobody, and little is kept for it", async () => {
+    const { recorder, clock, sent, dropped, state } = makeRecorder();
+    let open = () => {};
+    state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    for (let number = 0; number < 100; number += 1) {
+      recorder.record(event(number));
+      clock.advance(10_000);
+    }
+    expect(dropped).toHaveLength(50);
+    open();
+    await expect.poll(() => sent.length).toBe(50);
+  });
+
+  test("stop() waits for what is under way and ends the rest", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    recorder.record(event(1));
+    recorder.record(event(1));
+    await recorder.stop();
+    recorder.record(event(2));
+    expect([sent.length, clock.timers]).toEqual([1, 0]);
+  });
+});

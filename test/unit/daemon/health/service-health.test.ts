@@ -1,0 +1,126 @@
+import { createServer } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  healthCheckAddresses,
+  type ServiceHealth,
+  ServiceHealthServers,
+  serviceHealthAnswer,
+} from "../../../../src/daemon/health/service-health.ts";
+import { type ServiceName, serviceName } from "../../../../src/model/ids.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+const WEB = serviceName("ns", "web");
+const DNS = serviceName("ns", "dns");
+const open: ServiceHealthServers[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((servers) => servers.close()));
+});
+
+function makeServers() {
+  const clock = new ManualClock();
+  const failures: [ServiceName, number][] = [];
+  const state = { healthy: true };
+  const servers = new ServiceHealthServers({
+    isProxyHealthy: () => state.healthy,
+    clock,
+    logger: memoryLogger(),
+    onFailure: (service, port) => failures.push([service, port]),
+  });
+  open.push(servers);
+  return { servers, clock, failures, state };
+}
+
+/** A port that nothing listens on, from outside the range that the kernel hands out by itself. */
+async function freePort(from: number): Promise<number> {
+  for (let port = from; port < from + 1000; port += 1) {
+    const free = await new Promise<boolean>((resolve) => {
+      const probe = createServer().once("error", () => resolve(false));
+      probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
+    });
+    if (free) return port;
+  }
+  throw new Error("no free port");
+}
+
+const wants = (...rows: [ServiceName, ServiceHealth][]) => new Map(rows);
+
+async function ask(host: string, port: number): Promise<Response | undefined> {
+  return fetch(`http://${host}:${port}/any`, { headers: { connection: "close" } }).catch(() => undefined);
+}
+
+describe("serviceHealthAnswer", () => {
+  test("has kube-proxy's body and weight", () => {
+    const answer = serviceHealthAnswer(WEB, 2, true);
+    expect(answer).toMatchObject({
+      status: 200,
+      contentType: "application/json",
+      headers: { "X-Load-Balancing-Endpoint-Weight": "2" },
+    });
+    expect(answer.body).toBe(
+      '{\n\t"service": {\n\t\t"namespace": "ns",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}',
+    );
+  });
+
+  test.each([
+    [0, true],
+    [0, false],
+    [3, false],
+  ])("%i endpoints and a proxy healthy: %o is 503", (count, healthy) => {
+    expect(serviceHealthAnswer(WEB, count, healthy).status).toBe(503);
+  });
+});
+
+test("health checks answer where NodePorts do", () => {
+  const some = { kind: "addresses", addresses: ["192.0.2.2"] } as const;
+  expect(healthCheckAddresses([some, { kind: "addresses", addresses: ["fd00::2"] }])).toEqual(["192.0.2.2", "fd00::2"]);
+  expect(healthCheckAddresses([some, { kind: "all" }])).toEqual(["0.0.0.0"]);
+  expect(healthCheckAddresses([{ kind: "addresses", addresses: [] }])).toEqual([]);
+});
+
+describe("ServiceHealthServers", () => {
+  test("answers on each address, and follows counts, health and ports", async () => {
+    const { servers, state, failures } = makeServers();
+    const port = await freePort(21000);
+    const other = await freePort(port + 1);
+    const addresses = ["127.0.0.1", "127.0.0.2"];
+    await servers.sync(wants([WEB, { port, localEndpoints: 1 }]), addresses);
+    for (const address of addresses) expect((await ask(address, port))?.status).toBe(200);
+    state.healthy = false;
+    expect((await ask("127.0.0.1", port))?.status).toBe(503);
+    state.healthy = true;
+    await servers.sync(wants([WEB, { port, localEndpoints: 0 }]), addresses);
+    const none = await ask("127.0.0.2", port);
+    expect([none?.status, none?.headers.get("x-load-balancing-endpoint-weight")]).toEqual([503, "0"]);
+    await servers.sync(wants([WEB, { port: other, localEndpoints: 4 }]), ["127.0.0.1"]);
+    expect(await ask("127.0.0.1", port)).toBeUndefined();
+    expect(await ask("127.0.0.2", other)).toBeUndefined();
+    expect((await ask("127.0.0.1", other))?.headers.get("x-load-balancing-endpoint-weight")).toBe("4");
+    expect(failures).toEqual([]);
+  });
+
+  test("a port passes from one Service to another at once", async () => {
+    const { servers, failures } = makeServers();
+    const port = await freePort(22000);
+    await servers.sync(wants([WEB, { port, localEndpoints: 1 }]), ["127.0.0.1"]);
+    await servers.sync(wants([DNS, { port, localEndpoints: 1 }]), ["127.0.0.1"]);
+    expect(failures).toEqual([]);
+    expect(await (await ask("127.0.0.1", port))?.json()).toMatchObject({ service: { name: "dns" } });
+  });
+
+  test("a port in use is reported once, tried again, and does not block others", async () => {
+    const { servers, failures, clock } = makeServers();
+    const port = await freePort(23000);
+    const other = await freePort(port + 1);
+    const squatter = createServer();
+    await new Promise<void>((resolve) => squatter.listen(port, "127.0.0.1", resolve));
+    const wanted = wants([WEB, { port, localEndpoints: 1 }], [DNS, { port: other, localEndpoints: 1 }]);
+    await servers.sync(wanted, ["127.0.0.1"]);
+    await servers.sync(wanted, ["127.0.0.1"]);
+    expect(failures).toEqual([[WEB, port]]);
+    expect((await ask("127.0.0.1", other))?.status).toBe(200);
+    await new Promise((resolve) => squatter.close(resolve));
+    clock.advance(5000);
+    await expect.poll(async () => (await ask("127.0.0.1", port))?.status).toBe(200);
+  });
+});

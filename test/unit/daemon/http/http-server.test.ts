@@ -1,0 +1,196 @@
+import { request } from "node:http";
+import { connect } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { AppError } from "../../../../src/base/errors.ts";
+import { type Route, type Routes, textAnswer } from "../../../../src/daemon/http/http-answers.ts";
+import {
+  formatListenAddress,
+  listenAddress,
+  type OpenServer,
+  openHttpServer,
+} from "../../../../src/daemon/http/http-server.ts";
+import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
+import { metricsRoutes } from "../../../../src/daemon/metrics/metrics-routes.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((server) => server.close()));
+});
+
+const routes: Routes = new Map<string, Route>([
+  ["/ok", (query) => textAnswer(`ok ${query.get("a")}`)],
+  [
+    "/throws",
+    () => {
+      throw new Error("secret detail");
+    },
+  ],
+]);
+
+async function serve(table: Routes = routes, logger = memoryLogger()): Promise<OpenServer> {
+  const server = await openHttpServer({ host: "127.0.0.1", port: 0 }, (path) => table.get(path), logger);
+  open.push(server);
+  return server;
+}
+
+function ask(port: number, path: string, method = "GET") {
+  return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; body: string }>(
+    (resolve, reject) => {
+      const sent = request({ host: "127.0.0.1", port, path, method }, async (response) => {
+        let body = "";
+        for await (const chunk of response) body += String(chunk);
+        resolve({ status: response.statusCode, headers: response.headers, body });
+      });
+      sent.on("error", reject).end();
+    },
+  );
+}
+
+describe("openHttpServer", () => {
+  test("answers a route with its query, and headers that forbid guessing and embedding", async () => {
+    const { port } = await serve();
+    const { status, headers, body } = await ask(port, "/ok?a=1");
+    expect([status, body]).toEqual([200, "ok 1"]);
+    expect(headers).toMatchObject({
+      "content-type": "text/plain; charset=utf-8",
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-store",
+      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    });
+  });
+
+  test("HEAD has the headers of GET and no body", async () => {
+    const { port } = await serve();
+    const { status, headers, body } = await ask(port, "/ok?a=1", "HEAD");
+    expect([status, headers["content-length"], body]).toEqual([200, "4", ""]);
+  });
+
+  test.each([
+    ["GET", "/nothing", 404],
+    ["GET", "/ok/", 404],
+    ["GET", "/__proto__", 404],
+    ["POST", "/ok", 405],
+    ["DELETE", "/ok", 405],
+  ])("%s %s is answered with %i", async (method, path, status) => {
+    const { port } = await serve();
+    expect((await ask(port, path, method)).status).toBe(status);
+  });
+
+  test("a route that throws is a 500 that says nothing, and a log line that does", async () => {
+    const logger = memoryLogger();
+    const { port } = await serve(routes, logger);
+    expect(await ask(port, "/throws")).toMatchObject({ status: 500, body: "internal error\n" });
+    expect(logger.lines).toMatchObject([{ level: "error", fields: { path: "/throws", error: "secret detail" } }]);
+  });
+
+  test.each([
+    ["kept alive", "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n"],
+    ["in the middle of a request", "GET /ok HTTP/1.1\r\nHost: x\r\n\r\nGET /o"],
+  ])("close() ends a connection that is %s", async (_, sent) => {
+    const server = await serve();
+    const socket = connect(server.port, "127.0.0.1");
+    const ended = new Promise((resolve) => socket.once("close", resolve));
+    socket.write(sent);
+    await new Promise((resolve) => socket.once("data", resolve));
+    await server.close();
+    await ended;
+  });
+
+  test("a port in use is an AppError that names the address", async () => {
+    const { port } = await serve();
+    const error = await openHttpServer({ host: "127.0.0.1", port }, () => undefined, memoryLogger()).catch((e) => e);
+    expect(error).toBeInstanceOf(AppError);
+    expect(error.message).toContain(`cannot listen on 127.0.0.1:${port}: `);
+    expect(error.hint).toContain("kube-proxy");
+  });
+
+  test.each([
+    ["0.0.0.0", "*:80"],
+    ["::", "*:80"],
+    ["", "*:80"],
+    ["127.0.0.1", "127.0.0.1:80"],
+    ["fd00::1", "[fd00::1]:80"],
+  ])("the address %o is listened on as %s", (address, text) => {
+    expect(formatListenAddress(listenAddress(address, 80))).toBe(text);
+  });
+});
+
+describe("RetryingServer", () => {
+  function kept(port: number, hardFail = false) {
+    const clock = new ManualClock();
+    const failures: unknown[] = [];
+    const logger = memoryLogger();
+    const server = new RetryingServer({
+      name: "health",
+      address: { host: "127.0.0.1", port },
+      find: (path) => routes.get(path),
+      clock,
+      logger,
+      hardFail,
+      onFailure: (error) => failures.push(error),
+    });
+    open.push(server);
+    return { server, clock, failures, logger };
+  }
+
+  test("tries again until it can listen, and reports the failure once", async () => {
+    const other = await serve();
+    const { server, clock, failures, logger } = kept(other.port);
+    await server.start();
+    await server.start();
+    expect(failures).toHaveLength(1);
+    expect(logger.lines).toMatchObject([{ level: "warn", fields: { server: "health" } }]);
+    expect(server.port).toBeUndefined();
+    await other.close();
+    clock.advance(5000);
+    await expect.poll(() => server.port).toBe(other.port);
+    expect((await ask(other.port, "/ok?a=2")).body).toBe("ok 2");
+  });
+
+  test("does not try again after close()", async () => {
+    const other = await serve();
+    const { server, clock } = kept(other.port);
+    await server.start();
+    await server.close();
+    expect(clock.timers).toBe(0);
+  });
+
+  test("with hardFail the first failure is the caller's", async () => {
+    const other = await serve();
+    const { server, clock, failures } = kept(other.port, true);
+    await expect(server.start()).rejects.toThrow("cannot listen on");
+    expect([failures.length, clock.timers]).toEqual([0, 0]);
+  });
+});
+
+describe("metricsRoutes", () => {
+  const table = metricsRoutes({
+    page: () => textAnswer("the page"),
+    registry: { metrics: async () => "up 1\n", contentType: "text/plain; version=0.0.4; charset=utf-8" },
+    config: () => ({ mode: "nftables" }),
+    flags: () => new Map([["v", "2"]]),
+    version: "1.2.3",
+    startedAt: 0,
+    now: () => 90_500,
+  });
+
+  test.each([
+    ["/metrics", "up 1\n", "text/plain; version=0.0.4; charset=utf-8"],
+    ["/healthz", "ok", "text/plain; charset=utf-8"],
+    ["/proxyMode", "nftables", "text/plain; charset=utf-8"],
+    ["/configz", '{"kubeproxy.config.k8s.io":{"mode":"nftables"}}', "application/json"],
+  ])("%s", async (path, body, contentType) => {
+    expect(await table.get(path)?.(new URLSearchParams())).toMatchObject({ status: 200, body, contentType });
+  });
+
+  test("/statusz and /flagz", async () => {
+    const { body: status } = (await table.get("/statusz")?.(new URLSearchParams())) ?? { body: "" };
+    expect(status).toContain("Up=90 s\n");
+    expect(status).toContain("Binary version=1.2.3\n");
+    expect(status).toContain("Paths=/ /configz /flagz /healthz /metrics /proxyMode /statusz\n");
+    const { body: flags } = (await table.get("/flagz")?.(new URLSearchParams())) ?? { body: "" };
+    expect(flags).toContain("\nv=2\n");
+  });
+});

@@ -1,0 +1,143 @@
+import { readFileSync } from "node:fs";
+import { Registry } from "prom-client";
+import { describe, expect, test } from "vitest";
+import { addConnectionMetrics, type ConnectionCounts } from "../../../../src/daemon/metrics/connection-metrics.ts";
+import { createMetrics } from "../../../../src/daemon/metrics/metrics.ts";
+import { addSourceMetrics } from "../../../../src/daemon/metrics/source-metrics.ts";
+import { initialState } from "../../../../src/kube/source.ts";
+
+const usage = { cpu: () => ({ user: 2_000_000, system: 500_000 }), residentBytes: () => 42, startedAt: 5000 };
+
+/** Each metric of a text exposition: its type, its labels besides `le`, its buckets. */
+function parseExposition(text: string) {
+  const metrics = new Map<string, { type: string; labels: Set<string>; buckets: Set<string> }>();
+  for (const line of text.split("\n")) {
+    const [, comment, name, rest] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    if (name !== undefined && !metrics.has(name))
+      metrics.set(name, { type: "", labels: new Set(), buckets: new Set() });
+    if (comment === "TYPE" && name !== undefined) Object.assign(metrics.get(name) ?? {}, { type: rest });
+    const sample = /^(\w+?)(_bucket|_sum|_count)?(?:\{(.*)\})? \S+$/.exec(line);
+    const metric = metrics.get(sample?.[1] ?? "");
+    for (const [, label = "", value = ""] of (sample?.[3] ?? "").matchAll(/(\w+)="([^"]*)"/g)) {
+      if (label === "le") metric?.buckets.add(value);
+      else metric?.labels.add(label);
+    }
+  }
+  return metrics;
+}
+
+function recordedBuckets(text: string): string[] {
+  if (text === "") return [];
+  if (text === "x2") return [...Array.from({ length: 15 }, (_, i) => String(2 ** i / 1000)), "+Inf"];
+  const numbers = ["0.25", "0.5"];
+  for (let value = 1; value < 60; value += 1) numbers.push(String(value));
+  for (let value = 60; value < 120; value += 5) numbers.push(String(value));
+  for (let value = 120; value <= 300; value += 30) numbers.push(String(value));
+  return [...numbers, "+Inf"];
+}
+
+const recorded = readFileSync(new URL("../../../fixtures/kube-proxy/metrics-nftables.tsv", import.meta.url), "utf8")
+  .split("\n")
+  .filter((line) => line !== "" && !line.startsWith("#"))
+  .map((line) => line.split("\t"));
+
+describe("metrics", () => {
+  test.each(recorded)("%s is kube-proxy's", async (name = "", type = "", labels = "", buckets = "") => {
+    const { registry, kubeProxy } = createMetrics("1.2.3", usage);
+    kubeProxy.lastSynced.set({ ip_family: "IPv4" }, 1);
+    kubeProxy.lastQueued.set({ ip_family: "IPv4" }, 1);
+    const metric = parseExposition(await registry.metrics()).get(name);
+    expect(metric?.type).toBe(type);
+    expect([...(metric?.labels ?? [])].sort()).toEqual(labels.split(",").filter(Boolean).sort());
+    expect([...(metric?.buckets ?? [])]).toEqual(recordedBuckets(buckets));
+  });
+
+  test("there are no other kubeproxy_ metrics than recorded", async () => {
+    const names = createMetrics("1", usage)
+      .registry.getMetricsAsArray()
+      .map(({ name }) => name);
+    expect(names.filter((name) => name.startsWith("kubeproxy_")).sort()).toEqual(recorded.map(([name]) => name).sort());
+    for (const name of names) expect(name).toMatch(/^(kubeproxy|nft_proxy|process)_/);
+  });
+
+  test("series start at zero, process metrics are in base units", async () => {
+    const text = await createMetrics("1.2.3", usage).registry.metrics();
+    expect(text).toContain('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0\n');
+    expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 0\n');
+    expect(text).toContain("process_cpu_seconds_total 2.5\n");
+    expect(text).toContain("process_resident_memory_bytes 42\n");
+    expect(text).toContain("process_start_time_seconds 5\n");
+    expect(text).toContain('nft_proxy_build_info{version="1.2.3"} 1\n');
+  });
+});
+
+describe("connection metrics", () => {
+  const count = {
+    family: "ip",
+    namespace: "ns",
+    service: "web",
+    port: "http",
+    protocol: "tcp",
+    target: "10.96.0.10:80",
+    connections: 7,
+  } as const;
+  const line = (connections: number) =>
+    'nft_proxy_service_connections_total{ip_family="IPv4",namespace="ns",service="web",port="http",' +
+    `protocol="tcp",target="10.96.0.10:80"} ${connections}\n`;
+
+  function scraper(read: () => Promise<ConnectionCounts>) {
+    const registry = new Registry();
+    const errors: unknown[] = [];
+    const time = { now: 1000 };
+    addConnectionMetrics(registry, { read, now: () => time.now, maxAge: 5000, onError: (error) => errors.push(error) });
+    return { scrape: () => registry.metrics(), time, errors };
+  }
+
+  test("both metrics and scrapes within the age share one reading", async () => {
+    let reads = 0;
+    const { scrape, time } = scraper(async () => {
+      reads += 1;
+      return { frontends: [{ ...count, connections: reads }], endpoints: [] };
+    });
+    await Promise.all([scrape(), scrape()]);
+    time.now += 4999;
+    expect(await scrape()).toContain(line(1));
+    expect(reads).toBe(1);
+    time.now += 1;
+    expect(await scrape()).toContain(line(2));
+  });
+
+  test("a reading that fails is told of, and leaves the last one", async () => {
+    const failures = [false, true];
+    const { scrape, time, errors } = scraper(async () => {
+      if (failures.shift() === true) throw new Error("nft is busy");
+      return { frontends: [count], endpoints: [] };
+    });
+    await scrape();
+    time.now += 5000;
+    expect(await scrape()).toContain(line(7));
+    expect(errors).toEqual([new Error("nft is busy")]);
+  });
+});
+
+test("source metrics are read from the source whenever scraped", async () => {
+  const registry = new Registry();
+  const states = {
+    services: initialState(),
+    endpointslices: initialState(),
+    nodes: { ...initialState(), failure: "connection refused" },
+    servicecidrs: initialState(),
+  };
+  addSourceMetrics(registry, { states: () => states });
+  await registry.metrics();
+  const { errors } = states.services;
+  states.services = { ...states.services, lastEventAt: 5500, relists: 2, objects: 3, errors: { ...errors, gone: 4 } };
+  const text = await registry.metrics();
+  const prefix = "nft_proxy_reflector_";
+  expect(text).toContain(`${prefix}last_event_timestamp_seconds{resource="services"} 5.5\n`);
+  expect(text).toContain(`${prefix}relists_total{resource="services"} 2\n`);
+  expect(text).toContain(`${prefix}objects{resource="services"} 3\n`);
+  expect(text).toContain(`${prefix}errors_total{resource="services",kind="gone"} 4\n`);
+  expect(text).toContain(`${prefix}connected{resource="services"} 1\n`);
+  expect(text).toContain(`${prefix}connected{resource="nodes"} 0\n`);
+});

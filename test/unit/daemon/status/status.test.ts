@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { html } from "../../../../src/daemon/status/html.ts";
+import { statusPage } from "../../../../src/daemon/status/status-page.ts";
+import { readStatusQuery, statusLink } from "../../../../src/daemon/status/status-query.ts";
+import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
+import { durationWords } from "../../../../src/daemon/status/words.ts";
+import { endpoint, type Objects, service, slice } from "../../../support/build.ts";
+import { daemonStatus } from "../../../support/status.ts";
+
+const page = (objects: Objects, query = "") => statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
+
+describe("html", () => {
+  test("escapes text, and not what it made itself", () => {
+    expect(html`<p title="${`"'`}">${html`<b>${"<&>"}</b>`}${undefined}${[html`1`, html`2`]}</p>`.text).toBe(
+      '<p title="&quot;&#39;"><b>&lt;&amp;&gt;</b>12</p>',
+    );
+  });
+});
+
+describe("the status page's query", () => {
+  test.each([
+    ["", "/"],
+    ["q=Cart&show=problems&page=3&refresh=15", "/?q=cart&show=problems&page=3&refresh=15"],
+    ["page=0&refresh=1&show=all", "/"],
+    ["page=-1", "/"],
+    ["page=1e99", "/"],
+    ["q=%20%26%3D%20", "/?q=%26%3D"],
+    ["service=shop%2Fcart", "/?service=shop%2Fcart"],
+  ])("%s is what %s links to", (text, link) => {
+    expect(statusLink(readStatusQuery(new URLSearchParams(text)), {})).toBe(link);
+  });
+
+  test("takes no text longer than any name", () => {
+    expect(readStatusQuery(new URLSearchParams({ q: "x".repeat(100_000) })).text).toHaveLength(300);
+  });
+});
+
+describe("the status page", () => {
+  test("allows no script and only its own style", () => {
+    const { headers = {}, body } = statusPage(daemonStatus({}), new URLSearchParams());
+    const policy = headers["Content-Security-Policy"] ?? "";
+    expect(policy).toMatch(/^default-src 'none'; style-src 'sha256-[\w+/=]{44}'; /);
+    expect(policy).not.toContain("unsafe");
+    expect(body).not.toMatch(/<script|\sstyle=|\son\w+=/);
+  });
+
+  test("goes to the last page when asked for one behind it", () => {
+    const services = Array.from({ length: 120 }, (_, i) => service({ name: `s-${i}`, clusterIPs: [`10.96.1.${i}`] }));
+    expect(page({ services }, "page=99")).toContain("120 of 120 Services, page 3 of 3");
+  });
+
+  test("shows some endpoints of many, and all on the Service's own page", () => {
+    const endpoints = Array.from({ length: 100 }, (_, i) => endpoint(`10.244.0.${i}`));
+    const objects = { services: [service()], slices: [slice({ endpoints })] };
+    expect(page(objects).match(/<tr><td><code>10\.244/g)).toHaveLength(20);
+    expect(page(objects)).toContain(">and 80 more</a>");
+    expect(page(objects, "service=default%2Fweb").match(/<tr><td><code>10\.244/g)).toHaveLength(100);
+  });
+
+  test("asks to be asked again only when told to", () => {
+    expect(page({})).not.toContain("http-equiv");
+    expect(page({}, "refresh=5")).toContain('<meta http-equiv="refresh" content="5">');
+  });
+});
+
+test("a history counts repairs, and keeps the last", () => {
+  const history = new SyncHistory();
+  const record = { at: 1, reason: "periodic", durationMs: 2, repaired: undefined } as const;
+  history.synced();
+  history.fullySynced(record);
+  history.fullySynced({ ...record, at: 2, repaired: "a chain" });
+  history.fullySynced({ ...record, at: 3 });
+  history.failed();
+  expect(history.snapshot()).toEqual({
+    syncs: 1,
+    failures: 1,
+    repairs: 1,
+    fullSync: { ...record, at: 3 },
+    repair: { ...record, at: 2, repaired: "a chain" },
+  });
+});
+
+test.each([
+  [-5, "0 s"],
+  [119_999, "119 s"],
+  [120_000, "2 min"],
+  [7_200_000, "2 h"],
+  [172_800_000, "2 d"],
+])("%s ms are %s", (milliseconds, words) => {
+  expect(durationWords(milliseconds)).toBe(words);
+});

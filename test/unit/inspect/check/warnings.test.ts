@@ -1,0 +1,189 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { loadFromFiles } from "../../../../src/cli/desired.ts";
+import { checkWarnings } from "../../../../src/inspect/check/warnings.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "check-warnings-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+let files = 0;
+
+/** The warnings about a text, `line path reason`, sorted. */
+async function warningsOf(text: string): Promise<string[]> {
+  files += 1;
+  const path = join(directory, `${files}.yaml`);
+  writeFileSync(path, text);
+  const argv = { "hostname-override": ["node-1"] };
+  const desired = await loadFromFiles(argv, { paths: [path], thorough: true, placeholders: true });
+  expect(desired.problems.filter(({ severity }) => severity === "error")).toEqual([]);
+  return checkWarnings(desired)
+    .map(({ line, path: where, reason }) => `${line} ${where} ${reason.replaceAll(path, "FILE")}`)
+    .sort();
+}
+
+interface Given {
+  readonly name?: string;
+  readonly spec?: string;
+  readonly status?: string;
+}
+
+function service({ name = "web", spec = "", status = "" }: Given): string {
+  return `apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: shop}
+spec:
+  selector: {app: web}
+  ports: [{name: http, port: 80}]
+${spec}
+${status}
+---
+`;
+}
+
+function slice(text: string, owner = "web"): string {
+  return `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ${owner}-1, namespace: shop, labels: {kubernetes.io/service-name: ${owner}}}
+${text}
+---
+`;
+}
+
+const SERVICE_CIDR = `apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: {name: kubernetes}
+spec: {cidrs: [10.96.0.0/16]}
+---
+`;
+
+const rows: readonly { readonly name: string; readonly text: string; readonly warnings: readonly string[] }[] = [
+  { name: "a sound Service", text: service({}), warnings: [] },
+  {
+    name: "a sound Service with an address and slices",
+    text: `${SERVICE_CIDR}${service({ spec: "  clusterIP: 10.96.0.1" })}${slice("addressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
+    warnings: [],
+  },
+  {
+    name: "no selector and no slice",
+    text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports: [{port: 80}]\n",
+    warnings: ["4 spec has no selector, and there is no EndpointSlice for it: it has no endpoints"],
+  },
+  {
+    name: "a port that no slice has",
+    text: `${service({})}${slice("addressType: IPv4\nports: [{name: www, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
+    warnings: [
+      '6 spec.ports[0].name no IPv4 EndpointSlice of the Service has a port "http" (TCP); they have "www" (TCP)',
+    ],
+  },
+  {
+    name: "a port that no slice has in this protocol",
+    text: `${service({})}${slice("addressType: IPv4\nports: [{name: http, port: 8080, protocol: UDP}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
+    warnings: [
+      '6 spec.ports[0].name no IPv4 EndpointSlice of the Service has a port "http" (TCP); they have "http" (UDP)',
+    ],
+  },
+  {
+    name: "an empty slice says nothing of ports",
+    text: `${service({})}${slice("addressType: IPv4\nports: null\nendpoints: null")}`,
+    warnings: [],
+  },
+  {
+    name: "source ranges of a family that the Service lacks",
+    text: service({ spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24\n  - fd00::/8" }),
+    warnings: ["10 spec.loadBalancerSourceRanges[1] fd00::/8 is of a family that the Service does not have"],
+  },
+  {
+    name: "a family without a source range is open",
+    text: service({
+      spec: "  type: LoadBalancer\n  ipFamilies: [IPv4, IPv6]\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24",
+    }),
+    warnings: ["9 spec.loadBalancerSourceRanges has no IPv6 range: everybody may come by IPv6"],
+  },
+  {
+    name: "source ranges of nobody, of everybody and with bits too many",
+    text: service({
+      spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 127.0.0.0/8\n  - 224.1.0.0/16\n  - 0.0.0.0/0\n  - 192.0.2.1/24",
+    }),
+    warnings: [
+      "10 spec.loadBalancerSourceRanges[1] no client comes from 224.1.0.0/16",
+      "11 spec.loadBalancerSourceRanges[2] 0.0.0.0/0 makes the other ranges void",
+      "12 spec.loadBalancerSourceRanges[3] 192.0.2.1/24 has bits beyond its length; it means 192.0.2.0/24",
+      "9 spec.loadBalancerSourceRanges[0] no client comes from 127.0.0.0/8",
+    ],
+  },
+  {
+    name: "source ranges without a load balancer",
+    text: service({ spec: "  loadBalancerSourceRanges: [192.0.2.0/24]" }),
+    warnings: ["7 spec.loadBalancerSourceRanges has no effect: the Service is not of type LoadBalancer"],
+  },
+  {
+    name: "addresses that lie wrong",
+    text: `${SERVICE_CIDR}${service({
+      spec: "  clusterIP: 10.97.0.1\n  type: LoadBalancer\n  externalIPs: [10.96.7.7]",
+      status: "status: {loadBalancer: {ingress: [{ip: 169.254.1.1}]}}",
+    })}`,
+    warnings: [
+      "12 spec.clusterIP 10.97.0.1 lies in no ServiceCIDR",
+      "14 spec.externalIPs[0] 10.96.7.7 lies in a ServiceCIDR: it may become another Service's cluster IP",
+      "15 status.loadBalancer.ingress[0].ip 169.254.1.1 is link-local: no router brings packets for it",
+    ],
+  },
+  {
+    name: "one external IP and port for two",
+    text: `${service({ spec: "  externalIPs: [192.0.2.9]" })}${service({ name: "other", spec: "  externalIPs: [192.0.2.9]" })}`,
+    warnings: [
+      "7 spec.externalIPs[0] 192.0.2.9 tcp 80 goes to shop/other:http/tcp (FILE:10), which is older or comes first by name",
+    ],
+  },
+  {
+    name: "one external IP for two ports of two",
+    text: `${service({ spec: "  externalIPs: [192.0.2.9]" })}${service({ name: "other", spec: "  externalIPs: [192.0.2.9]" }).replace("80", "81")}`,
+    warnings: [],
+  },
+  {
+    name: "one NodePort for two, in both families",
+    text: ["web", "other"]
+      .map((name) =>
+        service({ name, spec: "  ipFamilies: [IPv4, IPv6]" }).replace("port: 80", "port: 80, nodePort: 30080"),
+      )
+      .join(""),
+    warnings: [
+      "6 spec.ports[0].nodePort node port 30080 goes to shop/other:http/tcp (FILE:10), which is older or comes first by name",
+    ],
+  },
+  {
+    name: "one health check port for two",
+    text: ["web", "other"]
+      .map((name) =>
+        service({ name, spec: "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000" }),
+      )
+      .join(""),
+    warnings: ["20 spec.healthCheckNodePort 32000 is wanted by shop/web for its own health checks, too"],
+  },
+  {
+    name: "a slice of nobody",
+    text: `${service({})}${slice("addressType: IPv4\nports: []\nendpoints: []", "nobody")}`,
+    warnings: ["12 metadata.labels belongs to the Service shop/nobody, which is not here"],
+  },
+  {
+    name: "a slice of a headless Service",
+    text: `${service({ spec: "  clusterIP: None" })}${slice("addressType: IPv4\nports: []\nendpoints: []")}`,
+    warnings: [],
+  },
+  {
+    name: "a slice of a family that the Service lacks",
+    text: `${service({})}${slice("addressType: IPv6\nports: []\nendpoints: []")}`,
+    warnings: ["13 addressType is of a family that the Service shop/web does not have: its endpoints are not used"],
+  },
+  {
+    name: "an endpoint that is a cluster IP",
+    text: `${service({ spec: "  clusterIP: 10.96.0.1" })}${slice("addressType: IPv4\nports: [{name: http, port: 80}]\nendpoints: [{addresses: [10.96.0.1]}]")}`,
+    warnings: ["15 endpoints[0] 10.96.0.1 is the cluster IP of shop/web: connections cannot be sent on to it"],
+  },
+];
+
+test.for(rows)("warns of $name", async ({ text, warnings }) => {
+  expect(await warningsOf(text)).toEqual(warnings);
+});

@@ -1,0 +1,92 @@
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import type { DoctorHost } from "../../../../src/inspect/doctor/doctor-host.ts";
+import {
+  gatherChains,
+  gatherDaemon,
+  gatherHostNfts,
+  gatherKernel,
+  gatherNft,
+  gatherSettings,
+  gatherTraces,
+} from "../../../../src/inspect/doctor/gather.ts";
+import { Nft } from "../../../../src/kernel/nft.ts";
+import { FakeHostFiles } from "../../../support/fake-host-files.ts";
+
+type Texts = Readonly<Record<string, string>>;
+
+/** A host of these files, where these command lines print these texts and all others cannot be started. */
+function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
+  return {
+    files: new FakeHostFiles(texts),
+    bytes: async (path) => {
+      if (texts[path] === undefined) throw new Error("ENOENT");
+      return gzipSync(texts[path]);
+    },
+    run: async (path, args) => {
+      const stdout = programs[[path, ...args].join(" ")];
+      const ended = stdout === undefined ? { startError: "ENOENT", exitCode: undefined } : { exitCode: 0 };
+      const rest = { signal: undefined, stderr: "", timedOut: false, tooMuchOutput: false, durationMs: 1 };
+      return { startError: undefined, ...ended, ...rest, stdout: stdout ?? "" };
+    },
+    get: async (url) => {
+      throw new TypeError("fetch failed", { cause: new Error(`no ${url}`) });
+    },
+  };
+}
+
+describe("facts", () => {
+  test("of an nft that is not there", async () => {
+    const nft = new Nft({ path: "nft", run: fakeHost({}).run });
+    expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
+    expect(await gatherChains(nft)).toBeUndefined();
+  });
+
+  test("of the host's nft: beside ours, and in the host's root; never ours itself", async () => {
+    const both = { "/usr/sbin/nft --version": "v1.1.3\n", "chroot /host /usr/sbin/nft --version": "v1.0.6\n" };
+    expect(await gatherHostNfts(fakeHost({}, both), "nft")).toEqual([
+      { path: "/usr/sbin/nft", version: "v1.1.3" },
+      { path: "/host/usr/sbin/nft", version: "v1.0.6" },
+    ]);
+    expect(await gatherHostNfts(fakeHost({}, both), "/usr/sbin/nft")).toMatchObject([{ path: "/host/usr/sbin/nft" }]);
+    expect(await gatherHostNfts(fakeHost({}), "nft")).toEqual([]);
+  });
+
+  test.each<[Texts, string | undefined]>([
+    [{ "/proc/config.gz": "CONFIG_A=y" }, "CONFIG_A=y"],
+    [{ "/boot/config-6.1": "CONFIG_B=y" }, "CONFIG_B=y"],
+    [{}, undefined],
+  ])("of a kernel with %o", async (texts, config) => {
+    const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
+    expect(await gatherKernel(host)).toEqual({ release: "6.1", config });
+  });
+
+  test("of settings, without those that are not there", async () => {
+    const path = "/proc/sys/net/ipv4/ip_forward";
+    expect(await gatherSettings(fakeHost({ [path]: "1\n" }))).toEqual(new Map([[path, 1]]));
+  });
+
+  test("of other proxies", async () => {
+    const ipvs = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  0A60000A:0035 rr
+  -> 0AF40105:0035      Masq    1      0          0
+UDP  0A60000A:0035 rr
+`;
+    const host = fakeHost({
+      "/proc/net/ip_vs": ipvs,
+      "/proc/net/ip_tables_names": "nat\nfilter\n",
+      "/proc/net/ip6_tables_names": "filter\n",
+      "/sys/class/net/kube-ipvs0/ifindex": "9\n",
+    });
+    const found = { legacyTables: ["nat", "filter"], ipvsServers: 2, ipvsInterface: true };
+    expect(await gatherTraces(host, [])).toEqual({ chains: [], ...found });
+    expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsServers: 0 });
+  });
+
+  test("of a daemon that does not answer name the system's error", async () => {
+    const silent = { kind: "silent", url: "http://h", reason: "no http://h/healthz" };
+    expect(await gatherDaemon(fakeHost({}), "http://h")).toEqual(silent);
+  });
+});

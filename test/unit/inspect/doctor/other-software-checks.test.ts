@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
+import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
+import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/foreign-chain.ts";
+import { judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
+
+const base = (table: string, hook: string, policy: string, prio = 0): ForeignChain => ({
+  table,
+  name: `chain-${hook}`,
+  base: { hook, prio, policy },
+});
+
+test("chains are read from nft's listing of every family", () => {
+  const filter = { type: "filter", hook: "input", prio: -10, policy: "drop" };
+  const objects = [
+    { metainfo: { version: "1.1.3" } },
+    { chain: { family: "ip", table: "nat", name: "KUBE-SERVICES", handle: 7 } },
+    { chain: { family: "inet", table: "fw", name: "in", handle: 1, ...filter } },
+  ];
+  expect(foreignChains({ objects })).toEqual([
+    { table: "ip nat", name: "KUBE-SERVICES" },
+    { table: "inet fw", name: "in", base: { hook: "input", prio: -10, policy: "drop" } },
+  ]);
+});
+
+describe("another proxy", () => {
+  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsServers: 0, ipvsInterface: false };
+
+  test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
+    ["nothing", {}, []],
+    ["chains that could not be listed", { chains: undefined }, []],
+    ["our own tables", { chains: [base("ip nft-proxy", "input", "accept")] }, []],
+    [
+      "kube-proxy's nftables mode",
+      { chains: [base("ip kube-proxy", "input", "accept"), base("ip6 kube-proxy", "output", "accept")] },
+      ["ip kube-proxy, ip6 kube-proxy"],
+    ],
+    ["a table of like name", { chains: [base("inet kube-proxy-exporter", "input", "accept")] }, []],
+    ["kube-proxy's iptables mode", { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] }, ["KUBE-SERVICES"]],
+    ["the kubelet's own chains", { chains: [{ table: "ip mangle", name: "KUBE-KUBELET-CANARY" }] }, []],
+    ["legacy iptables", { legacyTables: ["nat", "filter"] }, ["nat, filter"]],
+    ["ipvs", { ipvsServers: 3, ipvsInterface: true }, ["3 IPVS virtual servers and the interface kube-ipvs0"]],
+    ["an interface of ipvs alone", { ipvsInterface: true }, ["the interface kube-ipvs0"]],
+  ])("as %s", (_, traces, found) => {
+    const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
+    expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
+    for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
+  });
+});
+
+describe("a firewall", () => {
+  test.each([
+    [base("inet filter", "input", "drop"), "input"],
+    [base("ip filter", "forward", "drop"), "forward"],
+    [base("inet raw", "prerouting", "drop", -300), "prerouting"],
+    [base("ip filter", "output", "drop"), "output"],
+    [base("netdev guard", "ingress", "drop", -500), "ingress"],
+  ])("with %o is warned of", (chain, hook) => {
+    expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: expect.stringContaining(hook) }]);
+  });
+
+  test.each([
+    [base("inet filter", "input", "accept")],
+    [base("ip nat", "postrouting", "drop", 100)],
+    [base("ip nft-proxy", "input", "drop")],
+    [{ table: "inet filter", name: "not-a-base-chain" }],
+  ])("with %o is none", (chain) => {
+    expect(judgeFirewalls([chain])).toMatchObject([{ level: "ok" }]);
+  });
+
+  test("by firewalld is told by its table, for it rejects with rules", () => {
+    expect(judgeFirewalls([base("inet firewalld", "input", "accept")])).toMatchObject([
+      { level: "warning", found: "firewalld is active" },
+    ]);
+  });
+
+  test("that could not be listed is no ok", () => {
+    expect(judgeFirewalls(undefined)).toMatchObject([{ level: "warning" }]);
+  });
+});
+
+describe("the daemon", () => {
+  const url = "http://127.0.0.1:10256";
+  const body = (lastUpdated: string, reasons?: readonly string[]) =>
+    JSON.stringify({ currentTime: "2026-01-01T00:01:00Z", status: { IPv4: { lastUpdated } }, reasons });
+  const answers = (healthz: number, livez: number, text: string): DaemonFact => ({
+    kind: "answers",
+    url,
+    healthz: { status: healthz, body: text },
+    livez: { status: livez, body: text },
+  });
+  const recent = "2026-01-01T00:00:48Z";
+
+  test.each<[string, DaemonFact, boolean | undefined, string, string]>([
+    ["silent, no tables", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
+    ["silent, tables not known", { kind: "silent", url, reason: "ECONNREFUSED" }, undefined, "ok", "ECONNREFUSED"],
+    ["silent, with tables", { kind: "silent", url, reason: "ECONNREFUSED" }, true, "warning", "nobody keeps them"],
+    ["healthy", answers(200, 200, body(recent)), true, "ok", "last synced 12 s before"],
+    ["before its first sync", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
+    ["stuck", answers(503, 503, body(recent, ["nft refuses"])), true, "fault", "nft refuses"],
+    ["going", answers(503, 200, body(recent, ["the node is being deleted"])), true, "warning", "being deleted"],
+    ["without our tables", answers(200, 200, body(recent)), false, "warning", "probably kube-proxy"],
+    ["something else", answers(200, 200, "<html>"), true, "warning", "another program"],
+    ["some JSON", answers(200, 200, "null"), true, "warning", "another program"],
+  ])("%s", (_, fact, hasTables, level, text) => {
+    const finding = judgeDaemon(fact, hasTables);
+    expect(finding.level).toBe(level);
+    expect(`${finding.found} ${finding.means}`).toContain(text);
+  });
+});

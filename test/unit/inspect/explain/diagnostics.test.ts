@@ -1,0 +1,299 @@
+import { describe, expect, test } from "vitest";
+import { explained } from "../../../support/explained.ts";
+
+const NODES = `
+apiVersion: v1
+kind: Node
+metadata: { name: node-1, labels: { topology.kubernetes.io/zone: zone-a } }
+spec: { podCIDRs: [10.244.1.0/24] }
+status: { addresses: [{ type: InternalIP, address: 192.0.2.2 }] }
+---
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: { name: kubernetes }
+spec: { cidrs: [10.96.0.0/16] }
+`;
+
+function service(spec: string, metadata = "", status = "{}"): string {
+  return `
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: cart${metadata} }
+spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ name: http, port: 80, targetPort: web }]${spec} }
+status: ${status}
+`;
+}
+
+function slice(endpoints: readonly string[], port = "http", name = "cart"): string {
+  return `
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: { namespace: shop, name: ${name}-1, labels: { kubernetes.io/service-name: ${name} } }
+addressType: IPv4
+ports: [{ name: ${port}, port: 8080 }]
+endpoints: [${endpoints.join(", ")}]
+`;
+}
+
+function endpoint(address: string, node: string, more = ""): string {
+  const pod = `targetRef: { kind: Pod, namespace: shop, name: cart-${address.split(".").at(-1)} }`;
+  return `{ addresses: [${address}], nodeName: ${node}, ${pod}${more} }`;
+}
+
+const READY = [endpoint("10.244.1.5", "node-1"), endpoint("10.244.2.5", "node-2")];
+const UNREADY = [endpoint("10.244.2.5", "node-2", ", conditions: { ready: false, serving: false }")];
+const ELSEWHERE = [endpoint("10.244.2.5", "node-2"), endpoint("10.244.3.5", "node-3")];
+const HINTED = [
+  endpoint("10.244.1.5", "node-1", ", zone: zone-a, hints: { forZones: [{ name: zone-a }] }"),
+  endpoint("10.244.2.5", "node-2", ", zone: zone-b, hints: { forZones: [{ name: zone-b }] }"),
+  endpoint("10.244.3.5", "node-3", ", zone: zone-b, hints: { forZones: [{ name: zone-b }] }"),
+];
+const LOAD_BALANCER = `{ loadBalancer: { ingress: [{ ip: 203.0.113.9 }] } }`;
+const OLDER = `
+---
+apiVersion: v1
+kind: Service
+metadata: { namespace: shop, name: old-cart, creationTimestamp: "2020-01-01T00:00:00Z" }
+spec: { clusterIP: 10.96.0.8, clusterIPs: [10.96.0.8], externalIPs: [203.0.113.7], ports: [{ name: http, port: 80 }] }
+`;
+
+const TO_CLUSTER_IP = { to: "10.96.0.7", port: "80" };
+
+interface FieldDiagnostic {
+  readonly name: string;
+  readonly manifests: string;
+  readonly flags: Readonly<Record<string, string>>;
+  readonly result: string;
+  readonly cause: string;
+  /** The last sentence, in parts that must be in it. */
+  readonly says: readonly string[];
+}
+
+const FAULTS: readonly FieldDiagnostic[] = [
+  {
+    name: "no endpoints",
+    manifests: service("") + slice([]),
+    flags: TO_CLUSTER_IP,
+    result: "refused",
+    cause: "no-endpoints",
+    says: ["shop/cart has no endpoints", "selector", "kubernetes.io/service-name=cart"],
+  },
+  {
+    name: "not ready",
+    manifests: service("") + slice(UNREADY),
+    flags: TO_CLUSTER_IP,
+    result: "refused",
+    cause: "not-ready",
+    says: ["is not ready", "readiness probe", "describe pod cart-5"],
+  },
+  {
+    name: "a port name that the EndpointSlices do not have",
+    manifests: service("") + slice(READY, "web"),
+    flags: TO_CLUSTER_IP,
+    result: "refused",
+    cause: "port-name",
+    says: ['named "http" (tcp)', 'only "web" (tcp)', "one name"],
+  },
+  {
+    name: "a policy of Local without a local endpoint",
+    manifests:
+      service(", type: NodePort, externalTrafficPolicy: Local").replace("port: 80,", "port: 80, nodePort: 30080,") +
+      slice(ELSEWHERE),
+    flags: { to: "192.0.2.2", port: "30080" },
+    result: "dropped",
+    cause: "no-local-endpoints",
+    says: ["externalTrafficPolicy", "is Local", "node-1; they run on node-2 and node-3", "run a pod here"],
+  },
+  {
+    name: "an internal policy of Local without a local endpoint",
+    manifests: service(", internalTrafficPolicy: Local") + slice(ELSEWHERE),
+    flags: TO_CLUSTER_IP,
+    result: "dropped",
+    cause: "no-local-endpoints",
+    says: ["internalTrafficPolicy", "node-2 and node-3", "set internalTrafficPolicy to Cluster"],
+  },
+  {
+    name: "source ranges",
+    manifests:
+      service(", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24]", "", LOAD_BALANCER) + slice(READY),
+    flags: { to: "203.0.113.9", port: "80", "from-ip": "192.0.2.77" },
+    result: "dropped",
+    cause: "source-ranges",
+    says: ["192.0.2.77 is in none", "198.51.100.0/24", "spec.loadBalancerSourceRanges"],
+  },
+  {
+    name: "a port that is not served",
+    manifests: service("") + slice(READY),
+    flags: { to: "10.96.0.7", port: "8080" },
+    result: "refused",
+    cause: "unserved-port",
+    says: ["shop/cart", "serves http (80/tcp)", "not 8080/tcp"],
+  },
+  {
+    name: "the other protocol",
+    manifests: service("") + slice(READY),
+    flags: { ...TO_CLUSTER_IP, proto: "udp" },
+    result: "refused",
+    cause: "unserved-port",
+    says: ["serves http (80/tcp)", "not 80/udp"],
+  },
+  {
+    name: "an address that no Service has",
+    manifests: service("") + slice(READY),
+    flags: { to: "10.96.0.99", port: "80" },
+    result: "dropped",
+    cause: "unallocated-address",
+    says: ["no Service has the address 10.96.0.99", "ServiceCIDR 10.96.0.0/16", "deleted and made again"],
+  },
+  {
+    name: "an external IP that another Service holds",
+    manifests:
+      service(", externalIPs: [203.0.113.7]", ', creationTimestamp: "2024-01-01T00:00:00Z"') + slice(READY) + OLDER,
+    flags: { to: "203.0.113.7", port: "80" },
+    result: "refused",
+    cause: "contested",
+    says: ["belongs to Service shop/old-cart", "not to shop/cart", "shop/old-cart has no endpoints", "takes over when"],
+  },
+  {
+    name: "a Service left to another proxy",
+    manifests: service("", ", labels: { service.kubernetes.io/service-proxy-name: kube-router }") + slice(READY),
+    flags: TO_CLUSTER_IP,
+    result: "dropped",
+    cause: "other-proxy",
+    says: ["shop/cart is left to another proxy", "(kube-router)", "take the label away"],
+  },
+  {
+    name: "hints that leave one endpoint",
+    manifests: service("") + slice(HINTED),
+    flags: TO_CLUSTER_IP,
+    result: "balanced",
+    cause: "hints",
+    says: ["1 of 3 ready endpoints", "other zones", "run more of them in zone-a", "spec.trafficDistribution"],
+  },
+  {
+    name: "a NodePort at another address of the node",
+    manifests: service(", type: NodePort").replace("port: 80,", "port: 80, nodePort: 30080,") + slice(READY),
+    flags: { to: "127.0.0.1", port: "30080" },
+    result: "passed",
+    cause: "node-port-address",
+    says: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "loopback never"],
+  },
+  {
+    name: "an address that the load balancer keeps to itself",
+    manifests: service(", type: LoadBalancer", "", LOAD_BALANCER.replace("}", ", ipMode: Proxy }")) + slice(READY),
+    flags: { to: "203.0.113.9", port: "80" },
+    result: "passed",
+    cause: "load-balancer",
+    says: ["203.0.113.9 is an address of Service shop/cart", "ipMode: Proxy", "look at the load balancer"],
+  },
+  {
+    name: "hints for nodes that leave one endpoint",
+    manifests:
+      service("") + slice(HINTED.map((text, i) => text.replace(/forZones.*\]/, `forNodes: [{ name: node-${i + 1} }]`))),
+    flags: TO_CLUSTER_IP,
+    result: "balanced",
+    cause: "hints",
+    says: ["1 of 3 ready endpoints", "other nodes", "run more of them on node-1"],
+  },
+  {
+    name: "nothing but terminating endpoints",
+    manifests:
+      service("") +
+      slice([endpoint("10.244.2.5", "node-2", ", conditions: { ready: false, serving: true, terminating: true }")]),
+    flags: TO_CLUSTER_IP,
+    result: "balanced",
+    cause: "terminating-endpoints",
+    says: ["the only endpoint of shop/cart", "none is ready", "soon be gone"],
+  },
+  {
+    name: "endpoints that are all gone",
+    manifests:
+      service("") + slice(UNREADY.map((text) => text.replace("serving: false", "serving: false, terminating: true"))),
+    flags: TO_CLUSTER_IP,
+    result: "refused",
+    cause: "not-ready",
+    says: ["is terminating and serves no more"],
+  },
+  {
+    name: "a Service without a cluster IP",
+    manifests: service("").replace("clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7]", "clusterIP: None"),
+    flags: { service: "shop/cart" },
+    result: "",
+    cause: "headless",
+    says: ["shop/cart is headless", "DNS name"],
+  },
+  {
+    name: "a name for another name",
+    manifests: service("").replace(/spec:.*/, "spec: { type: ExternalName, externalName: cart.example.org }"),
+    flags: { service: "shop/cart" },
+    result: "",
+    cause: "external-name",
+    says: ["ExternalName", "cart.example.org"],
+  },
+];
+
+describe("explain alone tells why a connection fails:", () => {
+  test.each(FAULTS)("$name", async ({ manifests, flags, result, cause, says }) => {
+    const { text, json } = await explained(NODES + manifests, flags);
+    const { verdict } = json.explanations[0] ?? { verdict: { result: "", ...json.notServed } };
+    expect({ result: verdict.result, cause: verdict.cause }).toEqual({ result, cause });
+    const lines = text.trimEnd().split("\n");
+    const sentence = lines
+      .slice(lines.lastIndexOf("") + 1)
+      .join(" ")
+      .replace(/ +/g, " ");
+    for (const part of says) expect(sentence).toContain(part);
+    expect(sentence).toMatch(/\.$/);
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+  });
+});
+
+test("each endpoint that is left out has its reason beside it", async () => {
+  const mixed = [
+    endpoint("10.244.1.5", "node-1"),
+    ...UNREADY,
+    endpoint("10.244.1.6", "node-1", ", conditions: { ready: false, serving: true, terminating: true }"),
+    endpoint("10.244.3.5", "node-3"),
+  ];
+  const { text, explanations } = await explained(
+    NODES + service(", internalTrafficPolicy: Local") + slice(mixed),
+    TO_CLUSTER_IP,
+  );
+  expect(
+    explanations[0]?.endpoints.map(({ address, probability, excluded }) => [address, probability, excluded?.reason]),
+  ).toEqual([
+    ["10.244.1.5", 1, undefined],
+    ["10.244.1.6", 0, "terminating"],
+    ["10.244.2.5", 0, "not-local"],
+    ["10.244.3.5", 0, "not-local"],
+  ]);
+  expect(text).toContain(" 100 %  10.244.1.5:8080 shop/cart-5 on node-1");
+  expect(text).toContain("     -  10.244.1.6:8080 shop/cart-6 on node-1: terminating");
+  expect(text).toContain("not local: runs on node-3");
+});
+
+test("affinity, source ranges and masquerading are told of beside a connection that works", async () => {
+  const spec =
+    ", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24], sessionAffinity: ClientIP, sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } }";
+  const { text, explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
+    to: "203.0.113.9",
+    port: "80",
+    "from-ip": "198.51.100.9",
+  });
+  expect(explanations[0]?.notes.map(({ topic }) => topic)).toEqual(["source", "affinity", "source ranges"]);
+  expect(text).toContain("externalTrafficPolicy is Cluster");
+  expect(text).toContain("for 10m");
+  expect(text).toContain("only 198.51.100.0/24 may come");
+});
+
+test.each([
+  ["one endpoint has none", [...HINTED, endpoint("10.244.9.9", "node-9")], "10.244.9.9 has none"],
+  ["none is for this zone", HINTED.slice(1), "none is for node-1 or zone-a"],
+])("hints that are not followed are told of: %s", async (_what, endpoints, says) => {
+  const { explanations } = await explained(NODES + service("") + slice(endpoints), TO_CLUSTER_IP);
+  const [explanation] = explanations;
+  expect(explanation?.verdict.cause).toBe("balanced");
+  expect(explanation?.notes.find(({ topic }) => topic === "hints")?.says).toContain(says);
+});

@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { affinityEntry } from "../../../src/kernel/affinity-entry.ts";
+import { Nft } from "../../../src/kernel/nft.ts";
+import type { ProcessResult } from "../../../src/kernel/process.ts";
+
+const KEY = "10.0.0.1 . 10.96.0.1 . tcp . 80";
+
+const ANSWER: ProcessResult = {
+  exitCode: 0,
+  stdout: "",
+  stderr: "",
+  signal: undefined,
+  startError: undefined,
+  timedOut: false,
+  tooMuchOutput: false,
+  durationMs: 1,
+};
+
+function answering(result: Partial<ProcessResult>): { readonly nft: Nft; readonly asked: string[][] } {
+  const asked: string[][] = [];
+  const run = async (_path: string, args: readonly string[]): Promise<ProcessResult> => {
+    asked.push([...args]);
+    return { ...ANSWER, ...result };
+  };
+  return { nft: new Nft({ path: "nft", run }), asked };
+}
+
+const printed = (expires: string) => `table ip nft-proxy {
+	map affinity {
+		type ipv4_addr . ipv4_addr . inet_proto . inet_service : classid
+		size 1048576
+		flags dynamic,timeout
+		elements = { ${KEY} timeout 10m expires ${expires} : 8000:1234 }
+	}
+}
+`;
+
+test.each([
+  ["9m58s824ms", "9m58s"],
+  ["10m", "10m"],
+  ["3h2m1s", "3h2m1s"],
+  ["824ms", "0s"],
+])("reads what is left of an entry (%s)", async (expires, left) => {
+  const { nft, asked } = answering({ stdout: printed(expires) });
+  expect(await affinityEntry(nft, "ip", "affinity", KEY)).toEqual({
+    family: "ip",
+    map: "affinity",
+    key: KEY,
+    value: String(0x80001234),
+    expires: left,
+  });
+  expect(asked).toEqual([["get", "element", "ip", "nft-proxy", "affinity", `{ ${KEY} }`]]);
+});
+
+test("a client that is not remembered is none", async () => {
+  const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: No such file or directory\n" });
+  expect(await affinityEntry(nft, "ip", "affinity", KEY)).toBeUndefined();
+});
+
+test("any other failure is told", async () => {
+  const { nft } = answering({ exitCode: 1, stderr: "Error: Operation not permitted\n" });
+  await expect(affinityEntry(nft, "ip", "affinity", KEY)).rejects.toMatchObject({ code: "NFT_OUTPUT" });
+});

@@ -1,0 +1,276 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
+import type { ConnectionOptions } from "../../../../src/kube/client/load-connection.ts";
+import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import { type Authority, hasOpenssl, makeAuthority } from "../../../support/stub-api/certificates.ts";
+import { StubApi, type StubApiOptions } from "../../../support/stub-api/stub-api.ts";
+
+let directory: string;
+let api: StubApi;
+let client: HttpApiClient;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "client-"));
+});
+
+afterEach(async () => {
+  client?.close();
+  await api?.close();
+  rmSync(directory, { recursive: true });
+});
+
+/** Writes a file as the kubelet replaces one: aside, then moved over the old one. */
+function write(name: string, text: string): string {
+  writeFileSync(join(directory, `${name}.new`), text, { mode: 0o755 });
+  renameSync(join(directory, `${name}.new`), join(directory, name));
+  return join(directory, name);
+}
+
+async function start(options: StubApiOptions, connection: () => Partial<ConnectionOptions>): Promise<void> {
+  api = await StubApi.start(options);
+  const given = { kubeconfig: "", master: "", env: {}, ...connection() };
+  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect: () => loadConnection(given) });
+}
+
+/** The status of a small request. */
+async function ask(path = "/api/v1/services"): Promise<number> {
+  const answer = await client.request({ method: "GET", path, signal: new AbortController().signal });
+  await readText(answer.body);
+  return answer.status;
+}
+
+function kubeconfig(user: object, cluster: object = {}): string {
+  return write(
+    "kubeconfig",
+    JSON.stringify({
+      "current-context": "default",
+      contexts: [
+        { name: "other", context: { cluster: "other", user: "other" } },
+        { name: "default", context: { cluster: "default", user: "default" } },
+      ],
+      clusters: [
+        { name: "other", cluster: { server: "https://192.0.2.1:6443" } },
+        { name: "default", cluster: { server: api.url, ...cluster } },
+      ],
+      users: [
+        { name: "other", user: { token: "other" } },
+        { name: "default", user },
+      ],
+    }),
+  );
+}
+
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+describe("over http", () => {
+  test("one connection serves request after request, also after an error", async () => {
+    await start({}, () => ({ master: api.url }));
+    expect([await ask(), await ask("/nowhere"), await ask()]).toEqual([200, 404, 200]);
+    expect(api.connections).toBe(1);
+    expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
+  });
+
+  test("an Event is created, and patched later", async () => {
+    await start({}, () => ({ master: api.url }));
+    const path = "/apis/events.k8s.io/v1/namespaces/default/events";
+    const { signal } = new AbortController();
+    const event = { metadata: { name: "e1" }, note: "déjà vu" };
+    const created = await client.request({ method: "POST", path, body: event, signal });
+    const patch = { series: { count: 2 } };
+    const patched = await client.request({ method: "PATCH", path: `${path}/e1`, body: patch, signal });
+    expect([created.status, patched.status]).toEqual([201, 200]);
+    for (const { body } of [created, patched]) await readText(body);
+    expect(api.events).toEqual([{ ...event, ...patch }]);
+    expect(api.requests.map(({ headers }) => headers["content-type"])).toEqual([
+      "application/json",
+      "application/merge-patch+json",
+    ]);
+  });
+
+  test("the server may live below a path", async () => {
+    await start({}, () => ({ master: `${api.url}/k8s/clusters/c-1/` }));
+    expect(await ask()).toBe(404);
+    expect(api.requests[0]?.path).toBe("/k8s/clusters/c-1/api/v1/services");
+  });
+
+  test("an aborted signal ends a request that is not answered", async () => {
+    await start({}, () => ({ master: api.url }));
+    api.addFault({ fault: { kind: "hang" } });
+    const controller = new AbortController();
+    const asked = client.request({ method: "GET", path: "/api/v1/services", signal: controller.signal });
+    controller.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow();
+  });
+
+  test("an aborted signal ends a request that waits for a credential plugin", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ exec: { command: "sleep", args: ["1"] } }) }));
+    const asked = client.request({ method: "GET", path: "/", signal: AbortSignal.timeout(50) });
+    await expect(asked).rejects.toThrow("timeout");
+  });
+});
+
+describe("kubeconfig", () => {
+  test("the current context's token is sent, and --master wins over its server", async () => {
+    await start({}, () => ({
+      kubeconfig: kubeconfig({ token: "abc" }, { server: "http://192.0.2.1" }),
+      master: api.url,
+    }));
+    expect(await ask()).toBe(200);
+    expect(api.requests[0]?.headers.authorization).toBe("Bearer abc");
+  });
+
+  test("a token file, as kubeadm's kubeconfig for kube-proxy has, is read again for each request", async () => {
+    await start({}, () => {
+      write("token", "one\n");
+      return { kubeconfig: kubeconfig({ tokenFile: "token" }) };
+    });
+    await ask();
+    write("token", "two\n");
+    await ask();
+    write("token", "");
+    await ask();
+    rmSync(join(directory, "token"));
+    await ask();
+    const sent = api.requests.map(({ headers }) => headers.authorization);
+    expect(sent).toEqual(["Bearer one", "Bearer two", "Bearer two", "Bearer two"]);
+  });
+
+  test("after a 401 the kubeconfig itself is read again", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ token: "old" }) }));
+    api.tokens.add("old");
+    expect(await ask()).toBe(200);
+    api.tokens.clear();
+    api.tokens.add("new");
+    kubeconfig({ token: "new" });
+    expect([await ask(), await ask(), await ask()]).toEqual([401, 200, 200]);
+  });
+
+  test("a credential plugin is asked once for as long as its token is good, and again after a 401", async () => {
+    const expires = new Date(Date.now() + 3_600_000).toISOString();
+    await start({}, () => {
+      write(
+        "plugin",
+        `#!/bin/sh
+printf x >> "$COUNT"
+n=$(wc -c < "$COUNT")
+case "$KUBERNETES_EXEC_INFO" in *ExecCredential*) ;; *) exit 1 ;; esac
+printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"${expires}"}}' "$n"
+`,
+      );
+      const env = [{ name: "COUNT", value: join(directory, "count") }];
+      const exec = { apiVersion: "client.authentication.k8s.io/v1", command: "./plugin", env };
+      return { kubeconfig: kubeconfig({ exec }) };
+    });
+    api.tokens.add("t1");
+    expect([await ask(), await ask()]).toEqual([200, 200]);
+    api.tokens.clear();
+    api.tokens.add("t2");
+    expect([await ask(), await ask()]).toEqual([401, 200]);
+  });
+
+  test("a user name and password are sent, and whom to act as", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ username: "u", password: "p", as: "me" }) }));
+    await ask();
+    expect(api.requests[0]?.headers).toMatchObject({
+      authorization: `Basic ${base64("u:p")}`,
+      "impersonate-user": "me",
+    });
+  });
+
+  const refused: [name: string, text: () => string, code: string, reason: string][] = [
+    ["no YAML", () => write("kubeconfig", "a: [b"), "BAD_CONFIG", "kubeconfig"],
+    ["nothing", () => write("kubeconfig", ""), "BAD_CONFIG", "not a mapping"],
+    ["no current context", () => write("kubeconfig", "contexts: []"), "BAD_CONFIG", 'current-context ""'],
+    ["an unknown cluster", () => kubeconfig({}, { server: "" }), "BAD_CONFIG", "clusters[1].cluster.server is missing"],
+    ["no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
+    ["a proxy", () => kubeconfig({}, { "proxy-url": "http://a" }), "BAD_CONFIG", "proxy-url"],
+    ["a provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
+    ["no file", () => join(directory, "none"), "UNREADABLE_INPUT", "none"],
+  ];
+
+  test.each(refused)("a kubeconfig with %s is refused with the reason", async (_name, path, code, reason) => {
+    api = await StubApi.start();
+    const loading = loadConnection({ kubeconfig: path(), master: "", env: {} });
+    await expect(loading).rejects.toMatchObject({ code, message: expect.stringContaining(reason) });
+  });
+
+  test("without kubeconfig, master and cluster it is said what to give", async () => {
+    const loading = loadConnection({ kubeconfig: "", master: "", env: {} });
+    await expect(loading).rejects.toMatchObject({ code: "BAD_CONFIG", hint: expect.stringContaining("--kubeconfig") });
+    await expect(loadConnection({ kubeconfig: "", master: "10.0.0.1:6443", env: {} })).rejects.toMatchObject({
+      message: "--master is not an http or https URL",
+    });
+  });
+});
+
+describe.skipIf(!hasOpenssl())("over https", () => {
+  let old: Authority;
+  let fresh: Authority;
+
+  beforeEach(() => {
+    old = makeAuthority();
+    fresh = makeAuthority();
+  });
+
+  const inCluster = () => ({
+    env: { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: String(api.port) },
+    serviceAccount: directory,
+  });
+
+  test("a Pod's token and CA are used, and taken anew when they are replaced", async () => {
+    write("token", "one");
+    write("ca.crt", old.ca);
+    await start({ certificate: old.server }, inCluster);
+    api.tokens.add("one");
+    expect([await ask(), await ask()]).toEqual([200, 200]);
+    expect(api.connections).toBe(1);
+
+    api.replaceCertificate(fresh.server);
+    api.dropConnections();
+    await expect(ask()).rejects.toThrow("certificate");
+    write("ca.crt", `${old.ca}${fresh.ca}`);
+    expect(await ask()).toBe(200);
+
+    api.tokens.clear();
+    api.tokens.add("two");
+    expect(await ask()).toBe(401);
+    write("token", "two");
+    expect(await ask()).toBe(200);
+  });
+
+  test("a server of another authority is not believed, unless the kubeconfig says so", async () => {
+    await start({ certificate: old.server }, () => ({
+      kubeconfig: kubeconfig({ token: "t" }, { "certificate-authority-data": base64(fresh.ca) }),
+    }));
+    await expect(ask()).rejects.toThrow("certificate");
+    const connect = () =>
+      loadConnection({ kubeconfig: kubeconfig({}, { "insecure-skip-tls-verify": true }), master: "", env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
+    expect(await ask()).toBe(200);
+  });
+
+  test("a client certificate is shown, from data and from files beside the kubeconfig", async () => {
+    const trust = { "certificate-authority-data": base64(old.ca) };
+    await start({ certificate: old.server, clientCa: old.ca }, () => ({
+      kubeconfig: kubeconfig(
+        { "client-certificate-data": base64(old.client.cert), "client-key-data": base64(old.client.key) },
+        trust,
+      ),
+    }));
+    expect(await ask()).toBe(200);
+    client.close();
+
+    write("client.crt", fresh.client.cert);
+    write("client.key", fresh.client.key);
+    const user = { "client-certificate": "client.crt", "client-key": "client.key" };
+    const connect = () => loadConnection({ kubeconfig: kubeconfig(user, trust), master: "", env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
+    await expect(ask(), "a stranger's certificate").rejects.toThrow();
+    write("client.crt", old.client.cert);
+    write("client.key", old.client.key);
+    expect(await ask(), "the new files").toBe(200);
+  });
+});

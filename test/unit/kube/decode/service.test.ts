@@ -1,0 +1,279 @@
+import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
+import { describe, expect, test } from "vitest";
+import { decodeService } from "../../../../src/kube/decode/service.ts";
+
+interface Parts {
+  readonly metadata?: object;
+  readonly spec?: object;
+  readonly status?: object;
+}
+
+function service({ metadata, spec, status }: Parts = {}): unknown {
+  return {
+    metadata: { name: "web", namespace: "town", uid: "u1", creationTimestamp: "2026-11-20T09:22:44Z", ...metadata },
+    spec: {
+      clusterIP: "10.96.0.10",
+      clusterIPs: ["10.96.0.10", "FD00:10:96::A"],
+      ipFamilies: ["IPv4", "IPv6"],
+      ports: [{ name: "http", protocol: "TCP", port: 80 }],
+      ...spec,
+    },
+    status,
+  };
+}
+
+function ours(parts: Parts) {
+  const decoded = decodeService(service(parts));
+  if (decoded.kind !== "ours") throw new Error(`is not ours: ${JSON.stringify(decoded)}`);
+  return decoded;
+}
+
+function ingress(...ips: unknown[]): object {
+  return { loadBalancer: { ingress: ips.map((ip) => (typeof ip === "string" ? { ip } : ip)) } };
+}
+
+test.each(["service", "endpointslice", "node", "servicecidr"])("schemas/%s.schema.json is a schema", (name) => {
+  const text = readFileSync(new URL(`../../../../schemas/${name}.schema.json`, import.meta.url), "utf8");
+  expect(new Ajv({ allowUnionTypes: true }).validateSchema(JSON.parse(text))).toBe(true);
+});
+
+test("reads a Service with its defaults", () => {
+  expect(decodeService(service())).toEqual({
+    kind: "ours",
+    faults: [],
+    value: {
+      name: "town/web",
+      uid: "u1",
+      createdAt: Date.UTC(2026, 10, 20, 9, 22, 44),
+      clusterIPs: { ip: "10.96.0.10", ip6: "fd00:10:96::a" },
+      ports: [{ name: "http", protocol: "tcp", port: 80, nodePort: 0 }],
+      externalIPs: { ip: [], ip6: [] },
+      loadBalancerIPs: { ip: [], ip6: [] },
+      loadBalancerSourceRanges: { ip: [], ip6: [] },
+      affinitySeconds: 0,
+      internalPolicyLocal: false,
+      externalPolicyLocal: false,
+      healthCheckNodePort: 0,
+      deleting: false,
+    },
+  });
+});
+
+test("null is absent, and a Service without a namespace is in default", () => {
+  const metadata = { namespace: null, uid: null, creationTimestamp: null, labels: null };
+  const spec = { externalIPs: null, loadBalancerSourceRanges: null, sessionAffinityConfig: null, type: null };
+  const { value, faults } = ours({ metadata, spec });
+  expect([value.name, value.uid, value.createdAt, faults]).toEqual(["default/web", "", 0, []]);
+});
+
+test("falls back to clusterIP", () => {
+  const spec = { clusterIP: "fd00::1", clusterIPs: null, ipFamilies: null };
+  expect(ours({ spec }).value.clusterIPs).toEqual({ ip: "", ip6: "fd00::1" });
+});
+
+describe("is ignored", () => {
+  test.each<[string, Parts]>([
+    ["is of type ExternalName", { spec: { type: "ExternalName", clusterIP: "", clusterIPs: [], ports: null } }],
+    ["is headless", { spec: { clusterIP: "None", clusterIPs: ["None"] } }],
+    ["is headless", { spec: { clusterIP: null, clusterIPs: ["None"] } }],
+    ["has no cluster IP (the API server assigns it)", { spec: { clusterIP: "", clusterIPs: [] } }],
+    [
+      "is left to another proxy by its label service.kubernetes.io/service-proxy-name",
+      { metadata: { labels: { "service.kubernetes.io/service-proxy-name": "" } } },
+    ],
+    [
+      "is headless by its label service.kubernetes.io/headless",
+      { metadata: { labels: { "service.kubernetes.io/headless": "" } } },
+    ],
+  ])("%s", (reason, parts) => {
+    expect(decodeService(service(parts))).toEqual({ kind: "ignored", reason });
+  });
+});
+
+describe("is refused", () => {
+  test.each<[string, string, unknown]>([
+    ["", "must be object, not null", null],
+    ["", "must be object, not an array", []],
+    ["", "must have required property 'spec'", { metadata: { name: "x" } }],
+    ["metadata.name", "must be a DNS label", service({ metadata: { name: "web; flush ruleset" } })],
+    ["metadata.namespace", "must be a DNS label", service({ metadata: { namespace: "../x" } })],
+    ["metadata.creationTimestamp", "must be a time", service({ metadata: { creationTimestamp: "yesterday" } })],
+    ["spec.type", "must be one of ClusterIP", service({ spec: { type: "Magic" } })],
+    ["spec.ports", "must be array or null, not an object", service({ spec: { ports: {} } })],
+    ["spec.ports", "must have a port", service({ spec: { ports: [] } })],
+    ["spec.ports[0]", "must have required property 'port'", service({ spec: { ports: [{}] } })],
+    ["spec.ports[0].port", "must be >= 1, not 0", service({ spec: { ports: [{ port: 0 }] } })],
+    ["spec.ports[0].port", "must be <= 65535, not 65536", service({ spec: { ports: [{ port: 65536 }] } })],
+    ["spec.ports[0].port", 'must be integer, not "80"', service({ spec: { ports: [{ port: "80" }] } })],
+    ["spec.ports[0].port", "must be integer, not 80.5", service({ spec: { ports: [{ port: 80.5 }] } })],
+    ["spec.ports[0].name", "must be a DNS label", service({ spec: { ports: [{ port: 80, name: "a b" }] } })],
+    ["spec.ports[0].nodePort", "must be <= 65535", service({ spec: { ports: [{ port: 80, nodePort: 1e9 }] } })],
+    ["spec.ports[0].protocol", "must be one of TCP", service({ spec: { ports: [{ port: 80, protocol: "ICMP" }] } })],
+    ["spec.externalIPs[0]", "must be string, not 5", service({ spec: { externalIPs: [5] } })],
+    ["spec.sessionAffinity", "must be one of None", service({ spec: { sessionAffinity: "Cookie" } })],
+    [
+      "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
+      "must be <= 86400",
+      service({ spec: { sessionAffinityConfig: { clientIP: { timeoutSeconds: 86401 } } } }),
+    ],
+    ["spec.clusterIPs[0]", "must be an IP address", service({ spec: { clusterIPs: ["010.96.0.1"] } })],
+    ["spec.clusterIPs[0]", "cannot be served at 127.0.0.1", service({ spec: { clusterIPs: ["127.0.0.1"] } })],
+    ["spec.clusterIPs[0]", "must be IPv6, not 10.96.0.10", service({ spec: { ipFamilies: ["IPv6", "IPv4"] } })],
+    [
+      "spec.clusterIPs[1]",
+      "is a second IPv4 address",
+      service({ spec: { clusterIPs: ["10.96.0.10", "10.96.0.11"], ipFamilies: null } }),
+    ],
+    ["spec.clusterIP", "must be the first of spec.clusterIPs", service({ spec: { clusterIP: "10.96.0.11" } })],
+    [
+      "spec.clusterIP",
+      "must be an IP address",
+      service({ spec: { clusterIP: "10.0.0.1; flush ruleset", clusterIPs: null } }),
+    ],
+  ])("%s %s", (path, reason, object) => {
+    const decoded = decodeService(object);
+    expect(decoded.kind).toBe("refused");
+    const faults = decoded.kind === "refused" ? decoded.faults : [];
+    expect(faults[0]).toMatchObject({ path, severity: "error", reason: expect.stringContaining(reason) });
+  });
+
+  test("naming no more faults than anyone reads", () => {
+    const decoded = decodeService(service({ spec: { externalIPs: new Array(100).fill(1) } }));
+    const faults = decoded.kind === "refused" ? decoded.faults : [];
+    expect(faults).toHaveLength(21);
+    expect(faults.at(-1)?.reason).toBe("has 80 more faults");
+  });
+});
+
+describe("ports", () => {
+  test("keeps protocols and node ports", () => {
+    const ports = [
+      { name: "a", port: 53, protocol: "UDP", nodePort: 30053 },
+      { name: "b", port: 53, protocol: "TCP", nodePort: 30053 },
+      { name: "c", port: 9, protocol: "SCTP", nodePort: null },
+    ];
+    expect(ours({ spec: { ports } }).value.ports).toEqual([
+      { name: "a", port: 53, protocol: "udp", nodePort: 30053 },
+      { name: "b", port: 53, protocol: "tcp", nodePort: 30053 },
+      { name: "c", port: 9, protocol: "sctp", nodePort: 0 },
+    ]);
+  });
+
+  test("leaves out a port that repeats another", () => {
+    const ports = [
+      { name: "a", port: 80, nodePort: 30080 },
+      { name: "a", port: 81 },
+      { name: "b", port: 80 },
+      { name: "c", port: 82, nodePort: 30080 },
+    ];
+    const { value, faults } = ours({ spec: { ports } });
+    expect(value.ports.map(({ name, port, nodePort }) => [name, port, nodePort])).toEqual([
+      ["a", 80, 30080],
+      ["c", 82, 0],
+    ]);
+    expect(faults.map(({ path }) => path)).toEqual([
+      "spec.ports[1].name",
+      "spec.ports[2].port",
+      "spec.ports[3].nodePort",
+    ]);
+  });
+});
+
+describe("policies", () => {
+  test.each([
+    ["LoadBalancer", [], true, 32000],
+    ["NodePort", [], true, 0],
+    ["ClusterIP", ["192.0.2.1"], true, 0],
+    ["ClusterIP", [], false, 0],
+  ])("%s with external IPs %j: external Local is %s", (type, externalIPs, isLocal, healthCheckNodePort) => {
+    const spec = { type, externalIPs, externalTrafficPolicy: "Local", healthCheckNodePort: 32000 };
+    expect(ours({ spec }).value).toMatchObject({ externalPolicyLocal: isLocal, healthCheckNodePort });
+  });
+
+  test("a health check node port means nothing with policy Cluster", () => {
+    const spec = { type: "LoadBalancer", externalTrafficPolicy: "Cluster", healthCheckNodePort: 32000 };
+    expect(ours({ spec }).value).toMatchObject({ externalPolicyLocal: false, healthCheckNodePort: 0 });
+  });
+
+  test("internal policy", () => {
+    expect(ours({ spec: { internalTrafficPolicy: "Local" } }).value.internalPolicyLocal).toBe(true);
+  });
+
+  test.each([
+    [{ sessionAffinity: "ClientIP" }, 10800],
+    [{ sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 1 } } }, 1],
+    [{ sessionAffinity: "None", sessionAffinityConfig: { clientIP: { timeoutSeconds: 1 } } }, 0],
+  ])("%j is %i seconds of affinity", (spec, seconds) => {
+    expect(ours({ spec }).value.affinitySeconds).toBe(seconds);
+  });
+
+  test("a Service that is being deleted says so", () => {
+    expect(ours({ metadata: { deletionTimestamp: "2026-11-20T09:22:44Z" } }).value.deleting).toBe(true);
+  });
+});
+
+describe("addresses", () => {
+  test("leaves out and names what is no external IP", () => {
+    const externalIPs = ["192.0.2.1", "010.1.1.1", "fe80::1", "2001:DB8::1", "0.0.0.0", "192.0.2.1", "224.0.0.1"];
+    const { value, faults } = ours({ spec: { externalIPs } });
+    expect(value.externalIPs).toEqual({ ip: ["192.0.2.1"], ip6: ["2001:db8::1"] });
+    expect(faults.map(({ path, severity }) => `${severity} ${path}`)).toEqual([
+      "error spec.externalIPs[1]",
+      "error spec.externalIPs[2]",
+      "error spec.externalIPs[4]",
+      "error spec.externalIPs[6]",
+    ]);
+  });
+
+  test("warns of an address of a family that the Service does not have", () => {
+    const spec = { clusterIPs: ["10.96.0.10"], ipFamilies: ["IPv4"], externalIPs: ["2001:db8::1"] };
+    const { value, faults } = ours({ spec });
+    expect(value.externalIPs).toEqual({ ip: [], ip6: [] });
+    expect(faults).toMatchObject([{ path: "spec.externalIPs[0]", severity: "warning" }]);
+  });
+
+  test("keeps the load-balancer IPs that are delivered unchanged", () => {
+    const status = ingress(
+      "192.0.2.1",
+      { ip: "192.0.2.2", ipMode: "VIP" },
+      { ip: "192.0.2.3", ipMode: "Proxy" },
+      { ip: "192.0.2.4", ipMode: null },
+      { hostname: "lb.example" },
+      "fe80::1%eth0",
+      "127.0.0.1",
+    );
+    const { value, faults } = ours({ status });
+    expect(value.loadBalancerIPs).toEqual({ ip: ["192.0.2.1", "192.0.2.2", "192.0.2.4"], ip6: [] });
+    expect(faults.map(({ path }) => path)).toEqual([
+      "status.loadBalancer.ingress[5].ip",
+      "status.loadBalancer.ingress[6].ip",
+    ]);
+  });
+});
+
+describe("source ranges never open the firewall wider", () => {
+  const status = ingress("192.0.2.1", "2001:db8::1");
+
+  test.each<[string[], string[], string[], string[], number]>([
+    // ranges, IPv4 ranges kept, IPv6 ranges kept, load-balancer IPs served, faults
+    [[], [], [], ["192.0.2.1", "2001:db8::1"], 0],
+    [[" 10.1.2.3/8\n", "FD00::1/8"], ["10.0.0.0/8"], ["fd00::/8"], ["192.0.2.1", "2001:db8::1"], 0],
+    // As kube-proxy: ranges of one family say nothing of the other.
+    [["10.0.0.0/8"], ["10.0.0.0/8"], [], ["192.0.2.1", "2001:db8::1"], 0],
+    [["10.0.0.0/8", "10.0.0.0/33"], ["10.0.0.0/8"], [], ["192.0.2.1", "2001:db8::1"], 1],
+    [["10.0.0.0/8", "fd00::/129"], ["10.0.0.0/8"], [], ["192.0.2.1"], 2],
+    [["10.0.0.0/33", "fd00::/8"], [], ["fd00::/8"], ["2001:db8::1"], 2],
+    [["10.0.0.0/8", "everyone"], ["10.0.0.0/8"], [], ["192.0.2.1"], 2],
+    [["10.0.0.0/33"], [], [], [], 3],
+    [["everyone"], [], [], [], 3],
+    [[""], [], [], [], 3],
+    [["10.0.0.0/8; flush ruleset"], [], [], [], 3],
+  ])("%j", (loadBalancerSourceRanges, ip, ip6, served, faultCount) => {
+    const { value, faults } = ours({ spec: { type: "LoadBalancer", loadBalancerSourceRanges }, status });
+    expect(value.loadBalancerSourceRanges).toEqual({ ip, ip6 });
+    expect([...value.loadBalancerIPs.ip, ...value.loadBalancerIPs.ip6]).toEqual(served);
+    expect(faults).toHaveLength(faultCount);
+    expect(faults.every(({ path }) => path.startsWith("spec.loadBalancerSourceRanges"))).toBe(true);
+  });
+});

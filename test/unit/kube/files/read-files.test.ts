@@ -1,0 +1,361 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { stringify } from "yaml";
+import type { AppError } from "../../../../src/base/errors.ts";
+import { readFiles } from "../../../../src/kube/files/read-files.ts";
+
+const TOWN = fileURLToPath(new URL("../../../fixtures/town/objects", import.meta.url));
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "files-test-"));
+});
+
+afterEach(() => {
+  rmSync(directory, { recursive: true });
+});
+
+function write(name: string, content: string | Uint8Array): string {
+  const file = join(directory, name);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+  return file;
+}
+
+async function* stdin(...chunks: string[]): AsyncIterable<Uint8Array> {
+  for (const chunk of chunks) yield Buffer.from(chunk);
+}
+
+function read(...paths: string[]) {
+  return readFiles(paths, stdin());
+}
+
+async function refusal(...paths: string[]): Promise<AppError> {
+  try {
+    await read(...paths);
+  } catch (error) {
+    return error as AppError;
+  }
+  throw new Error("was read");
+}
+
+function service(name: string, spec: object = {}): Record<string, unknown> {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name, namespace: "town" },
+    spec: { clusterIP: "10.96.0.1", ports: [{ port: 80 }], ...spec },
+  };
+}
+
+async function names(...paths: string[]): Promise<string[]> {
+  const { objects, problems } = await read(...paths);
+  expect(problems).toEqual([]);
+  return objects.services.map(({ value }) => value.name);
+}
+
+describe("what is read", () => {
+  test("a directory of API lists", async () => {
+    const { objects, problems, ignored, foreign } = await read(TOWN);
+    expect(problems).toEqual([]);
+    expect(
+      [objects.services, objects.endpointSlices, objects.nodes, objects.serviceCIDRs].map((list) => list.length),
+    ).toEqual([36, 46, 3, 1]);
+    expect(ignored.filter(({ object }) => object.startsWith("Service "))).toMatchObject([
+      { object: "Service edge/not-ours", reason: expect.stringContaining("another proxy") },
+      { object: "Service shop/external-name", reason: "is of type ExternalName" },
+      { object: "Service shop/frontend-headless", reason: "is headless" },
+    ]);
+    expect(foreign).toBe(0);
+  });
+
+  test("YAML says the same as JSON", async () => {
+    const { objects } = await read(TOWN);
+    const lists = ["services", "endpointslices", "nodes", "servicecidrs"].map(async (name) => {
+      const { default: list } = await import(`../../../fixtures/town/objects/${name}.json`, { with: { type: "json" } });
+      return stringify(list);
+    });
+    const asYaml = await read(write("town.yaml", (await Promise.all(lists)).join("---\n")));
+    expect(asYaml.problems).toEqual([]);
+    const values = (list: readonly { readonly value: unknown }[]) =>
+      new Set(list.map(({ value }) => JSON.stringify(value)));
+    expect(values(asYaml.objects.services)).toEqual(values(objects.services));
+    expect(values(asYaml.objects.endpointSlices)).toEqual(values(objects.endpointSlices));
+    expect(values(asYaml.objects.nodes)).toEqual(values(objects.nodes));
+    expect(values(asYaml.objects.serviceCIDRs)).toEqual(values(objects.serviceCIDRs));
+  });
+
+  test.each<[string, string, string[]]>([
+    ["a.json", JSON.stringify(service("a")), ["town/a"]],
+    [
+      "a.json",
+      `\uFEFF ${JSON.stringify(service("a"))}\n${JSON.stringify(service("b"), null, 1)}\n`,
+      ["town/a", "town/b"],
+    ],
+    [
+      "a.yaml",
+      `---\n# nothing\n---\n${stringify(service("a"))}---\n${stringify(service("b"))}...\n`,
+      ["town/a", "town/b"],
+    ],
+    ["a.yaml", JSON.stringify(service("a")), ["town/a"]],
+    [
+      "a.yml",
+      "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 1.1.1.1, ports: [{port: 1}]}}",
+      ["default/a"],
+    ],
+    [
+      "a.json",
+      JSON.stringify({ apiVersion: "v1", kind: "List", items: [service("a"), service("b")] }),
+      ["town/a", "town/b"],
+    ],
+    [
+      "a.json",
+      JSON.stringify({
+        apiVersion: "v1",
+        kind: "ServiceList",
+        items: [{ ...service("a"), kind: undefined, apiVersion: undefined }],
+      }),
+      ["town/a"],
+    ],
+    ["a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }), []],
+    ["a.txt", stringify(service("a")), ["town/a"]],
+    [
+      "a.yaml",
+      "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: &spec\n  <<: [{clusterIP: 1.1.1.1, ports: []}]\n  ports: &p [{port: 1}]\n---\n",
+      ["default/a"],
+    ],
+    ["a.yaml", `${stringify(service("a"))}x: &x 1\ny: *x\n`, ["town/a"]],
+  ])("%s, case %#", async (name, text, expected) => {
+    expect(await names(write(name, text))).toEqual(expected);
+  });
+
+  test("a long list is read item by item, and means the same", async () => {
+    const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
+    const list = (items: readonly unknown[]) => JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    expect(await names(write("a.json", list(many)))).toHaveLength(3000);
+    const pods = many.map((one) => ({ ...one, kind: "Pod" }));
+    expect(await readFiles([write("b.json", list(pods))], stdin())).toMatchObject({ foreign: 3000 });
+    const foreign = JSON.stringify({ apiVersion: "v1", kind: "PodList", items: pods });
+    expect(await readFiles([write("c.json", foreign)], stdin())).toMatchObject({ foreign: 1 });
+  });
+
+  test.each(["List", "PodList"])("a long %s that is not JSON is refused, and the place is named", async (kind) => {
+    const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
+    const text = JSON.stringify({ apiVersion: "v1", kind, items: many }).replace('"s2000"', '"s2000');
+    await expect(readFiles([write("a.json", text)], stdin())).rejects.toMatchObject({
+      code: "UNREADABLE_INPUT",
+      evidence: expect.objectContaining({ file: expect.stringContaining("a.json") }),
+    });
+  });
+
+  test("standard input", async () => {
+    const text = JSON.stringify(service("ä".replace("ä", "a"), {}));
+    const { objects } = await readFiles(["-"], stdin(text.slice(0, 20), text.slice(20)));
+    expect(objects.services).toMatchObject([
+      { value: { name: "town/a" }, origin: { file: "-", document: 1, path: "" } },
+    ]);
+  });
+
+  test("only manifests of a directory, at any depth, through links, but nothing hidden", async () => {
+    write("..data_1/a.yaml", stringify(service("a")));
+    symlinkSync("..data_1", join(directory, "..data"));
+    symlinkSync("..data/a.yaml", join(directory, "a.yaml"));
+    symlinkSync(".", join(directory, "loop"));
+    symlinkSync("nowhere", join(directory, "dangling"));
+    write("deep/er/b.json", JSON.stringify(service("b")));
+    write("deep/c.yml", stringify(service("c")));
+    write(".hidden/d.yaml", "}");
+    write(".e.yaml", "}");
+    write("README.md", "}");
+    expect(await names(directory)).toEqual(["town/a", "town/c", "town/b"]);
+  });
+
+  test("a file named twice is read once", async () => {
+    const file = write("a.yaml", stringify(service("a")));
+    expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
+  });
+
+  test("kinds that are not ours are counted", async () => {
+    const texts = [
+      stringify({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a" } }),
+      stringify({ apiVersion: "serving.knative.dev/v1", kind: "Service", metadata: { name: "a" } }),
+      stringify({ apiVersion: "v1", kind: "PodList", items: [{}] }),
+      stringify({ apiVersion: "v1", kind: "Endpoints", metadata: { name: "a", namespace: "town" } }),
+    ];
+    const { foreign, ignored, problems } = await read(write("a.yaml", texts.join("---\n")));
+    expect([foreign, problems]).toEqual([3, []]);
+    expect(ignored).toMatchObject([{ object: "Endpoints town/a", reason: expect.stringContaining("legacy") }]);
+  });
+});
+
+describe("problems name file, document, line and path", () => {
+  test.each<[string, string, object]>([
+    [
+      "a.yaml",
+      `---\n---\n${stringify(service("a", { externalIPs: ["192.0.2.1", "fe80::1%eth0"] }))}`,
+      { document: 2, line: 14, path: "spec.externalIPs[1]", severity: "error", object: "Service town/a" },
+    ],
+    [
+      "a.json",
+      `${JSON.stringify(service("b"), null, 1)}\n${JSON.stringify(service("a", { type: "Magic" }), null, 1)}`,
+      { document: 2, line: 31, path: "spec.type", severity: "error", object: "Service town/a" },
+    ],
+    [
+      "a.json",
+      JSON.stringify(
+        { apiVersion: "v1", kind: "ServiceList", items: [service("a"), { metadata: { name: 5 }, spec: {} }] },
+        null,
+        1,
+      ),
+      {
+        line: 23,
+        path: "items[1].metadata.name",
+        reason: "must be string, not 5",
+        object: "Service default/(no name)",
+      },
+    ],
+    ["a.yaml", "- 1\n", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not an array" }],
+    ["a.json", "null", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not null" }],
+    ["a.yaml", "apiVersion: v1\n", { path: "kind", reason: "is missing" }],
+    ["a.yaml", "kind: Service\n", { path: "apiVersion", reason: "is missing" }],
+    ["a.yaml", "apiVersion: v1\nkind: 5\n", { line: 2, path: "kind", reason: "must be text, not 5" }],
+    ["a.yaml", "apiVersion: v2\nkind: Service\n", { line: 1, path: "apiVersion", reason: 'must be v1, not "v2"' }],
+    ["a.yaml", "apiVersion: v1\nkind: List\nitems: 5\n", { line: 3, path: "items", reason: "must be an array, not 5" }],
+    [
+      "a.json",
+      JSON.stringify(
+        [1, 2, 3, 4, 5].reduce<object>((inner) => ({ apiVersion: "v1", kind: "List", items: [inner] }), {}),
+      ),
+      { path: "items[0].items[0].items[0].items[0]", reason: "is a list in too many lists" },
+    ],
+  ])("%s, case %#", async (name, text, expected) => {
+    const file = write(name, text);
+    const { problems } = await read(file);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatchObject({ file, ...expected });
+  });
+
+  test("the rest goes on", async () => {
+    const file = write(
+      "a.yaml",
+      [service("a"), service("b", { ports: [] }), service("c")].map((s) => stringify(s)).join("---\n"),
+    );
+    const { objects, problems } = await read(file);
+    expect(objects.services.map(({ value }) => value.name)).toEqual(["town/a", "town/c"]);
+    expect(problems).toMatchObject([{ document: 2, path: "spec.ports", object: "Service town/b" }]);
+  });
+
+  test("of two with one name the last by file and document is taken, whatever the order of the paths", async () => {
+    const a = write("a.yaml", stringify(service("x", { clusterIP: "10.0.0.1" })));
+    const b = write(
+      "b.yaml",
+      `${stringify(service("x", { clusterIP: "10.0.0.2" }))}---\n${stringify(service("x", { clusterIP: "10.0.0.3" }))}`,
+    );
+    for (const paths of [
+      [a, b],
+      [b, a],
+    ]) {
+      const { objects, problems } = await read(...paths);
+      expect(objects.services).toMatchObject([
+        { value: { clusterIPs: { ip: "10.0.0.3" } }, origin: { file: b, document: 2 } },
+      ]);
+      expect(problems).toMatchObject([
+        { severity: "warning", file: b, document: 1, reason: expect.stringContaining(`${a}, document 1`) },
+        { severity: "warning", file: b, document: 2, reason: expect.stringContaining(`${b}, document 1`) },
+      ]);
+    }
+  });
+
+  test("one that is ignored takes the place of an earlier one, too", async () => {
+    const both = [service("x"), service("x", { clusterIP: "None" })];
+    const { objects, ignored } = await read(write("a.yaml", both.map((s) => stringify(s)).join("---\n")));
+    expect([objects.services, ignored]).toMatchObject([[], [{ object: "Service town/x", reason: "is headless" }]]);
+  });
+
+  test.each(["", "# a comment\n---\n---\n"])("YAML without documents: %j", async (text) => {
+    const file = write("a.yaml", text);
+    expect((await read(file)).problems).toMatchObject([
+      { severity: "warning", file, reason: "this file holds no document" },
+    ]);
+  });
+
+  test("a directory without manifests", async () => {
+    expect((await read(directory)).problems).toMatchObject([{ severity: "warning", file: directory }]);
+  });
+});
+
+describe("what cannot be read is refused with file, line and reason", () => {
+  test.each<[string, string | Uint8Array, string, string | undefined]>([
+    ["a.json", "", "the JSON ends too early", "1"],
+    ["a.json", " \n", "the JSON ends too early", "2"],
+    ["a.json", '{"a": }', 'this is not JSON: unexpected "}"', "1"],
+    ["a.json", '{"a":\n "b\n"}', 'this is not JSON: unexpected "\\""', "2"],
+    ["a.json", '{"a": 1\n', "the JSON ends too early", "2"],
+    ["a.json", '{"a": 01}', 'this is not JSON: unexpected "1"', "1"],
+    ["a.json", '{"a": 1,}', 'this is not JSON: unexpected "}"', "1"],
+    ["a.json", '{"a": [1}', 'this is not JSON: unexpected "}"', "1"],
+    ["a.json", "{}\n\n]", 'this is not JSON: unexpected "]"', "3"],
+    ["a.json", "[".repeat(1_000_000), "the JSON ends too early", "1"],
+    ["a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
+    ["a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
+    ["a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
+    ["a.yaml", "a: 1\nb: 2\na: 3\n", 'key "a" is there twice', "3"],
+    ["a.yaml", "a: *b", "alias", "1"],
+    ["a.yaml", "a: &a [*a]", "alias *a stands before its anchor's end", "1"],
+    ["a.yaml", "a: 1\nb: !!js/function x", "tag", "2"],
+    ["a.yaml", "a: !!binary aGVsbG8=", "tag", "1"],
+    ["a.yaml", "a: 1\n<<: 5", "must be a map", "2"],
+    ["a.yaml", "a: 1\n{a: b}: c", "a key must be", "2"],
+    ["a.yaml", "? ".repeat(60), "a key must be", "1"],
+    ["a.yaml", "? ".repeat(100_000), "nests deeper than 64 levels", undefined],
+    ["a.yaml", "[".repeat(100_000), "the JSON ends too early", "1"],
+    ["a.yaml", `a: ${"[".repeat(100_000)}`, "nests deeper than 64 levels", undefined],
+    ["a.yaml", "- ".repeat(100_000), "nests deeper than 64 levels", undefined],
+    ["a.yaml", `a: "${"x".repeat(16 * 1024 * 1024)}"`, "more than 16 MiB of YAML", undefined],
+    ["a.yaml", Buffer.from("a: b\nc: \xe9", "latin1"), "is not UTF-8 text", "2"],
+    ["a.json", Buffer.from("{}", "utf16le").fill(0xff, 0, 1), "is not UTF-8 text", "1"],
+  ])("%s, case %#", async (name, content, reason, line) => {
+    const file = write(name, content);
+    const error = await refusal(file);
+    expect(error).toMatchObject({ name: "AppError", code: "UNREADABLE_INPUT", evidence: { file } });
+    expect(error.message).toContain(file);
+    expect(error.evidence.reason).toContain(reason);
+    expect(error.evidence.line).toBe(line);
+  });
+
+  test("bombs of aliases, plain and in lists of lists", async () => {
+    const levels = "bcdefghij".split("").map((name, index) => {
+      const inner = "abcdefghij".charAt(index);
+      return `${name}: &${name} [${new Array(10).fill(`*${inner}`).join(", ")}]`;
+    });
+    const plain = write("plain.yaml", `a: &a [x, x, x, x, x, x, x, x, x, x]\n${levels.join("\n")}\n`);
+    const pods = new Array(300).fill("{apiVersion: v1, kind: Pod}").join(", ");
+    const lists = `apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: v1, kind: List, items: [${pods}]}\n${"- *a\n".repeat(3000)}`;
+    for (const file of [plain, write("lists.yaml", lists)])
+      expect((await refusal(file)).evidence.reason).toBe("aliases stand for more than 100000 nodes");
+  });
+
+  test("large maps take linear time", async () => {
+    const keys = Array.from({ length: 50_000 }, (_, index) => `k${index}: &a${index} x`);
+    const { problems } = await read(write("a.yaml", `${keys.join("\n")}\n`));
+    expect(problems).toMatchObject([{ path: "kind", reason: "is missing" }]);
+  });
+
+  test("what is not there, and a stream without an end", async () => {
+    expect((await refusal(join(directory, "none"))).message).toBe(
+      `cannot read ${directory}/none: no such file or directory`,
+    );
+    symlinkSync("nowhere", join(directory, "a.yaml"));
+    expect((await refusal(directory)).evidence.file).toBe(join(directory, "a.yaml"));
+    const chunk = Buffer.alloc(64 * 1024 * 1024, 32);
+    async function* endless(): AsyncIterable<Uint8Array> {
+      for (;;) yield chunk;
+    }
+    await expect(readFiles(["-"], endless())).rejects.toMatchObject({
+      message: "cannot read standard input: is larger than 256 MiB",
+    });
+  });
+});

@@ -1,0 +1,62 @@
+import { describe, expect, test } from "vitest";
+import { failureOfAnswer, failureOfErrorEvent, parseRetryAfter } from "../../../../src/kube/client/api-failure.ts";
+import { Backoff } from "../../../../src/kube/reflector/backoff.ts";
+import { LineSplitter } from "../../../../src/kube/reflector/watch-stream.ts";
+
+const NOW = Date.UTC(2026, 10, 20, 12);
+
+describe("back-off", () => {
+  test("the jitter is full: from nothing to twice as much each time, to the cap, for ever", () => {
+    const highest = new Backoff(() => 0.999_999);
+    const waits = Array.from({ length: 2000 }, () => Math.round(highest.next()));
+    expect(waits.slice(0, 8)).toEqual([800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+    expect(waits.at(-1)).toBe(30_000);
+    expect(new Backoff(() => 0).next()).toBe(0);
+  });
+
+  test("what the server asks for comes first, within reason", () => {
+    const backoff = new Backoff(() => 0.5);
+    expect([backoff.next(20_000), backoff.next(20_000), backoff.next(9_000_000)]).toEqual([20_400, 20_800, 301_600]);
+    backoff.reset();
+    expect(backoff.next()).toBe(400);
+  });
+});
+
+describe("what an answer means", () => {
+  test("Retry-After is seconds or a date", () => {
+    const cases = [
+      "7",
+      " 7 ",
+      new Date(NOW + 7000).toUTCString(),
+      new Date(NOW - 7000).toUTCString(),
+      "soon",
+      "-7",
+      "",
+    ];
+    expect(cases.map((value) => parseRetryAfter(value, NOW))).toEqual([7000, 7000, 7000, 0, 0, 0, 0]);
+    expect(parseRetryAfter(undefined, NOW)).toBe(0);
+  });
+
+  test("an ERROR event may ask for a wait", () => {
+    const failure = failureOfErrorEvent({ code: 429, message: "slow down", details: { retryAfterSeconds: 3 } });
+    expect(failure).toMatchObject({ kind: "throttled", retryAfter: 3000, relist: true });
+    expect(failure.message).toContain("slow down");
+  });
+
+  test("the message is the Status's, or the first words of whoever answered in its place", () => {
+    const status = failureOfAnswer(403, {}, '{"message":"services is forbidden"}', NOW);
+    expect(status.message).toBe("HTTP 403: services is forbidden");
+    expect(failureOfAnswer(502, {}, "<html>Bad gateway</html>", NOW).message).toBe(
+      "HTTP 502: <html>Bad gateway</html>",
+    );
+    expect(failureOfAnswer(503, {}, "", NOW).message).toBe("HTTP 503: no message");
+  });
+});
+
+test("a line without an end is not collected for ever", () => {
+  const splitter = new LineSplitter();
+  const megabyte = new Uint8Array(1024 * 1024).fill(0x20);
+  expect(() => {
+    for (let n = 0; n < 40; n += 1) splitter.push(megabyte);
+  }).toThrow("longer than");
+});

@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
+import { clusterSource } from "../../../../src/kube/reflector/cluster-source.ts";
+import {
+  type ObjectSource,
+  RESOURCE_NAMES,
+  type ResourceName,
+  type SourceHandler,
+} from "../../../../src/kube/source.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+import { StubApi } from "../../../support/stub-api/stub-api.ts";
+import { loadTown, replayTown } from "../../../support/stub-api/town.ts";
+
+let api: StubApi;
+let client: HttpApiClient;
+let source: ObjectSource;
+let clock: ManualClock;
+
+async function startApi(): Promise<void> {
+  api = await StubApi.start();
+  client = new HttpApiClient({
+    userAgent: "nft-proxy/test",
+    connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
+  });
+  clock = new ManualClock();
+}
+
+async function stopAll(): Promise<void> {
+  source.stop();
+  client.close();
+  await api.close();
+}
+
+beforeEach(startApi);
+afterEach(stopAll);
+
+/** Follows the stub, with the real decoders. Gives what a consumer has. */
+function follow(): Readonly<Record<ResourceName, Map<string, unknown>>> {
+  const objects = { services: new Map(), endpointslices: new Map(), nodes: new Map(), servicecidrs: new Map() };
+  const handler = <T>(resource: ResourceName): SourceHandler<T> => ({
+    onUpsert: (key, object) => void objects[resource].set(key, object),
+    onDelete: (key) => void objects[resource].delete(key),
+    onInvalid: () => {},
+    onSynced: () => {},
+  });
+  source = clusterSource({
+    client,
+    nodeName: "node-1",
+    decoders: apiDecoders(() => {}),
+    handlers: {
+      services: handler("services"),
+      endpointslices: handler("endpointslices"),
+      nodes: handler("nodes"),
+      servicecidrs: handler("servicecidrs"),
+    },
+    clock,
+    random: () => 0.5,
+    logger: memoryLogger(),
+  });
+  source.start();
+  return objects;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+const isWatched = () => RESOURCE_NAMES.every((resource) => api.cluster.watches(resource).length === 1);
+
+test("the town and what happened in it give the objects of the town after", async () => {
+  loadTown(api.cluster, "town-after");
+  const expected = follow();
+  await until(isWatched);
+  await stopAll();
+
+  await startApi();
+  loadTown(api.cluster);
+  const objects = follow();
+  await until(isWatched);
+  expect(objects).not.toEqual(expected);
+  replayTown(api.cluster);
+  await until(() => source.states().nodes.events.bookmark === 1 && source.states().services.events.bookmark === 1);
+  await until(() => source.states().endpointslices.events.bookmark === 2);
+  expect(objects).toEqual(expected);
+  expect(objects.services.size).toBeGreaterThan(30);
+  expect([...objects.nodes.keys()]).toEqual(["node-1"]);
+});
+
+test("a cluster without ServiceCIDRs is synced all the same, and stop ends everything", async () => {
+  api.cluster.absent.add("servicecidrs");
+  follow();
+  await until(() => RESOURCE_NAMES.every((resource) => source.states()[resource].synced));
+  await until(() => api.cluster.watches("nodes").length + api.cluster.watches("endpointslices").length === 2);
+  expect(source.states().servicecidrs).toMatchObject({ absent: true, failure: "" });
+  source.stop();
+  await until(() => RESOURCE_NAMES.every((resource) => api.cluster.watches(resource).length === 0));
+  expect(clock.timers).toBe(0);
+});

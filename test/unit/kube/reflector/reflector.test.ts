@@ -1,0 +1,259 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { PROXY_SELECTOR, resources } from "../../../../src/kube/reflector/resources.ts";
+import { RESOURCE_NAMES } from "../../../../src/kube/source.ts";
+import { Follower, type FollowerOptions, keep, tinyService } from "../../../support/follower.ts";
+import { isSelected, keyOf, type StubObject } from "../../../support/stub-api/selectors.ts";
+import { StubApi } from "../../../support/stub-api/stub-api.ts";
+import { loadTown, replayTown, townList } from "../../../support/stub-api/town.ts";
+
+let api: StubApi;
+let followers: Follower[];
+
+beforeEach(async () => {
+  api = await StubApi.start();
+  followers = [];
+});
+
+afterEach(async () => {
+  for (const follower of followers) follower.stop();
+  await api.close();
+  expect(followers.flatMap(({ violations }) => violations)).toEqual([]);
+});
+
+async function follow(options: FollowerOptions = {}): Promise<Follower> {
+  const follower = new Follower(api, options).start();
+  followers.push(follower);
+  await follower.untilEqual();
+  return follower;
+}
+
+describe("requests", () => {
+  test("a list goes in pages of 500, and the watch goes on from it, over one connection", async () => {
+    for (let n = 0; n < 1201; n += 1) api.cluster.put("services", tinyService(`s-${n}`));
+    const follower = await follow();
+    expect(api.requests.map(({ verb }) => verb)).toEqual(["list", "continue", "continue", "watch"]);
+    for (const { query } of api.requests.slice(0, 3)) {
+      expect(query).toMatchObject({ limit: "500", labelSelector: PROXY_SELECTOR });
+      expect(query).not.toHaveProperty("resourceVersion");
+    }
+    expect(api.requests[3]?.query).toEqual({
+      watch: "1",
+      allowWatchBookmarks: "true",
+      labelSelector: PROXY_SELECTOR,
+      resourceVersion: String(api.cluster.version),
+      timeoutSeconds: "450",
+    });
+    expect(api.requests[0]?.headers).toMatchObject({ "user-agent": "nft-proxy/test", accept: "application/json" });
+    expect(api.connections).toBe(1);
+    expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1201, relists: 0, failure: "" });
+  });
+
+  test("of the Nodes only ours is asked for", async () => {
+    api.cluster.put("nodes", { metadata: { name: "node-1" } });
+    api.cluster.put("nodes", { metadata: { name: "node-2" } });
+    const follower = await follow({ resource: "nodes" });
+    expect([...follower.objects.keys()]).toEqual(["node-1"]);
+    expect(api.requests.map(({ query }) => query.fieldSelector)).toEqual([
+      "metadata.name=node-1",
+      "metadata.name=node-1",
+    ]);
+  });
+
+  test("a watch that the server ends in time is followed by the next at once, from the last bookmark", async () => {
+    api.cluster.put("services", tinyService("a"));
+    const follower = await follow();
+    api.cluster.bookmark("services");
+    const version = api.cluster.version;
+    await follower.until(() => follower.reflector.state().events.bookmark === 1);
+    follower.clock.advance(170_000);
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => api.requests.length === 3);
+    expect(api.requests[2]).toMatchObject({ verb: "watch", query: { resourceVersion: String(version) } });
+    expect(follower.clock.waits).toEqual([]);
+  });
+});
+
+describe("events", () => {
+  test("additions, changes and deletions are told, with what was there before", async () => {
+    const follower = await follow();
+    const a = api.cluster.put("services", tinyService("a"));
+    api.cluster.put("services", tinyService("a", { changed: "yes" }));
+    api.cluster.remove("services", a);
+    await follower.until(() => follower.calls.length === 4);
+    expect(follower.calls).toEqual(["synced", "+shop/a", "~shop/a", "-shop/a"]);
+    expect(follower.reflector.state().events).toEqual({ added: 1, modified: 1, deleted: 1, bookmark: 0 });
+  });
+
+  test("characters and lines may lie across chunks", async () => {
+    const follower = await follow();
+    const bytes = Buffer.from(
+      ["ä", "ö"].map((name) => `${JSON.stringify({ type: "ADDED", object: { metadata: { name } } })}\n`).join(""),
+    );
+    for (const byte of bytes) {
+      api.cluster.watches("services")[0]?.sendRaw(Uint8Array.of(byte));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await follower.until(() => follower.calls.length === 3);
+    expect(follower.calls).toEqual(["synced", "+ä", "+ö"]);
+  });
+
+  test("what comes into the selection or leaves it is added or deleted", async () => {
+    const proxied = { "service.kubernetes.io/service-proxy-name": "other" };
+    api.cluster.put("services", tinyService("theirs", proxied));
+    const follower = await follow();
+    api.cluster.put("services", tinyService("theirs"));
+    api.cluster.put("services", tinyService("theirs", proxied));
+    await follower.until(() => follower.calls.length === 3);
+    expect(follower.calls).toEqual(["synced", "+shop/theirs", "-shop/theirs"]);
+  });
+
+  test("an object sent twice is one event", async () => {
+    const follower = await follow();
+    const object = api.cluster.put("services", tinyService("a"));
+    api.cluster.watches("services")[0]?.send({ type: "ADDED", object });
+    api.cluster.watches("services")[0]?.send({ type: "MODIFIED", object });
+    api.cluster.put("services", tinyService("b"));
+    await follower.untilEqual();
+    expect(follower.calls).toEqual(["synced", "+shop/a", "+shop/b"]);
+  });
+
+  test("an object deleted and made again under its name is a deletion and an addition", async () => {
+    const old = api.cluster.put("services", tinyService("a"));
+    const follower = await follow();
+    api.cluster.removeSilently("services", old);
+    const fresh = api.cluster.put("services", tinyService("a"));
+    expect(fresh.metadata.uid).not.toBe(old.metadata.uid);
+    await follower.untilEqual();
+    expect(follower.calls).toEqual(["+shop/a", "synced", "-shop/a", "+shop/a"]);
+  });
+
+  test("the town and its streams end in the town after", async () => {
+    loadTown(api.cluster);
+    const all = await Promise.all(RESOURCE_NAMES.map((resource) => follow({ resource })));
+    replayTown(api.cluster);
+    for (const follower of all) await follower.untilEqual();
+    for (const [index, resource] of RESOURCE_NAMES.entries()) {
+      const after: StubObject[] = townList("town-after", resource).items;
+      const { selectors } = resources("node-1")[resource];
+      const kept = after.filter((object) => isSelected(object, { labelSelector: "", fieldSelector: "", ...selectors }));
+      const sorted = kept.map((object) => [keyOf(object), keep(object)]).sort();
+      expect([...(all[index]?.objects ?? [])].sort(), resource).toEqual(sorted);
+      expect(all[index]?.calls.filter((call) => call === "synced")).toHaveLength(1);
+    }
+  });
+});
+
+describe("bad objects and bad consumers", () => {
+  const slim = (object: StubObject) => {
+    if (object.metadata.labels?.bad !== undefined) throw new Error("bad label");
+    return keep(object);
+  };
+
+  test("an object that cannot be used counts as absent, is reported once, and comes back when it is mended", async () => {
+    api.cluster.put("services", tinyService("a", { bad: "yes" }));
+    api.cluster.put("services", tinyService("b"));
+    const follower = new Follower(api, { slim }).start();
+    followers.push(follower);
+    await follower.until(() => api.cluster.watches("services").length === 1);
+    expect(follower.calls).toEqual(["!shop/a", "+shop/b", "synced"]);
+
+    api.cluster.compact("services");
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => follower.reflector.state().relists === 1);
+    expect(follower.calls.slice(3), "nothing new after a relist").toEqual(["synced"]);
+
+    await follower.until(() => api.cluster.watches("services").length === 1);
+    api.cluster.put("services", tinyService("a"));
+    api.cluster.put("services", tinyService("b", { bad: "yes" }));
+    await follower.until(() => follower.calls.length === 7);
+    expect(follower.calls.slice(4)).toEqual(["+shop/a", "!shop/b", "-shop/b"]);
+    expect(follower.reflector.state()).toMatchObject({ objects: 1, errors: { "invalid-object": 2 } });
+  });
+
+  test("a consumer that throws loses nothing but its own call", async () => {
+    api.cluster.put("services", tinyService("a"));
+    const follower = await follow({
+      onCall: (call) => {
+        if (call === "+shop/b") throw new Error("consumer's fault");
+      },
+    });
+    api.cluster.put("services", tinyService("b"));
+    api.cluster.put("services", tinyService("c"));
+    await follower.untilEqual();
+    expect(api.requests).toHaveLength(2);
+    expect(follower.reflector.state().errors.handler).toBe(1);
+  });
+});
+
+describe("an API that is not served", () => {
+  test("404 is synced with nothing, and looked at again", async () => {
+    api.cluster.absent.add("servicecidrs");
+    const follower = new Follower(api, { resource: "servicecidrs" }).start();
+    followers.push(follower);
+    await follower.until(() => follower.calls.length === 1);
+    expect(follower.calls).toEqual(["synced"]);
+    expect(follower.reflector.state()).toMatchObject({ synced: true, absent: true, failure: "" });
+    expect(api.requests).toHaveLength(1);
+
+    api.cluster.absent.clear();
+    api.cluster.put("servicecidrs", { metadata: { name: "kubernetes" } });
+    follower.clock.advance(600_000);
+    await follower.untilEqual();
+    expect(follower.reflector.state()).toMatchObject({ absent: false, objects: 1 });
+  });
+
+  test("403 at first is synced with nothing too, but later it takes nothing away", async () => {
+    api.cluster.put("servicecidrs", { metadata: { name: "kubernetes" } });
+    const forbidden = { kind: "status", status: 403 } as const;
+    api.addFault({ fault: forbidden, times: 3 });
+    const follower = await follow({ resource: "servicecidrs" });
+    expect(follower.calls).toEqual(["synced", "+kubernetes", "synced"]);
+    expect(follower.reflector.state()).toMatchObject({ absent: false, errors: { forbidden: 3 } });
+
+    api.addFault({ fault: forbidden, times: 3 });
+    api.cluster.compact("servicecidrs");
+    api.cluster.watches("servicecidrs")[0]?.reset();
+    await follower.until(() => follower.reflector.state().errors.forbidden === 6);
+    expect(follower.objects.size).toBe(1);
+    await follower.untilEqual();
+  });
+
+  test("404 for Services is a failure like any other", async () => {
+    api.cluster.put("services", tinyService("a"));
+    api.addFault({ fault: { kind: "status", status: 404 }, times: 3 });
+    const follower = await follow();
+    expect(follower.calls).toEqual(["+shop/a", "synced"]);
+  });
+});
+
+describe("stop", () => {
+  test("is silent and final while a watch is open", async () => {
+    const follower = await follow();
+    const [watch] = api.cluster.watches("services");
+    api.cluster.put("services", tinyService("a"));
+    follower.reflector.stop();
+    watch?.send({ type: "ADDED", object: tinyService("b") });
+    await follower.until(() => api.cluster.watches("services").length === 0);
+    expect(follower.calls).toEqual(["synced"]);
+    expect(follower.clock.timers).toBe(0);
+    expect(api.requests).toHaveLength(2);
+    expect(follower.logger.lines.filter(({ level }) => level !== "debug")).toEqual([]);
+  });
+
+  test("is final between two objects of a list", async () => {
+    for (const name of ["a", "b", "c"]) api.cluster.put("services", tinyService(name));
+    const follower = new Follower(api, { onCall: () => follower.reflector.stop() }).start();
+    followers.push(follower);
+    await follower.until(() => follower.calls.length > 0 && follower.clock.timers === 0);
+    expect(follower.calls).toEqual(["+shop/a"]);
+    expect(api.requests).toHaveLength(1);
+  });
+
+  test("ends a wait", async () => {
+    api.cluster.absent.add("servicecidrs");
+    const follower = new Follower(api, { resource: "servicecidrs" }).start();
+    await follower.until(() => follower.calls.length === 1 && follower.clock.timers === 1);
+    follower.stop();
+    expect(follower.clock.timers).toBe(0);
+  });
+});

@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import { ObjectCache } from "../../../src/model/object-cache.ts";
+import { HERE, named, node, service, serviceCIDR, slice } from "../../support/build.ts";
+
+function quiet(): ObjectCache {
+  const cache = new ObjectCache(HERE.name);
+  cache.takeDirty();
+  return cache;
+}
+
+describe("a cache", () => {
+  test("marks a Service for itself and for its slices", () => {
+    const cache = quiet();
+    cache.putService(service({ name: "a" }));
+    cache.putSlice(slice({ service: "b", endpoints: ["10.0.0.1"] }));
+    expect([...cache.takeDirty()]).toEqual(["default/a", "default/b"]);
+    cache.deleteService(named("a"));
+    cache.deleteSlice(slice({ service: "b", family: "ip" }));
+    expect([...cache.takeDirty()]).toEqual(["default/a", "default/b"]);
+    expect(cache.slices(named("b"))).toEqual([]);
+  });
+
+  test("marks nothing for what it never had", () => {
+    const cache = quiet();
+    cache.deleteService(named("a"));
+    cache.deleteSlice(slice({ service: "b", family: "ip" }));
+    cache.deleteServiceCIDR("none");
+    expect(cache.takeDirty().size).toBe(0);
+  });
+
+  test("marks both Services when a slice moves from one to the other", () => {
+    const cache = quiet();
+    const before = slice({ name: "s", service: "a", endpoints: ["10.0.0.1"] });
+    const after = slice({ name: "s", service: "b", endpoints: ["10.0.0.1"] });
+    cache.putSlice(before);
+    cache.takeDirty();
+    cache.putSlice(after, before);
+    expect([...cache.takeDirty()].sort()).toEqual(["default/a", "default/b"]);
+    expect([cache.slices(named("a")), cache.slices(named("b"))]).toEqual([[], [after]]);
+  });
+
+  test("keeps slices of a Service that goes and comes back", () => {
+    const cache = quiet();
+    cache.putService(service());
+    cache.putSlice(slice({ endpoints: ["10.0.0.1"] }));
+    cache.deleteService(named("web"));
+    expect(cache.slices(named("web"))).toHaveLength(1);
+  });
+
+  test("minds its own node only", () => {
+    const cache = quiet();
+    cache.putNode(node({ name: "node-2" }));
+    expect(cache.node.zone).toBe("");
+    cache.putNode(node());
+    expect(cache.node.zone).toBe("zone-a");
+  });
+
+  test("sorts what it lists", () => {
+    const cache = quiet();
+    for (const name of ["b", "a"]) {
+      cache.putService(service({ name }));
+      cache.putServiceCIDR(serviceCIDR(name, ["10.96.0.0/16"]));
+    }
+    expect(cache.serviceNames()).toEqual(["default/a", "default/b"]);
+    expect(cache.serviceCIDRs().map(({ name }) => name)).toEqual(["a", "b"]);
+  });
+});

@@ -1,0 +1,103 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { NftFamily, Transaction } from "../../../../src/nft/ast/json.ts";
+import { dynamicElements, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
+import { applyTransaction } from "../../../support/apply-transaction.ts";
+
+const fixture = (name: string): string =>
+  readFileSync(new URL(`../../../fixtures/town/${name}`, import.meta.url), "utf8");
+const town = JSON.parse(fixture("transaction.json")) as Transaction;
+const listed = (family: NftFamily) => parseListing(readListing(fixture(`listed.${family}.json`)));
+
+const listing = (...objects: object[]): string =>
+  JSON.stringify({ nftables: [{ metainfo: {} }, { table: { family: "ip", name: "nft-proxy" } }, ...objects] });
+const map = (extra: object): object => ({
+  map: { family: "ip", table: "nft-proxy", name: "m", type: ["ipv4_addr", "classid"], map: "classid", ...extra },
+});
+const parse = (...objects: object[]) => parseListing(readListing(listing(...objects)))?.ip;
+
+describe("parseListing", () => {
+  test.each(["ip", "ip6"] as const)("gives for what nft 1.1.3 lists of %s what the transaction asked for", (family) => {
+    const wanted = applyTransaction({}, town)[family];
+    expect(listed(family)[family]).toEqual(wanted);
+    expect([...(wanted?.chains.values() ?? [])].flatMap((chain) => chain.rules).length).toBeGreaterThan(50);
+  });
+
+  test("reads elements as canonical text, whatever the version's way of writing them", () => {
+    const elem = [
+      [{ concat: ["10.0.0.1", "none"] }, "root"],
+      [{ elem: { val: { concat: ["10.0.0.2", "0:1"] }, counter: { packets: 1, bytes: 2 }, comment: "x" } }, ":2"],
+      [{ concat: ["10.0.0.3", "8f58:b1bc"] }, "1:"],
+      [{ concat: ["10.0.0.4", 5] }, 6],
+    ];
+    expect([...(parse(map({ elem, stmt: [{ counter: null }] }))?.sets.get("m")?.elements ?? [])]).toEqual([
+      ["10.0.0.1 . 0", "4294967295"],
+      ["10.0.0.2 . 1", "2"],
+      ["10.0.0.3 . 2404954556", "65536"],
+      ["10.0.0.4 . 5", "6"],
+    ]);
+  });
+
+  test("reads a declaration in either version's form", () => {
+    const elsewhere = map({
+      type: "ipv4_addr . classid",
+      map: "ipv4_addr . inet_service",
+      flags: ["timeout", "dynamic"],
+    });
+    expect(parse(elsewhere)?.sets.get("m")?.spec).toEqual({
+      name: "m",
+      key: ["ipv4_addr", "classid"],
+      value: ["ipv4_addr", "inet_service"],
+      dynamic: true,
+      counter: false,
+    });
+  });
+
+  test.each([
+    ["dstnat", -100],
+    ["dstnat - 10", -110],
+    ["filter", 0],
+    ["srcnat+5", 105],
+    ["-110", -110],
+    [-110, -110],
+  ])("reads the priority %s as %d", (prio, number) => {
+    const chain = { family: "ip", table: "nft-proxy", name: "c", type: "nat", hook: "output", prio, policy: "accept" };
+    expect(parse({ chain })?.chains.get("c")?.base?.prio).toBe(number);
+  });
+
+  test("passes over other tables and numbers protocols by name", () => {
+    const set = { family: "ip", table: "nft-proxy", name: "s", type: ["inet_proto", "inet_service"] };
+    const table = parse(
+      { set: { ...set, elem: [{ concat: [17, 53] }, { concat: ["sctp", 53] }] } },
+      { set: { ...set, table: "other", type: "mark" } },
+    );
+    expect([...(table?.sets.get("s")?.elements.keys() ?? [])]).toEqual(["udp . 53", "sctp . 53"]);
+  });
+
+  test.each([
+    ["a foreign type", map({ type: "mark" })],
+    ["a foreign flag", map({ flags: ["interval"] })],
+    ["a short key", map({ elem: [[{ concat: ["10.0.0.1"] }, "none"]] })],
+    ["a rule of a missing chain", { rule: { family: "ip", table: "nft-proxy", chain: "no", expr: [] } }],
+    ["an unknown object", { flowtable: { family: "ip", table: "nft-proxy", name: "f" } }],
+  ])("refuses %s", (_, object) => {
+    expect(() => parse(object)).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+  });
+
+  test("refuses text that is not JSON", () => {
+    expect(() => readListing("table ip nft-proxy {")).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+  });
+});
+
+describe("dynamicElements", () => {
+  test("gives key, value and remaining seconds, which the ruleset leaves out", () => {
+    const dynamic = map({
+      flags: ["timeout", "dynamic"],
+      elem: [[{ elem: { val: { concat: ["9.9.9.9", "none"] }, timeout: 600, expires: 599 } }, "8000:1"]],
+    });
+    expect(parse(dynamic)?.sets.get("m")?.elements.size).toBe(0);
+    expect(dynamicElements(readListing(listing(dynamic)))).toEqual([
+      { family: "ip", map: "m", key: "9.9.9.9 . 0", value: "2147483649", timeout: 600, expires: 599 },
+    ]);
+  });
+});

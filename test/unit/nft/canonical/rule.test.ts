@@ -1,0 +1,103 @@
+import { describe, expect, test } from "vitest";
+import { canonicalRule } from "../../../../src/nft/canonical/rule.ts";
+
+const saddr = { payload: { protocol: "ip", field: "saddr" } };
+const saddr6 = { payload: { protocol: "ip6", field: "saddr" } };
+const mark = { meta: { key: "mark" } };
+const priority = { meta: { key: "priority" } };
+const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
+const match = (left: unknown, right: unknown, op = "==") => ({ match: { op, left, right } });
+
+/** Rows of: what it shows, statement as written, statement as some nft lists it. */
+const SAME: readonly (readonly [string, object, object])[] = [
+  ["a set of one", match(saddr, { set: [prefix("10.0.0.0", 8)] }), match(saddr, prefix("10.0.0.0", 8))],
+  ["a full prefix", match(saddr, prefix("10.0.0.5", 32)), match(saddr, "10.0.0.5")],
+  ["bits behind a prefix", match(saddr, prefix("10.1.2.3", 8)), match(saddr, prefix("10.0.0.0", 8))],
+  [
+    "prefixes that touch",
+    match(saddr, { set: [prefix("10.128.0.0", 9), prefix("10.0.0.0", 9)] }),
+    match(saddr, { set: [prefix("10.0.0.0", 8)] }),
+  ],
+  [
+    "prefixes that touch and make no prefix",
+    match(saddr, { set: [prefix("12.0.0.0", 8), prefix("10.0.0.0", 8), prefix("11.0.0.0", 8)] }, "!="),
+    match(saddr, { set: [{ range: ["10.0.0.0", "12.255.255.255"] }] }, "!="),
+  ],
+  [
+    "prefixes that overlap",
+    match(saddr, { set: [prefix("10.1.0.0", 16), prefix("10.0.0.0", 8)] }),
+    match(saddr, prefix("10.0.0.0", 8)),
+  ],
+  [
+    "everything",
+    match(saddr, { set: [prefix("128.0.0.0", 1), prefix("0.0.0.0", 1)] }),
+    match(saddr, { set: [prefix("0.0.0.0", 0)] }),
+  ],
+  [
+    "IPv6",
+    match(saddr6, { set: ["fe80::1", prefix("fd00:0:0:1::", 64), prefix("fd00::", 64)] }),
+    match(saddr6, { set: [prefix("fd00::", 63), prefix("fe80::1", 128)] }),
+  ],
+  [
+    "the order of names",
+    match({ meta: { key: "iifname" } }, { set: ["b", "a"] }),
+    match({ meta: { key: "iifname" } }, { set: ["a", "b", "a"] }),
+  ],
+  ["conntrack state", match({ ct: { key: "state" } }, "new"), match({ ct: { key: "state" } }, "new", "in")],
+  ["a mark", match({ "&": [mark, "0x4000"] }, "0x0", "!="), match({ "&": [mark, 16384] }, 0, "!=")],
+  ["a classid", { mangle: { key: priority, value: 0 } }, { mangle: { key: priority, value: "none" } }],
+  [
+    "a numgen",
+    { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3 } } } },
+    { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3, offset: 0 } } } },
+  ],
+  ["a reject", { reject: null }, { reject: { type: "icmpv6", expr: "port-unreachable" } }],
+  ["masquerade", { masquerade: { flags: "fully-random" } }, { masquerade: { flags: ["fully-random"] } }],
+  [
+    "fib",
+    match({ fib: { flags: "saddr", result: "type" } }, "local"),
+    match({ fib: { result: "type", flags: ["saddr"] } }, "local"),
+  ],
+  ["a protocol", match({ meta: { key: "l4proto" } }, 6), match({ meta: { key: "l4proto" } }, "tcp")],
+  [
+    "a deletion",
+    { map: { op: "delete", elem: saddr, data: 0, map: "@m" } },
+    { map: { op: "delete", elem: saddr, data: "none", map: "@m" } },
+  ],
+];
+
+describe("canonicalRule", () => {
+  test.each(SAME)("brings %s to one form", (_, written, listed) => {
+    const form = canonicalRule([written]);
+    expect(JSON.stringify(form)).toBe(JSON.stringify(canonicalRule([listed])));
+    expect(JSON.stringify(canonicalRule(form))).toBe(JSON.stringify(form));
+  });
+
+  test.each([
+    ["another address", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.6")],
+    [
+      "a gap between prefixes",
+      match(saddr, prefix("10.0.0.0", 8)),
+      match(saddr, { set: [prefix("10.0.0.0", 9), "10.128.0.1"] }),
+    ],
+    ["an operator", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.5", "!=")],
+    [
+      "an offset",
+      { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3 } } } },
+      { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3, offset: 1 } } } },
+    ],
+  ])("keeps %s apart", (_, one, other) => {
+    expect(JSON.stringify(canonicalRule([one]))).not.toBe(JSON.stringify(canonicalRule([other])));
+  });
+
+  test.each([
+    ["a statement", { log: null }],
+    ["an option of a known statement", { dnat: { family: "ip", addr: "10.0.0.1", flags: "random" } }],
+    ["an expression", match({ rt: { key: "mtu" } }, 1)],
+    ["an address", match(saddr, "10.0.0")],
+    ["another reject", { reject: { type: "tcp reset" } }],
+    ["a mark", match(mark, "many")],
+  ])("refuses %s that it does not know", (_, statement) => {
+    expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+  });
+});

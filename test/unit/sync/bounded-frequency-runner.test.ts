@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+
+const RHYTHM = { minPeriodMs: 1000, firstRetryMs: 500, maxRetryMs: 4000 };
+
+/** A runner whose runs last until they are told how they ended. */
+function setUp() {
+  const clock = new ManualClock(50_000);
+  const starts: number[] = [];
+  let finish: (succeeded: boolean) => void = () => {};
+  const runner = new BoundedFrequencyRunner(clock, RHYTHM, () => {
+    starts.push(clock.now() - 50_000);
+    return new Promise((resolve) => {
+      finish = resolve;
+    });
+  });
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  return {
+    clock,
+    runner,
+    starts,
+    settle,
+    end: async (succeeded: boolean) => {
+      finish(succeeded);
+      await settle();
+    },
+  };
+}
+
+describe("BoundedFrequencyRunner", () => {
+  test("runs at once when idle, then at most once per period", async () => {
+    const { clock, runner, starts, end } = setUp();
+    runner.request();
+    clock.advance(0);
+    await end(true);
+    clock.advance(200);
+    runner.request();
+    runner.request();
+    clock.advance(799);
+    expect(starts).toEqual([0]);
+    clock.advance(1);
+    await end(true);
+    clock.advance(60_000);
+    expect(starts).toEqual([0, 1000]);
+    runner.request();
+    clock.advance(0);
+    expect(starts).toEqual([0, 1000, 61_000]);
+  });
+
+  test("what is asked for during a run is one more run", async () => {
+    const { clock, runner, starts, end } = setUp();
+    runner.request();
+    clock.advance(0);
+    for (let n = 0; n < 5; n++) runner.request();
+    clock.advance(3000);
+    expect(starts).toEqual([0]);
+    await end(true);
+    clock.advance(0);
+    expect(starts).toEqual([0, 3000]);
+    await end(true);
+    clock.advance(60_000);
+    expect(starts).toEqual([0, 3000]);
+  });
+
+  test("what is urgent waits for no period, but for the back-off", async () => {
+    const { clock, runner, starts, end } = setUp();
+    runner.request();
+    clock.advance(0);
+    await end(true);
+    runner.request();
+    runner.request(true);
+    clock.advance(0);
+    expect(starts).toEqual([0, 0]);
+    await end(false);
+    runner.request(true);
+    clock.advance(499);
+    expect(starts).toEqual([0, 0]);
+  });
+
+  test("retries with back-off until it succeeds, whoever asks meanwhile", async () => {
+    const { clock, runner, starts, end } = setUp();
+    runner.request();
+    clock.advance(0);
+    for (const delay of [500, 1000, 2000, 4000, 4000]) {
+      await end(false);
+      runner.request();
+      clock.advance(delay - 1);
+      const before = starts.length;
+      clock.advance(1);
+      expect(starts.length).toBe(before + 1);
+    }
+    await end(true);
+    clock.advance(60_000);
+    expect(starts).toEqual([0, 500, 1500, 3500, 7500, 11_500]);
+    runner.request();
+    clock.advance(0);
+    await end(false);
+    clock.advance(500);
+    expect(starts.slice(6), "the back-off begins anew").toEqual([71_500, 72_000]);
+  });
+
+  test("takes over another rhythm", async () => {
+    const { clock, runner, starts, end } = setUp();
+    runner.request();
+    clock.advance(0);
+    await end(true);
+    runner.setSyncInterval({ ...RHYTHM, minPeriodMs: 5000 });
+    runner.request();
+    clock.advance(4999);
+    expect(starts).toEqual([0]);
+    clock.advance(1);
+    expect(starts).toEqual([0, 5000]);
+  });
+
+  test("stop() waits for the run under way, and nothing runs after it", async () => {
+    const { clock, runner, starts, end, settle } = setUp();
+    runner.request();
+    clock.advance(0);
+    runner.request();
+    let stopped = false;
+    const stopping = runner.stop().then(() => {
+      stopped = true;
+    });
+    await settle();
+    expect(stopped).toBe(false);
+    await end(true);
+    await stopping;
+    runner.request();
+    clock.advance(60_000);
+    expect([starts, clock.timers]).toEqual([[0], 0]);
+    await runner.stop();
+  });
+});

@@ -1,0 +1,107 @@
+import { describe, expect, test } from "vitest";
+import type { Command } from "../../../src/nft/ast/json.ts";
+import { rebuildTransaction, removalTransaction } from "../../../src/nft/transaction.ts";
+import { DriftWatcher, type Expectation } from "../../../src/sync/drift-watcher.ts";
+import { renderAll, service } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const { ruleset } = renderAll({ services: [service()] }).state;
+
+function setUp() {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(ruleset));
+  const clock = new ManualClock();
+  const logger = memoryLogger();
+  const found: string[] = [];
+  const view: { expectation: Expectation | undefined } = { expectation: { ruleset } };
+  const watcher = new DriftWatcher({
+    nft: fake.nft,
+    clock,
+    logger,
+    expected: () => view.expectation,
+    onDrift: (what) => found.push(what),
+    tablesPeriodMs: 1000,
+    chainsPeriodMs: 10_000,
+  });
+  watcher.start();
+  const pass = async (seconds: number) => {
+    for (let n = 0; n < seconds; n++) {
+      clock.advance(1000);
+      await expect.poll(() => clock.timers).toBe(1);
+    }
+  };
+  return { fake, clock, logger, found, view, watcher, pass };
+}
+
+const emptied: Command = { flush: { chain: { family: "ip6", table: "nft-proxy", name: "services" } } };
+
+describe("DriftWatcher", () => {
+  test("is silent while all is as it should be", async () => {
+    const { found, pass, fake } = setUp();
+    await pass(21);
+    expect(found).toEqual([]);
+    expect(fake.count("list"), "tables each second, chains of both families twice").toBe(21 + 4);
+  });
+
+  test("tells of a table that is gone at the next look", async () => {
+    const { fake, found, pass } = setUp();
+    fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    await pass(1);
+    expect(found).toEqual(["table ip nft-proxy is gone"]);
+  });
+
+  test("tells of a chain that was changed within ten seconds", async () => {
+    const { fake, found, pass } = setUp();
+    fake.kernel.apply({ nftables: [emptied] });
+    await pass(10);
+    expect(found).toEqual(["chain ip6 services was changed"]);
+  });
+
+  test("looks at nothing while it is not settled what should be there", async () => {
+    const { fake, found, view, pass } = setUp();
+    view.expectation = undefined;
+    fake.kernel.ruleset = {};
+    await pass(12);
+    expect([found, fake.runs]).toEqual([[], []]);
+  });
+
+  test.each([
+    ["a table", 1],
+    ["a chain", 10],
+  ])("takes no change of ours for drift: %s", async (_what, seconds) => {
+    const { fake, found, view, pass } = setUp();
+    if (seconds === 1) fake.kernel.ruleset = {};
+    else fake.kernel.apply({ nftables: [emptied] });
+    fake.before = () => {
+      view.expectation = { ruleset };
+    };
+    await pass(seconds);
+    expect(found).toEqual([]);
+  });
+
+  test("goes on when nft fails", async () => {
+    const { fake, found, logger, pass } = setUp();
+    fake.broken = "Error: netlink: cache initialization failed";
+    await pass(2);
+    expect(logger.lines.map(({ level }) => level)).toEqual(["debug", "debug"]);
+    fake.broken = undefined;
+    fake.kernel.ruleset = {};
+    await pass(1);
+    expect(found).toEqual(["table ip nft-proxy, ip6 nft-proxy is gone"]);
+  });
+
+  test("tells nothing after stop()", async () => {
+    const { fake, found, clock, watcher } = setUp();
+    fake.kernel.ruleset = {};
+    let look: () => void = () => {};
+    fake.before = () => new Promise((resolve) => (look = resolve));
+    clock.advance(1000);
+    await expect.poll(() => fake.runs.length).toBe(1);
+    watcher.stop();
+    look();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([found, clock.timers]).toEqual([[], 0]);
+  });
+});

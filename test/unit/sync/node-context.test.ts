@@ -1,0 +1,118 @@
+import { describe, expect, test } from "vitest";
+import type { Family } from "../../../src/base/family.ts";
+import type { ProxyOptions } from "../../../src/config/options.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { ObjectCache } from "../../../src/model/object-cache.ts";
+import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
+import { familyContexts, type HostView } from "../../../src/sync/node-context.ts";
+import { HERE, node, serviceCIDR } from "../../support/build.ts";
+
+const host: HostView = {
+  families: ["ip", "ip6"],
+  addresses: { ip: ["127.0.0.1", "192.0.2.2", "198.51.100.2"], ip6: ["::1", "fd00:c0::2"] },
+};
+
+function cache(): ObjectCache {
+  const made = new ObjectCache(HERE.name);
+  made.putNode(
+    node({ addresses: { ip: "192.0.2.2", ip6: "" }, podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] }, zone: "zone-c" }),
+  );
+  made.putServiceCIDR(serviceCIDR("b", ["10.97.0.0/16"]));
+  made.putServiceCIDR(serviceCIDR("a", ["10.96.0.0/16", "fd00:10:96::/112"]));
+  return made;
+}
+
+function contextOf(options: Partial<ProxyOptions>, family: Family = "ip"): FamilyContext {
+  const contexts = familyContexts({ ...resolveOptions().options, ...options }, cache(), host);
+  const found = contexts.find((context) => context.family === family);
+  if (found === undefined) throw new Error(`no context for ${family}`);
+  return found;
+}
+
+test("the context are those of the Node, the ServiceCIDRs and the options", () => {
+  expect(
+    contextOf({ masqueradeAll: true, masqueradeBit: 31, affinityMapSize: 7, serviceCounters: "services" }),
+  ).toEqual({
+    family: "ip",
+    place: { name: "node-1", zone: "zone-c" },
+    nodeAddress: "192.0.2.2",
+    localTraffic: { kind: "unknown" },
+    masqueradeAll: true,
+    masqueradeMark: 2147483648,
+    nodePorts: { kind: "addresses", addresses: ["192.0.2.2"] },
+    serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
+    affinityMapSize: 7,
+    counters: "services",
+  });
+});
+
+test("there are as many as the host has families", () => {
+  const families = (only: readonly Family[]) =>
+    familyContexts(resolveOptions().options, cache(), { ...host, families: only }).map(({ family }) => family);
+  expect(families(["ip6", "ip"])).toEqual(["ip", "ip6"]);
+  expect(families(["ip6"])).toEqual(["ip6"]);
+});
+
+test.each([
+  ["0.0.0.0", "192.0.2.2", ""],
+  ["::", "192.0.2.2", ""],
+  ["198.51.100.2", "198.51.100.2", ""],
+  ["fd00:c0::2", "192.0.2.2", "fd00:c0::2"],
+])("the bind address %s makes the node's addresses %s and '%s'", (bindAddress, ip, ip6) => {
+  expect([contextOf({ bindAddress }).nodeAddress, contextOf({ bindAddress }, "ip6").nodeAddress]).toEqual([ip, ip6]);
+});
+
+describe("pods are told from others", () => {
+  const clusterCIDRs = { ip: ["10.244.0.0/16"], ip6: [] };
+  const unknown = { kind: "unknown" } as const;
+  test.each<[string, ProxyOptions["detectLocal"], FamilyContext["localTraffic"], FamilyContext["localTraffic"]]>([
+    [
+      "by the cluster's CIDR, where the family has one",
+      { kind: "cluster-cidr" },
+      { kind: "sources", cidrs: ["10.244.0.0/16"] },
+      unknown,
+    ],
+    [
+      "by the node's CIDRs, where the family has one",
+      { kind: "node-cidr" },
+      { kind: "sources", cidrs: ["10.244.1.0/24"] },
+      unknown,
+    ],
+    [
+      "by a bridge",
+      { kind: "bridge", interface: "cni0" },
+      { kind: "interface", pattern: "cni0" },
+      { kind: "interface", pattern: "cni0" },
+    ],
+    [
+      "by a prefix",
+      { kind: "interface-prefix", prefix: "veth" },
+      { kind: "interface", pattern: "veth*" },
+      { kind: "interface", pattern: "veth*" },
+    ],
+    [
+      "by a prefix that is a whole name, for it has no room for more",
+      { kind: "interface-prefix", prefix: "fifteen-letters" },
+      { kind: "interface", pattern: "fifteen-letters" },
+      { kind: "interface", pattern: "fifteen-letters" },
+    ],
+  ])("%s", (_, detectLocal, ip, ip6) => {
+    const options = { detectLocal, clusterCIDRs };
+    expect([contextOf(options).localTraffic, contextOf(options, "ip6").localTraffic]).toEqual([ip, ip6]);
+  });
+});
+
+test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]>([
+  ["primary", "primary", { kind: "addresses", addresses: ["192.0.2.2"] }, { kind: "addresses", addresses: [] }],
+  [
+    "CIDRs of one family",
+    { ip: ["198.51.100.0/24", "127.0.0.0/8"], ip6: [] },
+    { kind: "addresses", addresses: ["198.51.100.2"] },
+    { kind: "all" },
+  ],
+])("NodePorts answer on %s addresses", (_, nodePortAddresses, ip, ip6) => {
+  expect([contextOf({ nodePortAddresses }).nodePorts, contextOf({ nodePortAddresses }, "ip6").nodePorts]).toEqual([
+    ip,
+    ip6,
+  ]);
+});
