@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
-import type { FieldDiagnostic, Verb } from "../support/stub-api/faults.ts";
+import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import type { OpenWatch } from "../support/stub-api/open-watch.ts";
 import { townList } from "../support/stub-api/town.ts";
 
@@ -29,7 +29,7 @@ afterEach(async () => {
 
 const AWAY = "cannot follow the API server; what is known stays in force";
 
-const status = (code: number, retryAfter?: string): FieldDiagnostic => {
+const status = (code: number, retryAfter?: string): InjectedFault => {
   return { kind: "status", status: code, ...(retryAfter === undefined ? {} : { retryAfter }) };
 };
 
@@ -65,7 +65,7 @@ const forget = () => {
 
 /** A fault of the first requests, and one of the watches that follow. */
 interface Row {
-  readonly first: readonly [name: string, verb: Verb, fault: FieldDiagnostic];
+  readonly first: readonly [name: string, verb: Verb, fault: InjectedFault];
   readonly next: readonly [name: string, act: () => void];
 }
 

@@ -5,7 +5,7 @@ import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
-import type { FieldDiagnostic, Verb } from "../support/stub-api/faults.ts";
+import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
 import { townList } from "../support/stub-api/town.ts";
 import { cacheOfApi, rulesetOfCache } from "../support/town-ruleset.ts";
@@ -58,7 +58,7 @@ function change(): void {
 }
 
 describe("an API server that falls silent", () => {
-  const rows: [name: string, verb: Verb, fault: FieldDiagnostic][] = [
+  const rows: [name: string, verb: Verb, fault: InjectedFault][] = [
     ["a list that is never answered", "list", { kind: "hang" }],
     ["a list whose body stops", "list", { kind: "stall", body: '{"items":[' }],
     ["a watch that is never answered", "watch", { kind: "hang" }],

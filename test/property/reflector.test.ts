@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Follower, tinyService } from "../support/follower.ts";
-import type { FieldDiagnostic, Verb } from "../support/stub-api/faults.ts";
+import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import { keyOf } from "../support/stub-api/selectors.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
 
@@ -50,7 +50,7 @@ const changes: fc.Arbitrary<Step> = fc.oneof(
   ),
 );
 
-const faults: fc.Arbitrary<FieldDiagnostic> = fc.constantFrom<FieldDiagnostic>(
+const faults: fc.Arbitrary<InjectedFault> = fc.constantFrom<InjectedFault>(
   { kind: "status", status: 500 },
   { kind: "status", status: 429, retryAfter: "1" },
   { kind: "status", status: 410 },

@@ -61,9 +61,7 @@ export function failureOfErrorEvent(object: unknown): ApiFailure {
 
 /** Milliseconds of a Retry-After header (RFC 9110 section 10.2.3: seconds or a date), 0 if absent or nonsense. */
 export function parseRetryAfter(value: string | undefined, now: number): number {
-  if (value === undefined) {
-    return 0;
-  }
+  if (value === undefined) return 0;
   const milliseconds = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - now;
   return Number.isFinite(milliseconds) && milliseconds > 0 ? milliseconds : 0;
 }
@@ -97,9 +95,7 @@ function asStatus(value: unknown): Status {
 function statusMessage(text: string): string {
   try {
     const { message } = asStatus(JSON.parse(text));
-    if (typeof message === "string") {
-      return message;
-    }
+    if (typeof message === "string") return message;
   } catch {
     // Not a Status: something in front of the API server answered. Its first words are the best there is.
   }

@@ -14,27 +14,45 @@ export interface ApiRequest {
   readonly signal: AbortSignal;
 }
 
-/** An answer whose body is still to come. Whoever takes it must read it to its end, or abort the request. */
+/** An answer whose body is not read yet. The caller must read it to its end or abort the request. */
 export interface ApiResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** What the reflector and the events recorder need of an API server. */
+/** Sends requests to an API server. */
 export interface ApiClient {
-  /** Rejects if there is no answer: no connection, credentials that cannot be read, an aborted signal. */
+  /**
+   * Resolves when the headers of the answer have arrived, whatever its status.
+   * @throws Error when there is no answer: no connection, unreadable credentials, or the signal's reason
+   */
   request(request: ApiRequest): Promise<ApiResponse>;
-  /** Drops all connections. */
+  /** Closes all connections. */
   close(): void;
 }
 
-/** What an {@link HttpApiClient} needs. */
+/** A request to the API server that was answered, or failed; the labels and the value of client-go's metrics. */
+export interface ApiRequestOutcome {
+  readonly method: ApiRequest["method"];
+  /** Host and port of the server, such as `10.96.0.1:443`. */
+  readonly host: string;
+  /** The HTTP status, or `<error>` when there was no answer, as in client-go's `rest_client_requests_total`. */
+  readonly code: string;
+  /** Seconds from sending the request to the headers of the answer, or to the failure. */
+  readonly seconds: number;
+}
+
+/** Called once for each request that was sent. Must not throw. */
+export type ApiRequestObserver = (outcome: ApiRequestOutcome) => void;
+
+/** Options of an {@link HttpApiClient}. */
 export interface HttpApiClientOptions {
-  /** Called for the first request, and again after a 401: tokens, kubeconfig and all may have been replaced. */
+  /** Called before the first request and after each 401: tokens and the kubeconfig itself may have been replaced. */
   readonly connect: () => Promise<Connection>;
-  /** The User-Agent header, by which API server operators tell clients apart. */
+  /** The User-Agent header, by which operators of API servers tell clients apart. */
   readonly userAgent: string;
+  readonly onRequest?: ApiRequestObserver;
 }
 
 /**
@@ -43,23 +61,40 @@ export interface HttpApiClientOptions {
  */
 const KEEPALIVE_AFTER = 30_000;
 
-/** An API server over HTTP/1.1, all requests through one agent that keeps connections alive. */
+/** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
 export class HttpApiClient implements ApiClient {
-  private readonly options: HttpApiClientOptions;
-  private readonly agents = {
+  readonly #options: HttpApiClientOptions;
+  readonly #agents = {
     http: new HttpAgent({ keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER }),
     https: new HttpsAgent({ keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER }),
   };
-  private connection: Connection | undefined;
-  private stale = false;
+  #connection: Connection | undefined;
+  #stale = false;
 
   constructor(options: HttpApiClientOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   async request(request: ApiRequest): Promise<ApiResponse> {
-    const { server, headers, tls } = await abortable(this.prepare(), request.signal);
+    const { server, headers, tls } = await abortable(this.#prepare(), request.signal);
     const url = urlOf(server, request);
+    const start = performance.now();
+    const report = (code: string): void => {
+      const seconds = (performance.now() - start) / 1000;
+      this.#options.onRequest?.({ method: request.method, host: url.host, code, seconds });
+    };
+    try {
+      const answer = await this.#send(url, request, { headers, tls });
+      if (answer.statusCode === 401) this.#stale = true;
+      report(String(answer.statusCode));
+      return { status: answer.statusCode ?? 0, headers: answer.headers, body: answer };
+    } catch (error) {
+      report("<error>");
+      throw error;
+    }
+  }
+
+  #send(url: URL, request: ApiRequest, { headers, tls }: Credentials): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = {
       ...tls,
@@ -67,39 +102,35 @@ export class HttpApiClient implements ApiClient {
       signal: request.signal,
       headers: {
         accept: "application/json",
-        "user-agent": this.options.userAgent,
+        "user-agent": this.#options.userAgent,
         ...(body === undefined
           ? {}
           : { "content-type": contentType(request), "content-length": Buffer.byteLength(body) }),
         ...headers,
       },
     };
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    return new Promise((resolve, reject) => {
       const sent =
         url.protocol === "http:"
-          ? httpRequest(url, { ...options, agent: this.agents.http }, resolve)
-          : httpsRequest(url, { ...options, agent: this.agents.https }, resolve);
+          ? httpRequest(url, { ...options, agent: this.#agents.http }, resolve)
+          : httpsRequest(url, { ...options, agent: this.#agents.https }, resolve);
       sent.on("socket", (socket) => socket.setKeepAlive(true, KEEPALIVE_AFTER));
       sent.on("error", reject);
       sent.end(body);
     });
-    if (answer.statusCode === 401) {
-      this.stale = true;
-    }
-    return { status: answer.statusCode ?? 0, headers: answer.headers, body: answer };
   }
 
   close(): void {
-    this.agents.http.destroy();
-    this.agents.https.destroy();
+    this.#agents.http.destroy();
+    this.#agents.https.destroy();
   }
 
-  private async prepare(): Promise<Credentials & { readonly server: URL }> {
-    if (this.connection === undefined || this.stale) {
-      this.connection = await this.options.connect();
-      this.stale = false;
+  async #prepare(): Promise<Credentials & { readonly server: URL }> {
+    if (this.#connection === undefined || this.#stale) {
+      this.#connection = await this.#options.connect();
+      this.#stale = false;
     }
-    return { server: this.connection.server, ...(await this.connection.credentials()) };
+    return { server: this.#connection.server, ...(await this.#connection.credentials()) };
   }
 }
 
@@ -107,7 +138,11 @@ function contentType({ method }: ApiRequest): string {
   return method === "PATCH" ? "application/merge-patch+json" : "application/json";
 }
 
-/** Reads a body to its end, as text. Rejects if the connection breaks before it. */
+/**
+ * Reads a body to its end, as UTF-8 text.
+ * @param onChunk called after each chunk
+ * @throws Error when the connection breaks before the end
+ */
 export async function readText(body: AsyncIterable<Uint8Array>, onChunk: () => void = () => {}): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) {
@@ -117,23 +152,19 @@ export async function readText(body: AsyncIterable<Uint8Array>, onChunk: () => v
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** A credential plugin may hang like any process; the request that waits for it must still end. */
+/** Rejects with the signal's reason when it aborts first: a credential plugin is a process and may hang. */
 function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
     promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-    if (signal.aborted) {
-      abort();
-    }
+    if (signal.aborted) abort();
   });
 }
 
 function urlOf(server: URL, request: ApiRequest): URL {
   // A server may live below a path (https://host/k8s/clusters/c-1), which new URL(path, base) would drop.
   const url = new URL(server.href.replace(/\/+$/, "") + request.path);
-  for (const [name, value] of Object.entries(request.query ?? {})) {
-    url.searchParams.set(name, value);
-  }
+  for (const [name, value] of Object.entries(request.query ?? {})) url.searchParams.set(name, value);
   return url;
 }

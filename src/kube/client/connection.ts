@@ -22,8 +22,7 @@ export interface Connection {
 
 /** Reads an API server's URL. Throws AppError BAD_CONFIG, whose message names `from`. */
 export function parseServer(text: string, from: string): URL {
-  if (!URL.canParse(text) || !/^https?:\/\//.test(text)) {
+  if (!URL.canParse(text) || !/^https?:\/\//.test(text))
     throw new AppError("BAD_CONFIG", `${from} is not an http or https URL`, { evidence: { value: text } });
-  }
   return new URL(text);
 }

@@ -37,9 +37,8 @@ export async function loadKubeconfig(path: string): Promise<Connection> {
       "Give an address of the API server that this node reaches itself.",
     );
   }
-  if (user.authProvider) {
+  if (user.authProvider)
     throw invalid(path, "auth-provider is not supported", "Use an exec credential plugin, as kubectl does since 1.26.");
-  }
   const files = {
     ca: content(cluster.caFile, cluster.caData),
     cert: content(user.certFile, user.certData),
@@ -81,9 +80,7 @@ async function readDocument(path: string): Promise<Record<string, unknown>> {
   }
   try {
     const document: unknown = parse(text);
-    if (typeof document === "object" && document !== null) {
-      return document as Record<string, unknown>;
-    }
+    if (typeof document === "object" && document !== null) return document as Record<string, unknown>;
   } catch (cause) {
     throw invalid(path, messageOf(cause));
   }
@@ -96,9 +93,8 @@ function select(path: string, document: Record<string, unknown>): Selected {
   try {
     const context = newContexts(document.contexts).find((each) => each.name === name);
     const cluster = newClusters(document.clusters).find((each) => each.name === context?.cluster);
-    if (context === undefined || cluster === undefined) {
+    if (context === undefined || cluster === undefined)
       throw new Error(`current-context ${JSON.stringify(name ?? "")} names no context with a cluster`);
-    }
     const user: User = newUsers(document.users).find((each) => each.name === context.user) ?? { name: "" };
     return {
       cluster: { ...cluster, ...(cluster.caFile ? { caFile: absolute(directory, cluster.caFile) } : {}) },
@@ -159,12 +155,9 @@ function execPlugin(user: User, directory: string): () => Promise<ExecCredential
 }
 
 function authorization(user: User, token: string | undefined): Credentials["headers"] {
-  if (token !== undefined) {
-    return { authorization: `Bearer ${token.trim()}` };
-  }
-  if (user.username) {
+  if (token !== undefined) return { authorization: `Bearer ${token.trim()}` };
+  if (user.username)
     return { authorization: `Basic ${Buffer.from(`${user.username}:${user.password ?? ""}`).toString("base64")}` };
-  }
   return {};
 }
 

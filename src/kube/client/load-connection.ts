@@ -26,9 +26,8 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
     const connection = await loadKubeconfig(options.kubeconfig);
     return options.master === "" ? connection : { ...connection, server: parseServer(options.master, "--master") };
   }
-  if (options.master !== "") {
+  if (options.master !== "")
     return { server: parseServer(options.master, "--master"), credentials: async () => ({ headers: {}, tls: {} }) };
-  }
   return inCluster(options);
 }
 

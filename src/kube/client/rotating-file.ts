@@ -6,27 +6,23 @@ import { AppError, messageOf } from "../../base/errors.ts";
  * empty because it is just being written, its last good content stands.
  */
 export class RotatingFile {
-  private readonly path: string;
-  private last = "";
+  readonly #path: string;
+  #last = "";
 
   constructor(path: string) {
-    this.path = path;
+    this.#path = path;
   }
 
   /** The content. Throws AppError UNREADABLE_INPUT if there never was any. */
   async read(): Promise<string> {
     try {
-      const content = await readFile(this.path, "utf8");
-      this.last = content === "" ? this.last : content;
+      const content = await readFile(this.#path, "utf8");
+      this.#last = content === "" ? this.#last : content;
     } catch (cause) {
-      if (this.last === "") {
-        throw unreadable(this.path, messageOf(cause), cause);
-      }
+      if (this.#last === "") throw unreadable(this.#path, messageOf(cause), cause);
     }
-    if (this.last === "") {
-      throw unreadable(this.path, "it is empty");
-    }
-    return this.last;
+    if (this.#last === "") throw unreadable(this.#path, "it is empty");
+    return this.#last;
   }
 }
 

@@ -16,14 +16,14 @@ export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAft
  * server in step. It never gives up. Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
  */
 export class Backoff {
-  private failures = 0;
-  private readonly limits: BackoffLimits;
-  private readonly random: () => number;
+  #failures = 0;
+  readonly #limits: BackoffLimits;
+  readonly #random: () => number;
 
   /** `random` gives numbers in [0, 1). */
   constructor(random: () => number, limits: BackoffLimits = DEFAULT_BACKOFF) {
-    this.random = random;
-    this.limits = limits;
+    this.#random = random;
+    this.#limits = limits;
   }
 
   /**
@@ -31,14 +31,14 @@ export class Backoff {
    * not replace it: an overloaded API server tells all its clients the same second, again and again.
    */
   next(retryAfter = 0): number {
-    const { base, cap, retryAfterCap } = this.limits;
-    const ceiling = Math.min(cap, base * 2 ** Math.min(this.failures, 30));
-    this.failures += 1;
-    return Math.min(retryAfter, retryAfterCap) + this.random() * ceiling;
+    const { base, cap, retryAfterCap } = this.#limits;
+    const ceiling = Math.min(cap, base * 2 ** Math.min(this.#failures, 30));
+    this.#failures += 1;
+    return Math.min(retryAfter, retryAfterCap) + this.#random() * ceiling;
   }
 
   /** To be called when things work again. */
   reset(): void {
-    this.failures = 0;
+    this.#failures = 0;
   }
 }

@@ -37,14 +37,10 @@ export function clusterSource(options: ClusterSourceOptions): ObjectSource {
   const all = Object.values(reflectors);
   return {
     start: () => {
-      for (const reflector of all) {
-        reflector.start();
-      }
+      for (const reflector of all) reflector.start();
     },
     stop: () => {
-      for (const reflector of all) {
-        reflector.stop();
-      }
+      for (const reflector of all) reflector.stop();
     },
     states: () => ({
       services: reflectors.services.state(),

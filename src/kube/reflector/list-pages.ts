@@ -30,12 +30,8 @@ export async function listPages(
   let token = "";
   for (;;) {
     const page = await fetchPage(resource, options, token);
-    for (const item of page.items) {
-      take(item);
-    }
-    if (page.next === "") {
-      return page.version;
-    }
+    for (const item of page.items) take(item);
+    if (page.next === "") return page.version;
     token = page.next;
   }
 }
@@ -58,9 +54,7 @@ async function fetchPage(resource: Resource, options: ListOptions, token: string
       signal: deadline.signal,
     });
     const text = await readText(answer.body, () => deadline.heardWithin(options.silence));
-    if (answer.status !== 200) {
-      throw failureOfAnswer(answer.status, answer.headers, text, options.now());
-    }
+    if (answer.status !== 200) throw failureOfAnswer(answer.status, answer.headers, text, options.now());
     return parsePage(text);
   } catch (error) {
     throw deadline.explain(error);
@@ -79,9 +73,8 @@ function parsePage(text: string): Page {
   const metadata = metadataOf(list);
   // A list without items may have `null` there: Go's empty slice.
   const items = (list as { items?: unknown } | null)?.items ?? [];
-  if (typeof metadata.resourceVersion !== "string" || metadata.resourceVersion === "" || !Array.isArray(items)) {
+  if (typeof metadata.resourceVersion !== "string" || metadata.resourceVersion === "" || !Array.isArray(items))
     throw new ApiFailure("parse", "the list is not a Kubernetes list");
-  }
   const next = metadata.continue;
   return { items, version: metadata.resourceVersion, next: typeof next === "string" ? next : "" };
 }

@@ -24,53 +24,49 @@ export interface ObjectStoreOptions<T> {
 
 /** The objects of one resource as last heard, and the events that their changes mean. */
 export class ObjectStore<T> {
-  private readonly entries: Staged<T> = new Map();
-  private closed = false;
-  private readonly options: ObjectStoreOptions<T>;
+  readonly #entries: Staged<T> = new Map();
+  #closed = false;
+  readonly #options: ObjectStoreOptions<T>;
 
   constructor(options: ObjectStoreOptions<T>) {
-    this.options = options;
+    this.#options = options;
   }
 
   /** Nobody is told of anything after this. */
   close(): void {
-    this.closed = true;
+    this.#closed = true;
   }
 
   /** How many valid objects there are. */
   get size(): number {
     let count = 0;
-    for (const entry of this.entries.values()) {
-      count += entry.object === undefined ? 0 : 1;
-    }
+    for (const entry of this.#entries.values()) count += entry.object === undefined ? 0 : 1;
     return count;
   }
 
   /** Takes an object from a watch. False if it was known in this version already. */
   upsert(raw: unknown): boolean {
     const { key, uid, version } = identify(raw);
-    const known = this.entries.get(key);
-    if (isSame(known, uid, version)) {
-      return false;
-    }
-    this.put(key, known, this.makeEntry(key, uid, version, raw));
+    const known = this.#entries.get(key);
+    if (isSame(known, uid, version)) return false;
+    this.#put(key, known, this.#makeEntry(key, uid, version, raw));
     return true;
   }
 
   /** Takes an object's deletion from a watch. False if it was not known. */
   remove(raw: unknown): boolean {
     const { key } = identify(raw);
-    const known = this.entries.get(key);
-    this.entries.delete(key);
-    this.tellDelete(key, known);
+    const known = this.#entries.get(key);
+    this.#entries.delete(key);
+    this.#tellDelete(key, known);
     return known !== undefined;
   }
 
   /** Takes an object from a list; nobody is told until {@link replace}. An unchanged object is not slimmed again. */
   stage(staged: Staged<T>, raw: unknown): void {
     const { key, uid, version } = identify(raw);
-    const known = this.entries.get(key);
-    staged.set(key, isSame(known, uid, version) ? known : this.makeEntry(key, uid, version, raw));
+    const known = this.#entries.get(key);
+    staged.set(key, isSame(known, uid, version) ? known : this.#makeEntry(key, uid, version, raw));
   }
 
   /**
@@ -78,48 +74,44 @@ export class ObjectStore<T> {
    * `onSynced` last.
    */
   replace(staged: Staged<T>): void {
-    for (const [key, entry] of this.entries) {
+    for (const [key, entry] of this.#entries) {
       if (!staged.has(key)) {
-        this.entries.delete(key);
-        this.tellDelete(key, entry);
+        this.#entries.delete(key);
+        this.#tellDelete(key, entry);
       }
     }
     for (const [key, entry] of staged) {
-      const known = this.entries.get(key);
-      if (known !== entry) {
-        this.put(key, known, entry);
-      }
+      const known = this.#entries.get(key);
+      if (known !== entry) this.#put(key, known, entry);
     }
-    this.guard("", (handler) => handler.onSynced());
+    this.#guard("", (handler) => handler.onSynced());
   }
 
-  private put(key: string, known: Entry<T> | undefined, entry: Entry<T>): void {
-    this.entries.set(key, entry);
+  #put(key: string, known: Entry<T> | undefined, entry: Entry<T>): void {
+    this.#entries.set(key, entry);
     const { object } = entry;
     if (object === undefined) {
-      this.tellDelete(key, known);
+      this.#tellDelete(key, known);
     } else if (known?.object !== undefined && known.uid === entry.uid) {
       const previous = known.object;
-      this.guard(key, (handler) => handler.onUpsert(key, object, previous));
+      this.#guard(key, (handler) => handler.onUpsert(key, object, previous));
     } else {
-      this.tellDelete(key, known);
-      this.guard(key, (handler) => handler.onUpsert(key, object, undefined));
+      this.#tellDelete(key, known);
+      this.#guard(key, (handler) => handler.onUpsert(key, object, undefined));
     }
   }
 
-  private tellDelete(key: string, known: Entry<T> | undefined): void {
+  #tellDelete(key: string, known: Entry<T> | undefined): void {
     const previous = known?.object;
-    if (previous !== undefined) {
-      this.guard(key, (handler) => handler.onDelete(key, previous));
-    }
+    if (previous !== undefined) this.#guard(key, (handler) => handler.onDelete(key, previous));
   }
 
-  private makeEntry(key: string, uid: string, version: string, raw: unknown): Entry<T> {
+  #makeEntry(key: string, uid: string, version: string, raw: unknown): Entry<T> {
     try {
-      return { uid, version, object: this.options.slim(raw) };
+      return { uid, version, object: this.#options.slim(raw) };
     } catch (error) {
-      this.guard(key, (handler) => {
-        this.options.onFault("invalid-object", key, error);
+      this.#guard(key, (handler) => {
+        this.#options.onFault("invalid-object", key, error);
         handler.onInvalid(key, error);
       });
       return { uid, version, object: undefined };
@@ -127,14 +119,12 @@ export class ObjectStore<T> {
   }
 
   /** A consumer's fault with one object must not cost the others their events. */
-  private guard(key: string, call: (handler: SourceHandler<T>) => void): void {
-    if (this.closed) {
-      return;
-    }
+  #guard(key: string, call: (handler: SourceHandler<T>) => void): void {
+    if (this.#closed) return;
     try {
-      call(this.options.handler);
+      call(this.#options.handler);
     } catch (error) {
-      this.options.onFault("handler", key, error);
+      this.#options.onFault("handler", key, error);
     }
   }
 }

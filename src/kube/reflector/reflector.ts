@@ -32,184 +32,173 @@ export interface ReflectorOptions<T> {
  * Source: Kubernetes API concepts, "Efficient detection of changes".
  */
 export class Reflector<T> {
-  private readonly options: ReflectorOptions<T>;
-  private readonly store: ObjectStore<T>;
-  private readonly report: ReflectorReport;
-  private readonly backoff: Backoff;
+  readonly #options: ReflectorOptions<T>;
+  readonly #store: ObjectStore<T>;
+  readonly #report: ReflectorReport;
+  readonly #backoff: Backoff;
   /** What to watch from; undefined when a list is due. */
-  private version: string | undefined;
+  #version: string | undefined;
   /** Counts what watches brought that was not known. */
-  private news = 0;
-  private stopped = false;
-  private request: Deadline | undefined;
-  private pause: { readonly timer: Timer; readonly end: () => void } | undefined;
+  #news = 0;
+  #stopped = false;
+  #request: Deadline | undefined;
+  #pause: { readonly timer: Timer; readonly end: () => void } | undefined;
 
   constructor(options: ReflectorOptions<T>) {
-    this.options = options;
-    this.backoff = new Backoff(options.random, options.timings.backoff);
-    this.report = new ReflectorReport(options.resource.name, options.logger);
-    this.store = new ObjectStore({
+    this.#options = options;
+    this.#backoff = new Backoff(options.random, options.timings.backoff);
+    this.#report = new ReflectorReport(options.resource.name, options.logger);
+    this.#store = new ObjectStore({
       slim: options.slim,
       handler: options.handler,
-      onFault: (kind, key, error) => this.report.fault(kind, key, error),
+      onFault: (kind, key, error) => this.#report.fault(kind, key, error),
     });
   }
 
   /** Begins. Once. */
   start(): void {
-    void this.run();
+    void this.#run();
   }
 
   /** Ends the requests and timers under way. Silent and final: the handler is not called after it. */
   stop(): void {
-    this.stopped = true;
-    this.store.close();
-    this.request?.abort(new ApiFailure("connection", "stopped"));
-    this.pause?.timer.cancel();
-    this.pause?.end();
+    this.#stopped = true;
+    this.#store.close();
+    this.#request?.abort(new ApiFailure("connection", "stopped"));
+    this.#pause?.timer.cancel();
+    this.#pause?.end();
   }
 
   state(): SourceState {
-    return this.report.status.snapshot(this.store.size);
+    return this.#report.status.snapshot(this.#store.size);
   }
 
-  private async run(): Promise<void> {
-    while (!this.stopped) {
-      await this.sleep(await this.step());
-    }
+  async #run(): Promise<void> {
+    while (!this.#stopped) await this.#sleep(await this.#step());
   }
 
   /** One list or one watch. Gives the milliseconds to wait after it. Never rejects. */
-  private async step(): Promise<number> {
+  async #step(): Promise<number> {
     try {
-      if (this.version === undefined) {
-        await this.list();
+      if (this.#version === undefined) {
+        await this.#list();
         return 0;
       }
-      return await this.watch(this.version);
+      return await this.#watch(this.#version);
     } catch (error) {
-      return this.stopped ? 0 : this.recover(asApiFailure(error));
+      return this.#stopped ? 0 : this.#recover(asApiFailure(error));
     }
   }
 
-  private async list(): Promise<void> {
-    const { client, clock, resource, timings } = this.options;
+  async #list(): Promise<void> {
+    const { client, clock, resource, timings } = this.#options;
     const staged: Staged<T> = new Map();
     const version = await listPages(
       resource,
-      { client, deadline: () => this.begin(), silence: timings.answerSilence, now: () => clock.now() },
-      (object) => this.store.stage(staged, object),
+      { client, deadline: () => this.#begin(), silence: timings.answerSilence, now: () => clock.now() },
+      (object) => this.#store.stage(staged, object),
     );
-    this.version = version;
-    this.report.listed(staged.size, clock.now());
-    this.store.replace(staged);
+    this.#version = version;
+    this.#report.listed(staged.size, clock.now());
+    this.#store.replace(staged);
   }
 
-  private async watch(version: string): Promise<number> {
-    const { client, clock, random, resource, timings } = this.options;
+  async #watch(version: string): Promise<number> {
+    const { client, clock, random, resource, timings } = this.#options;
     const [shortest, longest] = timings.watchSeconds;
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
     const began = clock.now();
-    const newsBefore = this.news;
+    const newsBefore = this.#news;
     let stable = false;
     try {
       await watchEvents(
         resource,
         version,
-        { client, deadline: this.begin(), timings, seconds, now: () => clock.now(), onOpen: () => this.report.open() },
-        (event) => this.take(event),
+        {
+          client,
+          deadline: this.#begin(),
+          timings,
+          seconds,
+          now: () => clock.now(),
+          onOpen: () => this.#report.open(),
+        },
+        (event) => this.#take(event),
       );
     } finally {
       stable = clock.now() - began >= timings.stableAfter;
-      if (stable) {
-        this.backoff.reset();
-      }
+      if (stable) this.#backoff.reset();
     }
-    return stable ? 0 : this.afterShortWatch(this.news > newsBefore);
+    return stable ? 0 : this.#afterShortWatch(this.#news > newsBefore);
   }
 
   /** A server that ends watches at once must not be asked again at once; one that does so between news, soon. */
-  private afterShortWatch(newsCame: boolean): number {
+  #afterShortWatch(newsCame: boolean): number {
     if (newsCame) {
-      this.backoff.reset();
+      this.#backoff.reset();
     } else {
-      this.report.status.fault("short-watch");
+      this.#report.status.fault("short-watch");
     }
-    return this.backoff.next();
+    return this.#backoff.next();
   }
 
-  private take(event: WatchEvent): void {
-    if (event.type === "ERROR") {
-      throw failureOfErrorEvent(event.object);
-    }
-    const changed = this.apply(event);
+  #take(event: WatchEvent): void {
+    if (event.type === "ERROR") throw failureOfErrorEvent(event.object);
+    const changed = this.#apply(event);
     const version = metadataOf(event.object).resourceVersion;
-    const advanced = typeof version === "string" && version !== "" && version !== this.version;
-    if (advanced) {
-      this.version = version;
-    }
-    if (changed || advanced) {
-      this.news += 1;
-    }
+    const advanced = typeof version === "string" && version !== "" && version !== this.#version;
+    if (advanced) this.#version = version;
+    if (changed || advanced) this.#news += 1;
   }
 
-  private apply(event: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
-    const now = this.options.clock.now();
+  #apply(event: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
+    const now = this.#options.clock.now();
     switch (event.type) {
       case "ADDED":
-        this.report.status.heard("added", now);
-        return this.store.upsert(event.object);
+        this.#report.status.heard("added", now);
+        return this.#store.upsert(event.object);
       case "MODIFIED":
-        this.report.status.heard("modified", now);
-        return this.store.upsert(event.object);
+        this.#report.status.heard("modified", now);
+        return this.#store.upsert(event.object);
       case "DELETED":
-        this.report.status.heard("deleted", now);
-        return this.store.remove(event.object);
+        this.#report.status.heard("deleted", now);
+        return this.#store.remove(event.object);
       case "BOOKMARK":
-        this.report.status.heard("bookmark", now);
+        this.#report.status.heard("bookmark", now);
         return false;
     }
   }
 
-  private recover(failure: ApiFailure): number {
-    const { random, resource, timings } = this.options;
-    if (failure.relist) {
-      this.version = undefined;
-    }
+  #recover(failure: ApiFailure): number {
+    const { random, resource, timings } = this.#options;
+    if (failure.relist) this.#version = undefined;
     if (failure.absent && resource.optional) {
-      this.acceptAbsence(failure);
+      this.#acceptAbsence(failure);
       return timings.absentRecheck * (0.5 + random() / 2);
     }
     // Authorization comes before routing: an older cluster whose roles do not name the resource answers 403, not 404.
-    if (failure.kind === "forbidden" && resource.optional && !this.report.status.synced) {
-      this.acceptAbsence(failure);
-    }
-    const wait = this.backoff.next(failure.retryAfter);
-    this.report.failure(failure, wait);
+    if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
+    const wait = this.#backoff.next(failure.retryAfter);
+    this.#report.failure(failure, wait);
     return wait;
   }
 
-  private acceptAbsence(failure: ApiFailure): void {
-    this.report.absent(failure);
-    this.store.replace(new Map());
+  #acceptAbsence(failure: ApiFailure): void {
+    this.#report.absent(failure);
+    this.#store.replace(new Map());
   }
 
   /** A new request's deadline, known to {@link stop}. */
-  private begin(): Deadline {
-    const deadline = new Deadline(this.options.clock);
-    this.request = deadline;
-    if (this.stopped) {
-      deadline.abort(new ApiFailure("connection", "stopped"));
-    }
+  #begin(): Deadline {
+    const deadline = new Deadline(this.#options.clock);
+    this.#request = deadline;
+    if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));
     return deadline;
   }
 
-  private sleep(milliseconds: number): Promise<void> {
-    if (milliseconds <= 0 || this.stopped) {
-      return Promise.resolve();
-    }
+  #sleep(milliseconds: number): Promise<void> {
+    if (milliseconds <= 0 || this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {
-      this.pause = { timer: this.options.clock.after(milliseconds, resolve), end: resolve };
+      this.#pause = { timer: this.#options.clock.after(milliseconds, resolve), end: resolve };
     });
   }
 }

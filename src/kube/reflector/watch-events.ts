@@ -44,9 +44,8 @@ export async function watchEvents(
       },
       signal: deadline.signal,
     });
-    if (answer.status !== 200) {
+    if (answer.status !== 200)
       throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body), options.now());
-    }
     options.onOpen();
     await readEvents(answer.body, () => deadline.heardWithin(timings.watchSilence), take);
   } catch (error) {
@@ -65,9 +64,7 @@ async function readEvents(
   onHeard();
   for await (const chunk of body) {
     onHeard();
-    for (const line of splitter.push(chunk)) {
-      take(parseWatchEvent(line));
-    }
+    for (const line of splitter.push(chunk)) take(parseWatchEvent(line));
   }
   splitter.end();
 }

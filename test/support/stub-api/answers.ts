@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { FieldDiagnostic } from "./faults.ts";
+import type { InjectedFault } from "./faults.ts";
 
 /** Answers with JSON. */
 export function answerJson(
@@ -28,7 +28,7 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /** Answers a request as a fault wants it. */
-export function answerFault(response: ServerResponse, fault: FieldDiagnostic): void {
+export function answerFault(response: ServerResponse, fault: InjectedFault): void {
   switch (fault.kind) {
     case "status": {
       const headers: Record<string, string> = fault.retryAfter === undefined ? {} : { "retry-after": fault.retryAfter };

@@ -3,8 +3,8 @@ import type { ResourceName } from "../../../src/kube/source.ts";
 /** What a request wants. `continue` is a list's second page or later, `write` creates or patches. */
 export type Verb = "list" | "continue" | "watch" | "write";
 
-/** A way to answer a request wrongly. */
-export type FieldDiagnostic =
+/** An answer that a client should survive, given in place of the right one. */
+export type InjectedFault =
   /** An error status with a metav1.Status, and a Retry-After if `retryAfter` is given. */
   | { readonly kind: "status"; readonly status: number; readonly retryAfter?: string }
   /** The connection breaks before an answer. */
@@ -22,7 +22,7 @@ export type FieldDiagnostic =
 export interface FaultRule {
   readonly resource?: ResourceName;
   readonly verb?: Verb;
-  readonly fault: FieldDiagnostic;
+  readonly fault: InjectedFault;
   /** 1 if not given; Infinity for all to come. */
   readonly times?: number;
 }
@@ -39,7 +39,7 @@ export class FaultQueue {
     this.#rules = [];
   }
 
-  take(resource: ResourceName | undefined, verb: Verb): FieldDiagnostic | undefined {
+  take(resource: ResourceName | undefined, verb: Verb): InjectedFault | undefined {
     const rule = this.#rules.find(
       (each) => (each.resource ?? resource) === resource && (each.verb ?? verb) === verb && each.left > 0,
     );

@@ -2,7 +2,7 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
+import { type ApiRequestOutcome, HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
 import type { ConnectionOptions } from "../../../../src/kube/client/load-connection.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, hasOpenssl, makeAuthority } from "../../../support/stub-api/certificates.ts";
@@ -88,6 +88,21 @@ describe("over http", () => {
       "application/json",
       "application/merge-patch+json",
     ]);
+  });
+
+  test("each request is reported with method, host, status and duration, a broken connection as <error>", async () => {
+    api = await StubApi.start({});
+    const seen: ApiRequestOutcome[] = [];
+    const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, onRequest: (outcome) => seen.push(outcome) });
+    await ask();
+    await ask("/nowhere");
+    api.addFault({ fault: { kind: "reset" } });
+    await expect(ask()).rejects.toThrow();
+    const { host } = new URL(api.url);
+    expect(seen.map(({ method, code }) => `${method} ${code}`)).toEqual(["GET 200", "GET 404", "GET <error>"]);
+    expect(new Set(seen.map((outcome) => outcome.host))).toEqual(new Set([host]));
+    expect(seen.every(({ seconds }) => seconds > 0 && seconds < 60)).toBe(true);
   });
 
   test("the server may live below a path", async () => {

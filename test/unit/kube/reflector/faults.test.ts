@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { SourceErrorKind } from "../../../../src/kube/source.ts";
 import { Follower, tinyService } from "../../../support/follower.ts";
-import type { FieldDiagnostic, Verb } from "../../../support/stub-api/faults.ts";
+import type { InjectedFault, Verb } from "../../../support/stub-api/faults.ts";
 import type { OpenWatch } from "../../../support/stub-api/open-watch.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
 
@@ -27,7 +27,7 @@ afterEach(async () => {
   expect(follower.violations).toEqual([]);
 });
 
-const status = (code: number, retryAfter?: string): FieldDiagnostic => ({
+const status = (code: number, retryAfter?: string): InjectedFault => ({
   kind: "status",
   status: code,
   ...(retryAfter === undefined ? {} : { retryAfter }),
@@ -53,7 +53,7 @@ function change(): void {
 }
 
 describe("faults of a request, three times over", () => {
-  const rows: [name: string, verb: Verb, fault: FieldDiagnostic, kind: SourceErrorKind][] = [
+  const rows: [name: string, verb: Verb, fault: InjectedFault, kind: SourceErrorKind][] = [
     ["500", "list", status(500), "server"],
     ["429", "list", status(429, "1"), "throttled"],
     ["401", "list", status(401), "unauthorized"],
@@ -205,7 +205,7 @@ describe("faults of an open watch", () => {
 });
 
 describe("hung requests", () => {
-  const rows: [name: string, verb: Verb, fault: FieldDiagnostic][] = [
+  const rows: [name: string, verb: Verb, fault: InjectedFault][] = [
     ["a list without an answer", "list", { kind: "hang" }],
     ["a second page without an answer", "continue", { kind: "hang" }],
     ["a list whose body stops", "list", { kind: "stall", body: '{"items":[' }],
