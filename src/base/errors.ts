@@ -45,3 +45,8 @@ export class AppError extends Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Makes an unhandled member of a closed union a compile error. @throws Error if such a value arrives nevertheless */
+export function assertNever(value: never): never {
+  throw new Error(`unhandled case: ${JSON.stringify(value)}`);
+}

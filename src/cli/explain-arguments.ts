@@ -2,8 +2,8 @@ import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
 import type { Question, Source } from "../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../inspect/explain/query.ts";
+import type { Protocol } from "../model/ids.ts";
 import { canonicalAddress, familyOf } from "../model/ip.ts";
-import type { Protocol } from "../model/service.ts";
 import { type Argv, textArgument } from "./command.ts";
 import { serviceArgument } from "./service-argument.ts";
 

@@ -1,4 +1,4 @@
-import { isScalar, parseAllDocuments } from "yaml";
+import { isScalar, Lexer, Parser, parseAllDocuments } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
@@ -53,7 +53,8 @@ function documentIn(text: string, name: string): unknown {
 
 function parseOne(text: string, name: string): unknown {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
-  if (nestsDeeperThan(text, DEEPEST)) throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
+  if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
+    throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
   // `---` at the end, or before comments only, begins no document.
   const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
     ({ contents, errors }) => isSomething(contents) || errors.length > 0,

@@ -1,4 +1,5 @@
-import { canonicalAddress, familyOf } from "../model/ip.ts";
+import { socketText } from "../base/text.ts";
+import { canonicalAddress } from "../model/ip.ts";
 import type { ListenAddress } from "./options.ts";
 
 const PORT = /^[1-9]\d{0,4}$/;
@@ -20,5 +21,5 @@ export function parseListenAddress(text: string, defaultPort: number): ListenAdd
 
 /** Writes `10.0.0.1:80` or `[fd00::1]:80`. */
 export function formatListenAddress({ address, port }: ListenAddress): string {
-  return familyOf(address) === "ip6" ? `[${address}]:${port}` : `${address}:${port}`;
+  return socketText(address, port);
 }

@@ -1,6 +1,6 @@
 import type { ByFamily } from "../base/family.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
-import type { ServiceCounters } from "../model/service-counters.ts";
+import type { ServiceCounters } from "../model/service.ts";
 
 /** An address to listen on. IPv6 addresses are without brackets. */
 export interface ListenAddress {

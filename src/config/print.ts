@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import { assertNever } from "../base/assert-never.ts";
+import { assertNever } from "../base/errors.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { formatDuration } from "./duration.ts";

@@ -1,6 +1,6 @@
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import type { ServiceCounters } from "../model/service-counters.ts";
+import type { ServiceCounters } from "../model/service.ts";
 import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
-import type { NodePortAddresses } from "../model/node-port-addresses.ts";
+import type { NodePortAddresses } from "../model/node.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 
 /**

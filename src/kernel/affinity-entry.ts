@@ -1,10 +1,10 @@
-import type { NftFamily } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
 import { parseClassid } from "../nft/canonical/constant.ts";
 import type { Nft } from "./nft.ts";
 
 /** What a map of ours that packets fill remembers of one client. */
 export interface AffinityEntry {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly map: string;
   /** The client and the frontend, as canonical text. */
   readonly key: string;
@@ -24,7 +24,7 @@ const ELEMENT = /\bexpires (?:\d+ms|(\S+?)(?:\d+ms)?) : (\S+) \}/;
  */
 export async function affinityEntry(
   nft: Nft,
-  family: NftFamily,
+  family: Family,
   map: string,
   key: string,
 ): Promise<AffinityEntry | undefined> {

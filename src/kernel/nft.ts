@@ -1,5 +1,6 @@
 import { AppError } from "../base/errors.ts";
-import type { NftFamily, Transaction } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
+import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
@@ -98,12 +99,12 @@ export class Nft {
    * what this nft cannot print.
    * @returns nft's JSON text, undefined when there is no such table
    */
-  async listTable(family: NftFamily): Promise<string | undefined> {
+  async listTable(family: Family): Promise<string | undefined> {
     return await this.#list(["-t", "list", "table", family, TABLE_NAME]);
   }
 
   /** Lists one of our sets or maps with its elements; undefined when it is not there. */
-  async listSet(family: NftFamily, kind: "set" | "map", name: string): Promise<string | undefined> {
+  async listSet(family: Family, kind: "set" | "map", name: string): Promise<string | undefined> {
     return await this.#list(["list", kind, family, TABLE_NAME, name]);
   }
 
@@ -112,7 +113,7 @@ export class Nft {
    * no JSON, whatever it is told.
    * @returns undefined when it is not there
    */
-  async getElement(family: NftFamily, set: string, key: string): Promise<string | undefined> {
+  async getElement(family: Family, set: string, key: string): Promise<string | undefined> {
     return await this.#ask(["get", "element", family, TABLE_NAME, set, `{ ${key} }`]);
   }
 

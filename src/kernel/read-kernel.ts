@@ -1,5 +1,5 @@
 import { messageOf } from "../base/errors.ts";
-import type { NftFamily } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
 import type { Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { type Listing, parseListing, readListing } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
@@ -13,7 +13,7 @@ export type KernelState =
  * Reads our tables of the given families, set by set: what packets put into the dynamic maps is never listed, for
  * a listing of 200,000 clients takes 6 s, and of all the rest a tenth of one (nft 1.1.3).
  */
-export async function readKernel(nft: Nft, families: readonly NftFamily[]): Promise<KernelState> {
+export async function readKernel(nft: Nft, families: readonly Family[]): Promise<KernelState> {
   let ruleset: Ruleset = {};
   for (const family of families) {
     try {
@@ -26,7 +26,7 @@ export async function readKernel(nft: Nft, families: readonly NftFamily[]): Prom
   return { kind: "read", ruleset };
 }
 
-async function listFamily(nft: Nft, family: NftFamily): Promise<Listing | undefined> {
+async function listFamily(nft: Nft, family: Family): Promise<Listing | undefined> {
   const text = await nft.listTable(family);
   if (text === undefined) return undefined;
   const frame = readListing(text);
@@ -41,7 +41,7 @@ function listedSets(table: Table): SetSpec[] {
   return [...table.sets.values()].flatMap(({ spec }) => (spec.dynamic ? [] : [spec]));
 }
 
-async function listSet(nft: Nft, family: NftFamily, { name, value }: SetSpec): Promise<readonly unknown[]> {
+async function listSet(nft: Nft, family: Family, { name, value }: SetSpec): Promise<readonly unknown[]> {
   const text = await nft.listSet(family, value === undefined ? "set" : "map", name);
   return text === undefined ? [] : readListing(text).objects;
 }

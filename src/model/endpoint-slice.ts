@@ -1,6 +1,5 @@
 import type { Family } from "../base/family.ts";
-import type { ServiceName } from "./ids.ts";
-import type { Protocol } from "./service.ts";
+import type { Protocol, ServiceName } from "./ids.ts";
 
 /** One entry of an EndpointSlice's `ports` that a proxy can use. */
 export interface SlicePort {

@@ -1,5 +1,4 @@
 import type { Family } from "../base/family.ts";
-import type { Protocol } from "./service.ts";
 
 // Names are joined and not written as templates: a template is a tree of pieces that lives as long as the name.
 
@@ -14,6 +13,9 @@ export type ServicePortName = Branded<"ServicePortName">;
 
 /** A service port in one family: `ip namespace/name:port/protocol`. The unit of rendering. */
 export type ServicePortKey = Branded<"ServicePortKey">;
+
+/** The transport protocols that a Service port can have. */
+export type Protocol = "tcp" | "udp" | "sctp";
 
 /** Names a Service. Both parts must have been checked as DNS labels. */
 export function serviceName(namespace: string, name: string): ServiceName {

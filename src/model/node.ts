@@ -35,3 +35,8 @@ export interface ServiceCIDR {
   readonly uid: string;
   readonly cidrs: ByFamily<readonly string[]>;
 }
+
+/** On which of the node's addresses NodePorts and health checks answer. Loopback never does. */
+export type NodePortAddresses =
+  | { readonly kind: "all" }
+  | { readonly kind: "addresses"; readonly addresses: readonly string[] };

@@ -1,8 +1,5 @@
 import type { ByFamily } from "../base/family.ts";
-import type { ServiceName } from "./ids.ts";
-
-/** The transport protocols that a Service port can have. */
-export type Protocol = "tcp" | "udp" | "sctp";
+import type { Protocol, ServiceName } from "./ids.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
 export interface ServicePortSpec {
@@ -40,3 +37,6 @@ export interface Service {
   /** `metadata.deletionTimestamp` is set. */
   readonly deleting: boolean;
 }
+
+/** What new connections are counted by, at the price of memory for every CPU and element. */
+export type ServiceCounters = "off" | "services" | "endpoints";

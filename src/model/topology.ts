@@ -1,4 +1,4 @@
-import { assertNever } from "../base/assert-never.ts";
+import { assertNever } from "../base/errors.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Node } from "./node.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";

@@ -1,4 +1,4 @@
-import type { NftFamily } from "./ast/json.ts";
+import type { Family } from "../base/family.ts";
 import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
 
@@ -11,7 +11,7 @@ export interface ElementsDelta {
 
 /** What turns one table as it is into the table as it should be. */
 export interface TableDelta {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly table: string;
   /** `create`: there is none; `recreate`: what is there cannot be changed in place. */
   readonly mode: "create" | "recreate" | "change";

@@ -1,4 +1,6 @@
-import type { CommandObject, ElementJson, Expression, NftFamily, Verdict } from "./ast/json.ts";
+import type { Family } from "../base/family.ts";
+import { socketText } from "../base/text.ts";
+import type { CommandObject, ElementJson, Expression, Verdict } from "./ast/json.ts";
 import type { DataType, SetSpec } from "./ast/ruleset.ts";
 
 /** One element as canonical text; `value` is "" in a set (see ruleset.ts). */
@@ -17,6 +19,12 @@ export function joinParts(...parts: readonly (string | number)[]): string {
 /** The parts of a canonical key or value. */
 export function splitParts(text: string): string[] {
   return text.split(SEPARATOR);
+}
+
+/** An address and port, `10.244.1.16 . 53`, as people write it: `10.244.1.16:53`. */
+export function targetText(target: string): string {
+  const [address = "", port = ""] = splitParts(target);
+  return socketText(address, port);
 }
 
 /** A verdict as canonical text: `goto balance-2`, `jump external-local`, `drop`. */
@@ -44,7 +52,7 @@ export function verdictJson(text: string): Verdict {
 
 /** `add element` of a set or map of ours, as one command's object. */
 export function addedElements(
-  family: NftFamily,
+  family: Family,
   table: string,
   spec: SetSpec,
   elements: Iterable<Element>,
@@ -62,7 +70,7 @@ export interface TimedElement extends Element {
 
 /** `add element` of a dynamic map, as packets left it elsewhere. */
 export function timedElements(
-  family: NftFamily,
+  family: Family,
   table: string,
   spec: SetSpec,
   elements: readonly TimedElement[],
@@ -78,12 +86,7 @@ export function timedElements(
 }
 
 /** `delete element`, by key alone: the kernel needs no value to find it. */
-export function deletedElements(
-  family: NftFamily,
-  table: string,
-  spec: SetSpec,
-  keys: Iterable<string>,
-): CommandObject {
+export function deletedElements(family: Family, table: string, spec: SetSpec, keys: Iterable<string>): CommandObject {
   const elem: ElementJson[] = [];
   for (const key of keys) elem.push(partsJson(spec.key, key));
   return { element: { family, table, name: spec.name, elem } };

@@ -1,4 +1,5 @@
-import type { Command, CommandObject, NftFamily, Transaction } from "./ast/json.ts";
+import type { Family } from "../base/family.ts";
+import type { Command, CommandObject, Transaction } from "./ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { ElementsDelta, TableDelta } from "./delta.ts";
 import { addedElements, deletedElements } from "./elements.ts";
@@ -82,9 +83,7 @@ export function rebuildTransaction(desired: Ruleset): Transaction {
 }
 
 /** A transaction that removes our tables. nft has no `destroy` before 1.0.8, so each is added before it is deleted. */
-export function removalTransaction(
-  tables: readonly { readonly family: NftFamily; readonly name: string }[],
-): Transaction {
+export function removalTransaction(tables: readonly { readonly family: Family; readonly name: string }[]): Transaction {
   return { nftables: tables.flatMap((table) => [{ add: { table } }, { delete: { table } }]) };
 }
 
@@ -153,23 +152,23 @@ function rebuildCommands(table: Table): Command[] {
   ];
 }
 
-function rules(family: NftFamily, table: string, chain: Chain): Command[] {
+function rules(family: Family, table: string, chain: Chain): Command[] {
   return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
 }
 
-function deletions(family: NftFamily, table: string, { spec, deleted }: ElementsDelta): Command[] {
+function deletions(family: Family, table: string, { spec, deleted }: ElementsDelta): Command[] {
   return deleted.length === 0 ? [] : [{ delete: deletedElements(family, table, spec, deleted) }];
 }
 
-function additions(family: NftFamily, table: string, { spec, added }: ElementsDelta): Command[] {
+function additions(family: Family, table: string, { spec, added }: ElementsDelta): Command[] {
   return added.length === 0 ? [] : [{ add: addedElements(family, table, spec, added) }];
 }
 
-function declaredChain(family: NftFamily, table: string, { name, base }: Chain): CommandObject {
+function declaredChain(family: Family, table: string, { name, base }: Chain): CommandObject {
   return { chain: { family, table, name, ...base } };
 }
 
-function declaredSet(family: NftFamily, table: string, spec: SetSpec): CommandObject {
+function declaredSet(family: Family, table: string, spec: SetSpec): CommandObject {
   const declaration = {
     family,
     table,
@@ -183,7 +182,7 @@ function declaredSet(family: NftFamily, table: string, spec: SetSpec): CommandOb
   return { map: { ...declaration, map: spec.value === "verdict" ? "verdict" : oneOrList(spec.value) } };
 }
 
-function setReference(family: NftFamily, table: string, { name, value }: SetSpec): CommandObject {
+function setReference(family: Family, table: string, { name, value }: SetSpec): CommandObject {
   return value === undefined ? { set: { family, table, name } } : { map: { family, table, name, map: "verdict" } };
 }
 

@@ -1,4 +1,4 @@
-import { assertNever } from "../base/assert-never.ts";
+import { assertNever } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { concat, type matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";

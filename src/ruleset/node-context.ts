@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
-import type { NodePortAddresses } from "../model/node-port-addresses.ts";
-import type { ServiceCounters } from "../model/service-counters.ts";
+import type { NodePortAddresses } from "../model/node.ts";
+import type { ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
 
 /** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */

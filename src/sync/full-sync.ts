@@ -1,6 +1,7 @@
+import type { Family } from "../base/family.ts";
 import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
-import type { Command, NftFamily, Transaction } from "../nft/ast/json.ts";
+import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
@@ -29,7 +30,7 @@ export interface FullSyncReport {
  * @throws as {@link Nft.apply}; the kernel is then as it was
  */
 export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
-  const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+  const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
   if (kernel.kind === "unreadable") {
     return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
   }
@@ -100,7 +101,7 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
 }
 
 /** Stickiness is worth keeping, not worth failing for. */
-async function rememberedElements(nft: Nft, family: NftFamily, map: string): Promise<readonly TimedElement[]> {
+async function rememberedElements(nft: Nft, family: Family, map: string): Promise<readonly TimedElement[]> {
   try {
     const text = await nft.listSet(family, "map", map);
     return text === undefined ? [] : dynamicElements(readListing(text));
@@ -117,7 +118,7 @@ export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransa
   const applied: AppliedTransaction[] = [];
   try {
     applied.push(await nft.apply(rebuildTransaction(desired)));
-    const kernel = await readKernel(nft, Object.keys(desired) as NftFamily[]);
+    const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
     if (kernel.kind === "read") return applied;
   } catch (error) {
     if (!(error instanceof NftRefusedError)) throw error;

@@ -2,7 +2,7 @@ import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { matchNodePortAddresses } from "../kernel/addresses.ts";
 import { familyOf } from "../model/ip.ts";
-import type { NodePortAddresses } from "../model/node-port-addresses.ts";
+import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { FamilyContext, LocalTraffic } from "../ruleset/node-context.ts";
 

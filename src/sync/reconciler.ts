@@ -1,9 +1,9 @@
 import type { AppError } from "../base/errors.ts";
+import type { Family } from "../base/family.ts";
 import { type AppliedTransaction, isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { NftFamily } from "../nft/ast/json.ts";
 import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { FamilyContext } from "../ruleset/node-context.ts";
@@ -185,7 +185,7 @@ export class Reconciler {
   }
 
   async #full(reason: FullSyncReason): Promise<SyncOutcome> {
-    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
+    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
     if (kernel.kind === "unreadable") {
       const applied = await rebuild(this.#parts.nft, this.state.ruleset);
       return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, applied, unreadable: kernel.reason });
@@ -208,7 +208,7 @@ export class Reconciler {
    * @throws the refusal, when it has another cause
    */
   async #quarantine(refusal: AppError): Promise<ServicePortKey[]> {
-    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as NftFamily[]);
+    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
     if (kernel.kind === "unreadable") throw refusal;
     const suspects = suspectsOf(this.state);
     const attempt = async (selection: readonly Suspect[]): Promise<boolean> => {

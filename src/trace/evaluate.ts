@@ -1,4 +1,4 @@
-import type { NftFamily } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
 import type { Chain, Ruleset, Table } from "../nft/ast/ruleset.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
@@ -7,7 +7,7 @@ import { follow } from "./walk.ts";
 
 /** An element that a dynamic map holds before the packet comes. */
 export interface DynamicEntry {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly map: string;
   readonly key: string;
   readonly value: string;
@@ -57,10 +57,7 @@ function baseChainsOf(table: Table | undefined): Readonly<Record<Hook, readonly 
   };
 }
 
-function contentsOf(
-  family: NftFamily,
-  entries: Iterable<DynamicEntry>,
-): ReadonlyMap<string, ReadonlyMap<string, string>> {
+function contentsOf(family: Family, entries: Iterable<DynamicEntry>): ReadonlyMap<string, ReadonlyMap<string, string>> {
   const contents = new Map<string, Map<string, string>>();
   for (const entry of entries) {
     if (entry.family !== family) continue;

@@ -1,5 +1,6 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { Expression, NftFamily, Statement } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
+import type { Expression, Statement } from "../nft/ast/json.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { addEffect, type Machine, type State, setOf, unknownToEvaluator } from "./state.ts";
 import { expressionValue, type Value } from "./value.ts";
@@ -49,7 +50,7 @@ function isElement(machine: Machine, state: State, reference: string, key: strin
   return value !== undefined;
 }
 
-function isBetween(family: NftFamily, value: Value, interval: Expression): boolean {
+function isBetween(family: Family, value: Value, interval: Expression): boolean {
   if (typeof value === "number") {
     if (typeof interval !== "object" || !("range" in interval)) throw unknownToEvaluator("this range", interval);
     return value >= Number(interval.range[0]) && value <= Number(interval.range[1]);

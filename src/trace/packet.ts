@@ -1,4 +1,4 @@
-import type { NftFamily } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
 
 /** The first packet of a connection (or a later one), as it comes to the node. */
 export interface Packet {
@@ -32,7 +32,7 @@ export interface Destination {
 }
 
 /** The family whose table a packet meets. */
-export function familyOfPacket(packet: Packet): NftFamily {
+export function familyOfPacket(packet: Packet): Family {
   return packet.to.includes(":") ? "ip6" : "ip";
 }
 

@@ -1,12 +1,13 @@
 import { AppError } from "../base/errors.ts";
-import type { NftFamily, Rule } from "../nft/ast/json.ts";
+import type { Family } from "../base/family.ts";
+import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import type { Effect, Hook, Learned, Outcome, Step } from "./outcome.ts";
 import type { Host, Packet } from "./packet.ts";
 
 /** What stays the same for all branches of one packet's evaluation, and what they leave behind. */
 export interface Machine {
-  readonly family: NftFamily;
+  readonly family: Family;
   /** Absent: there is no table, and packets pass. */
   readonly table: Table | undefined;
   readonly baseChains: Readonly<Record<Hook, readonly Chain[]>>;

@@ -1,7 +1,7 @@
 // node full-sync-program.ts SERVICES ENDPOINTS COUNTERS MODE: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
 import { Nft } from "../../src/kernel/nft.ts";
-import type { ServiceCounters } from "../../src/model/service-counters.ts";
+import type { ServiceCounters } from "../../src/model/service.ts";
 import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";

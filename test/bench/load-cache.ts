@@ -1,7 +1,7 @@
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
-import type { ServiceCounters } from "../../src/model/service-counters.ts";
+import type { ServiceCounters } from "../../src/model/service.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { familyContexts } from "../../src/sync/node-context.ts";
 import { clusterObjects } from "./cluster-files.ts";

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import type { Family } from "../../src/base/family.ts";
+import type { Transaction } from "../../src/nft/ast/json.ts";
 import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
 
@@ -14,7 +15,7 @@ function nft(args: readonly string[], input = ""): string {
   return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
 }
 
-function list(family: NftFamily): Listing {
+function list(family: Family): Listing {
   return readListing(nft(["-j", "list", "table", family, "nft-proxy"]));
 }
 

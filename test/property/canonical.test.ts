@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { addressNumber, addressText, addressWidth } from "../../src/base/address-interval.ts";
-import type { Expression, NftFamily } from "../../src/nft/ast/json.ts";
+import type { Family } from "../../src/base/family.ts";
+import type { Expression } from "../../src/nft/ast/json.ts";
 import { addressInterval } from "../../src/nft/canonical/address.ts";
 import { formatClassid, parseClassid } from "../../src/nft/canonical/constant.ts";
 import { canonicalRule } from "../../src/nft/canonical/rule.ts";
@@ -9,7 +10,7 @@ import { canonicalRule } from "../../src/nft/canonical/rule.ts";
 /** Close together, so that they overlap and touch. */
 const low = fc.bigInt({ min: 0n, max: 40n });
 
-function members(family: NftFamily): fc.Arbitrary<readonly Expression[]> {
+function members(family: Family): fc.Arbitrary<readonly Expression[]> {
   const address = fc.oneof(
     low,
     low.map((n) => (1n << BigInt(addressWidth(family))) - 1n - n),
@@ -27,7 +28,7 @@ function members(family: NftFamily): fc.Arbitrary<readonly Expression[]> {
   return fc.array(member, { minLength: 1, maxLength: 6 });
 }
 
-function contains(family: NftFamily, set: Expression, address: bigint): boolean {
+function contains(family: Family, set: Expression, address: bigint): boolean {
   const items = typeof set === "object" && "set" in set ? set.set : [set];
   return items.some((item) => {
     const { first, last } = addressInterval(family, item);

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
+import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
-import type { NodePortAddresses } from "../../src/model/node-port-addresses.ts";
-import type { Protocol, Service, ServicePortSpec } from "../../src/model/service.ts";
+import type { NodePortAddresses } from "../../src/model/node.ts";
+import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Command, CommandObject, NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import type { Family } from "../../src/base/family.ts";
+import type { Command, CommandObject, Transaction } from "../../src/nft/ast/json.ts";
 import { type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../../src/nft/ast/ruleset.ts";
 import { type Draft, draftOf } from "../../src/nft/canonical/place.ts";
 import { verdictTarget } from "../../src/nft/elements.ts";
@@ -74,7 +75,7 @@ function refusedDeletion(draft: Draft, object: CommandObject): string | undefine
 }
 
 /** What a command makes in a table that has nothing but, if given, one set without elements. */
-function alone(family: NftFamily, command: Command, set?: ElementSet): Table {
+function alone(family: Family, command: Command, set?: ElementSet): Table {
   const table = { family, name: TABLE_NAME, chains: new Map(), sets: new Map<string, ElementSet>() };
   if (set !== undefined) table.sets.set(set.spec.name, { spec: set.spec, elements: new Map() });
   applyCommand({ [family]: table }, command);
@@ -95,7 +96,7 @@ function isRegularChain(table: Table, name: string): boolean {
 }
 
 function tableOf(draft: Draft, object: Member): Table {
-  const [body] = Object.values(object) as { readonly family: NftFamily }[];
+  const [body] = Object.values(object) as { readonly family: Family }[];
   const table = body === undefined ? undefined : draft[body.family];
   if (table === undefined) throw new Error(`refused: no table for ${JSON.stringify(object).slice(0, 300)}`);
   return table;

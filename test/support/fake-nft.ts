@@ -1,6 +1,7 @@
+import type { Family } from "../../src/base/family.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
-import type { NftFamily, Transaction } from "../../src/nft/ast/json.ts";
+import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
@@ -59,7 +60,7 @@ export class FakeNft {
   #list(args: readonly string[]): ProcessResult {
     if (args.includes("tables"))
       return listing(Object.values(this.kernel.ruleset).map(({ family, name }) => ({ table: { family, name } })));
-    const family = args.find((arg) => arg === "ip" || arg === "ip6") as NftFamily;
+    const family = args.find((arg) => arg === "ip" || arg === "ip6") as Family;
     const objects = listedObjects(this.kernel.ruleset, family);
     if (objects.length === 0) return failed("Error: No such file or directory");
     if (args.includes("table")) return listing(objects.map(({ elem, ...object }) => object));
@@ -77,7 +78,7 @@ interface Listed {
 }
 
 /** nft's listing has the shapes of the commands that would make the table. */
-function listedObjects(ruleset: Ruleset, family: NftFamily): Listed[] {
+function listedObjects(ruleset: Ruleset, family: Family): Listed[] {
   const table = ruleset[family];
   if (table === undefined) return [];
   const added = rebuildTransaction({ [family]: table }).nftables.flatMap((command) =>

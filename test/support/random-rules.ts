@@ -1,6 +1,7 @@
 import fc from "fast-check";
+import type { Family } from "../../src/base/family.ts";
 import { CONNECTION_IS_NEW } from "../../src/nft/ast/expression.ts";
-import type { Command, Expression, NftFamily, Rule, Statement, Transaction } from "../../src/nft/ast/json.ts";
+import type { Command, Expression, Rule, Statement, Transaction } from "../../src/nft/ast/json.ts";
 import type { Probe } from "./lab/outcome.ts";
 import {
   CHAIN_KINDS,
@@ -22,7 +23,7 @@ const DEPTHS = [0, 1, 2, 3];
 const DEEPEST = 3;
 const chainName = (kind: ChainKind, depth: number): string => `${kind}-${depth}`;
 
-function rulesOf(family: NftFamily, kind: ChainKind, depth: number): fc.Arbitrary<readonly Rule[]> {
+function rulesOf(family: Family, kind: ChainKind, depth: number): fc.Arbitrary<readonly Rule[]> {
   if (depth === DEEPEST) {
     return (kind === "nat" ? randomTranslation(family) : randomAssignment()).map((statements) => [statements]);
   }
@@ -52,7 +53,7 @@ const HOOKS: Readonly<Record<ChainKind, readonly (readonly [hook: string, type: 
 };
 
 /** Frames of all rulesets: the base chains, which lead new connections into the random ones, and empty maps. */
-function frame(family: NftFamily): Command[] {
+function frame(family: Family): Command[] {
   const table = { family, name: TABLE };
   const at = { family, table: TABLE };
   const type = family === "ip" ? "ipv4_addr" : "ipv6_addr";
@@ -82,13 +83,13 @@ function frame(family: NftFamily): Command[] {
   ];
 }
 
-function destinations(family: NftFamily): readonly (readonly [string, string, number])[] {
+function destinations(family: Family): readonly (readonly [string, string, number])[] {
   return virtualAddresses(family).flatMap((to) =>
     ["tcp", "udp"].flatMap((protocol) => RANDOM_PORTS.map((port) => [to, protocol, port] as const)),
   );
 }
 
-function elements(family: NftFamily): fc.Arbitrary<Command[]> {
+function elements(family: Family): fc.Arbitrary<Command[]> {
   const keys = destinations(family);
   const endpoint = fc
     .constantFrom(...dnatTargets(family))
@@ -122,7 +123,7 @@ function verdictFor(kind: ChainKind): fc.Arbitrary<Statement> {
   return randomVerdict(kind, [{ jump: { target } }, { goto: { target } }]);
 }
 
-function tableOf(family: NftFamily): fc.Arbitrary<Command[]> {
+function tableOf(family: Family): fc.Arbitrary<Command[]> {
   const chains = CHAIN_KINDS.flatMap((kind) =>
     DEPTHS.map((depth) => {
       const at = { family, table: TABLE, chain: chainName(kind, depth) };

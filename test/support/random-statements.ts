@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import type { Family } from "../../src/base/family.ts";
 import {
   assign,
   CONNECTION_HAS_DNAT,
@@ -12,7 +13,7 @@ import {
   randomNumber,
   verdictMap,
 } from "../../src/nft/ast/expression.ts";
-import type { Expression, NftFamily, Statement } from "../../src/nft/ast/json.ts";
+import type { Expression, Statement } from "../../src/nft/ast/json.ts";
 import { type AddressPair, addressesOf } from "./lab/topology.ts";
 
 /** Kinds of chains, by the statements that the kernel allows in them: before dnat, filtering, dnat, masquerading. */
@@ -23,16 +24,16 @@ export type ChainKind = (typeof CHAIN_KINDS)[number];
 export const RANDOM_PORTS = [80, 53];
 
 /** Addresses that nobody has. */
-export function virtualAddresses(family: NftFamily): readonly string[] {
+export function virtualAddresses(family: Family): readonly string[] {
   return [1, 2, 3].map((n) => (family === "ip" ? `10.96.0.${n}` : `fd00:10:96::${n}`));
 }
 
 /** Where packets are sent by dnat: only where answers find back by themselves, so no pod that is also a client. */
-export function dnatTargets(family: NftFamily): readonly string[] {
+export function dnatTargets(family: Family): readonly string[] {
   return (["pod2", "pod3", "node"] as const).map((machine) => pick(family, addressesOf(machine)));
 }
 
-function pick(family: NftFamily, { v4, v6 }: AddressPair): string {
+function pick(family: Family, { v4, v6 }: AddressPair): string {
   return family === "ip" ? v4 : v6;
 }
 
@@ -40,12 +41,12 @@ const mark = meta("mark");
 const priority = meta("priority");
 const dport = payload("th", "dport");
 
-function destination(family: NftFamily): readonly Expression[] {
+function destination(family: Family): readonly Expression[] {
   return [payload(family, "daddr"), meta("l4proto"), dport];
 }
 
 /** A comparison that holds for some packets, on any field that the evaluator knows. */
-export function randomComparison(family: NftFamily): fc.Arbitrary<Statement> {
+export function randomComparison(family: Family): fc.Arbitrary<Statement> {
   const clients = (["pod1", "node", "ext", "node2"] as const).map((from) => pick(family, addressesOf(from)));
   const pods: Expression =
     family === "ip" ? { prefix: { addr: "10.244.0.0", len: 16 } } : { prefix: { addr: "fd00:244::", len: 32 } };
@@ -74,7 +75,7 @@ function someOf(items: readonly Expression[]): fc.Arbitrary<Expression> {
 
 /** What may stand at the end of a rule; `below` are the chains that it may lead to. */
 export function randomAction(
-  family: NftFamily,
+  family: Family,
   kind: ChainKind,
   below: readonly string[],
 ): fc.Arbitrary<readonly Statement[]> {
@@ -106,7 +107,7 @@ export function randomAssignment(): fc.Arbitrary<readonly Statement[]> {
 }
 
 /** A dnat to one target, or to one that chance takes from the map `endpoints`. */
-export function randomTranslation(family: NftFamily): fc.Arbitrary<readonly Statement[]> {
+export function randomTranslation(family: Family): fc.Arbitrary<readonly Statement[]> {
   const chosen = lookup(concat(...destination(family), priority), "endpoints");
   return fc.oneof(
     fc.integer({ min: 1, max: 3 }).map((mod) => [assign(priority, randomNumber(mod, 0)), dnatTo(family, chosen)]),

@@ -1,3 +1,4 @@
+import { socketText } from "../../base/text.ts";
 import type { Reason } from "../../inspect/explain/endpoint-causes.ts";
 import type {
   Connection,
@@ -141,9 +142,8 @@ function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
 }
 
 function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): string {
-  const target = address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
   const known = [pod, node === "" ? "" : `on ${node}`, zone === "" ? "" : `in ${zone}`].filter((part) => part !== "");
-  return [target, ...known].join(" ");
+  return [socketText(address, port), ...known].join(" ");
 }
 
 function percentText(share: number): string {

@@ -1,6 +1,5 @@
-import { FAMILIES } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-answers.ts";
-import { IP_FAMILY } from "../metrics/kube-proxy-metrics.ts";
 import { type HealthReport, type HealthSnapshot, judgeHealth } from "./health.ts";
 
 /** What the health endpoints need. */
@@ -57,7 +56,7 @@ function familyStatus({ families }: HealthReport): Record<string, unknown> {
   for (const family of FAMILIES) {
     const verdict = families[family];
     if (verdict === undefined) continue;
-    status[IP_FAMILY[family]] = {
+    status[FAMILY_NAMES[family]] = {
       lastUpdated: timestamp(verdict.lastSynced),
       healthy: verdict.healthy,
       ...(verdict.reason === "" ? {} : { reason: verdict.reason }),

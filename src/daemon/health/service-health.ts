@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import type { NodePortAddresses } from "../../model/node-port-addresses.ts";
+import type { NodePortAddresses } from "../../model/node.ts";
 import { type HttpAnswer, jsonAnswer } from "../http/http-answers.ts";
 import { formatListenAddress, listenAddress } from "../http/http-server.ts";
 import { RetryingServer } from "../http/retrying-server.ts";

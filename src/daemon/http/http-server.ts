@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { socketText } from "../../base/text.ts";
 import { type FindRoute, type HttpAnswer, textAnswer } from "./http-answers.ts";
 
 /** A server that listens. */
@@ -30,7 +31,7 @@ export function listenAddress(address: string, port: number): ListenAddress {
 /** An address as people write it. */
 export function formatListenAddress({ host, port }: ListenAddress): string {
   if (host === undefined) return `*:${port}`;
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  return socketText(host, port);
 }
 
 /**

@@ -1,7 +1,8 @@
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { FAMILIES } from "../../base/family.ts";
+import { socketText } from "../../base/text.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { type CountedElement, elementCounters, readListing } from "../../nft/canonical/parse.ts";
-import { joinParts, splitParts } from "../../nft/elements.ts";
+import { joinParts, splitParts, targetText } from "../../nft/elements.ts";
 import type { FamilyState, RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "../../ruleset/sets.ts";
 import type { ConnectionCount, ConnectionCounts } from "./connection-metrics.ts";
@@ -47,12 +48,12 @@ function countOf(
   const { name, port, protocol } = owner.spec;
   return [
     {
-      family: state.table.family as Family,
+      family: state.table.family,
       namespace,
       service,
       port: name === "" ? String(port) : name,
       protocol,
-      target: endpoint === undefined ? frontendText(kind, frontend) : socketText(splitParts(endpoint)),
+      target: endpoint === undefined ? frontendText(kind, frontend) : targetText(endpoint),
       connections: packets,
     },
   ];
@@ -60,9 +61,5 @@ function countOf(
 
 function frontendText(kind: FrontendKind, frontend: string): string {
   const parts = splitParts(frontend);
-  return kind === "nodeport" ? `nodePort:${parts.at(-1)}` : socketText([parts[0] ?? "", parts.at(-1) ?? ""]);
-}
-
-function socketText([address = "", port = ""]: readonly string[]): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  return kind === "nodeport" ? `nodePort:${parts.at(-1)}` : socketText(parts[0] ?? "", parts.at(-1) ?? "");
 }

@@ -1,7 +1,6 @@
 import { Counter, type Registry } from "prom-client";
-import type { Family } from "../../base/family.ts";
-import type { Protocol } from "../../model/service.ts";
-import { IP_FAMILY } from "./kube-proxy-metrics.ts";
+import { FAMILY_NAMES, type Family } from "../../base/family.ts";
+import type { Protocol } from "../../model/ids.ts";
 
 /** How many new connections a map element has counted since it was made. */
 export interface ConnectionCount {
@@ -68,7 +67,7 @@ export function addConnectionMetrics(
 function fill(counter: Counter<Label>, counts: readonly ConnectionCount[]): void {
   counter.reset();
   for (const { family, connections, ...labels } of counts) {
-    counter.inc({ ip_family: IP_FAMILY[family], ...labels }, connections);
+    counter.inc({ ip_family: FAMILY_NAMES[family], ...labels }, connections);
   }
 }
 

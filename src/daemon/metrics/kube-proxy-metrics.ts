@@ -1,8 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { FAMILIES, type Family } from "../../base/family.ts";
-
-/** The value of the label `ip_family`, and of the keys in /healthz: core/v1 IPFamily. */
-export const IP_FAMILY: Readonly<Record<Family, "IPv4" | "IPv6">> = { ip: "IPv4", ip6: "IPv6" };
+import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 
 /**
  * The metrics that dashboards and alerts written for kube-proxy 1.36 in nftables mode expect, under its names,
@@ -99,7 +96,7 @@ function makers(registry: Registry) {
 /** Prometheus' rate() misses the first increase of a series that did not exist before it. */
 function startAtZero(metrics: KubeProxyMetrics): void {
   for (const family of FAMILIES) {
-    const labels = { ip_family: IP_FAMILY[family] };
+    const labels = { ip_family: FAMILY_NAMES[family] };
     metrics.syncDuration.zero(labels);
     metrics.fullSyncDuration.zero(labels);
     metrics.partialSyncDuration.zero(labels);

@@ -1,5 +1,5 @@
 import { AppError, messageOf } from "../../base/errors.ts";
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
 import { type ServicePortKey, serviceOf } from "../../model/ids.ts";
@@ -10,7 +10,6 @@ import type { SyncReport } from "../../sync/reconciler.ts";
 import type { EventChannel } from "../events/event-channel.ts";
 import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } from "../events/events.ts";
 import { SyncHistory } from "../status/sync-history.ts";
-import { IP_FAMILY } from "./kube-proxy-metrics.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Whom a telemetry tells. */
@@ -41,7 +40,7 @@ export class Telemetry {
   /** A sync was asked for. */
   queued(at: number): void {
     for (const family of this.#parts.families) {
-      this.#parts.metrics.kubeProxy.lastQueued.set({ ip_family: IP_FAMILY[family] }, at / 1000);
+      this.#parts.metrics.kubeProxy.lastQueued.set({ ip_family: FAMILY_NAMES[family] }, at / 1000);
     }
   }
 
@@ -50,13 +49,13 @@ export class Telemetry {
     const { kubeProxy } = this.#parts.metrics;
     const seconds = (endedAt - startedAt) / 1000;
     for (const family of this.#parts.families) {
-      const labels = { ip_family: IP_FAMILY[family] };
+      const labels = { ip_family: FAMILY_NAMES[family] };
       kubeProxy.syncDuration.observe(labels, seconds);
       (report.kind === "full" ? kubeProxy.fullSyncDuration : kubeProxy.partialSyncDuration).observe(labels, seconds);
       kubeProxy.lastSynced.set(labels, endedAt / 1000);
     }
     for (const { family, at } of triggers) {
-      kubeProxy.networkProgramming.observe({ ip_family: IP_FAMILY[family] }, Math.max(0, endedAt - at) / 1000);
+      kubeProxy.networkProgramming.observe({ ip_family: FAMILY_NAMES[family] }, Math.max(0, endedAt - at) / 1000);
     }
     this.#transactions(report);
     this.history.synced();
@@ -70,7 +69,7 @@ export class Telemetry {
     const { metrics, logger, events } = this.#parts;
     this.history.failed();
     if (isFull) metrics.own.fullResyncs.inc({ result: "failed" });
-    for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: IP_FAMILY[family] });
+    for (const family of this.#parts.families) metrics.kubeProxy.syncFailures.inc({ ip_family: FAMILY_NAMES[family] });
     const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
     logger.error({ error: messageOf(error), ...evidence }, "sync failed, will try again");
     events.recorder.record(failedSyncEvent(events.node(), messageOf(error)));
@@ -79,7 +78,8 @@ export class Telemetry {
   /** Chains out of use could not be deleted. They harm nobody. */
   tidyFailed(error: unknown): void {
     const { metrics, logger } = this.#parts;
-    for (const family of this.#parts.families) metrics.kubeProxy.cleanupFailures.inc({ ip_family: IP_FAMILY[family] });
+    for (const family of this.#parts.families)
+      metrics.kubeProxy.cleanupFailures.inc({ ip_family: FAMILY_NAMES[family] });
     logger.info({ error: messageOf(error) }, "chains out of use could not be deleted");
   }
 
@@ -122,7 +122,7 @@ export class Telemetry {
         for (const policy of noLocalEndpoints) missing[policy]++;
       }
       for (const policy of ["internal", "external"] as const) {
-        kubeProxy.noLocalEndpoints.set({ ip_family: IP_FAMILY[family], traffic_policy: policy }, missing[policy]);
+        kubeProxy.noLocalEndpoints.set({ ip_family: FAMILY_NAMES[family], traffic_policy: policy }, missing[policy]);
       }
     }
   }
@@ -144,7 +144,7 @@ export class Telemetry {
   cleaned({ deleted, duration }: CleaningReport): void {
     const { kubeProxy } = this.#parts.metrics;
     for (const family of FAMILIES) {
-      const labels = { ip_family: IP_FAMILY[family] };
+      const labels = { ip_family: FAMILY_NAMES[family] };
       kubeProxy.conntrackDuration.observe(labels, duration / 1000);
       kubeProxy.conntrackDeleted.inc(labels, deleted[family]);
     }

@@ -1,7 +1,7 @@
+import { socketText } from "../../base/text.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
 import type { ConnectionCount, ConnectionCounts } from "../metrics/connection-metrics.ts";
-import { socketWords } from "./words.ts";
 
 /** New connections since a map element was made; undefined where they are not counted. */
 export interface ConnectionLookup {
@@ -15,8 +15,8 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   const endpoints = byTarget(counts.endpoints);
   return {
     toFrontend: (port, { address, port: number }) =>
-      frontends.get(`${keyOf(port)} ${address === "" ? `nodePort:${number}` : socketWords(address, number)}`),
-    toEndpoint: (port, address, number) => endpoints.get(`${keyOf(port)} ${socketWords(address, number)}`),
+      frontends.get(`${keyOf(port)} ${address === "" ? `nodePort:${number}` : socketText(address, number)}`),
+    toEndpoint: (port, address, number) => endpoints.get(`${keyOf(port)} ${socketText(address, number)}`),
   };
 }
 

@@ -1,10 +1,10 @@
-import { FAMILIES } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import { type Html, html } from "./html.ts";
 import type { DaemonStatus } from "./status-source.ts";
 import type { FullSyncRecord } from "./sync-history.ts";
-import { durationWords, FAMILY_WORDS, type Tone } from "./words.ts";
+import { durationWords, type Tone } from "./words.ts";
 
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;
@@ -40,7 +40,7 @@ function syncCard({ health, history, now }: DaemonStatus): Html {
   const last = known.length === 0 ? "never" : `${durationWords(now - Math.min(...known))} ago`;
   const isAlike = new Set(times.map(({ at }) => at)).size === 1;
   const lines = (isAlike ? times.slice(0, 1) : times).map(({ family, at }) => {
-    return `${isAlike ? "" : `${FAMILY_WORDS[family]}: `}${at === undefined ? "not yet" : timeText(at)}`;
+    return `${isAlike ? "" : `${FAMILY_NAMES[family]}: `}${at === undefined ? "not yet" : timeText(at)}`;
   });
   const counts = `${history.syncs} syncs, ${history.failures} failed since the start`;
   return card("Last sync", known.length === 0 ? "idle" : "good", last, [...lines, counts]);

@@ -1,17 +1,11 @@
+import { FAMILY_NAMES } from "../../base/family.ts";
+import { counted, socketText } from "../../base/text.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import type { ConnectionLookup } from "./connections.ts";
 import { type Html, html } from "./html.ts";
-import {
-  endpointVerdict,
-  FAMILY_WORDS,
-  frontendVerdict,
-  isUsed,
-  ORIGIN_WORDS,
-  socketWords,
-  type Verdict,
-} from "./words.ts";
+import { endpointVerdict, frontendVerdict, isUsed, ORIGIN_WORDS, type Verdict } from "./words.ts";
 
 /** How much of a Service is shown. */
 export interface ServiceDetail {
@@ -47,7 +41,7 @@ function badges(service: Service): Html[] {
 function portHtml(view: ServicePortView, detail: ServiceDetail): Html {
   const { port, frontends } = view;
   const name = port.spec.name === "" ? "" : `${port.spec.name} `;
-  return html`<div class="port"><h4>${name}${port.spec.port}/${port.spec.protocol} <small>${FAMILY_WORDS[port.family]}</small></h4>
+  return html`<div class="port"><h4>${name}${port.spec.port}/${port.spec.protocol} <small>${FAMILY_NAMES[port.family]}</small></h4>
 <ul class="frontends">${frontends.map((frontend) => frontendHtml(view, frontend, detail))}</ul>
 ${endpointsHtml(view, detail)}</div>
 `;
@@ -57,7 +51,7 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
   const { port } = view;
   const { origin, address, port: number, guarded } = frontend;
   const verdict = frontendVerdict(frontend, port.service.name, detail.isQuarantined(view));
-  const place = address === "" ? `:${number}` : socketWords(address, number);
+  const place = address === "" ? `:${number}` : socketText(address, number);
   const count = detail.connections?.toFrontend(port, frontend);
   return html`<li><code>${place}</code> <small>${ORIGIN_WORDS[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;
@@ -80,7 +74,7 @@ ${more > 0 ? html`<p class="none"><a href="${detail.link}">and ${more} more</a><
 function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: ServiceDetail): Html {
   const { address, port, local, source } = view.endpoint;
   const count = connections?.toEndpoint(owner, address, port);
-  return html`<tr><td><code>${socketWords(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${source.nodeName}${local ? html` <span class="badge">this node</span>` : undefined}<td>${source.zone}<td>${source.pod}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}
+  return html`<tr><td><code>${socketText(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${source.nodeName}${local ? html` <span class="badge">this node</span>` : undefined}<td>${source.zone}<td>${source.pod}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}
 `;
 }
 
@@ -89,5 +83,5 @@ function verdictHtml({ tone, says }: Verdict): Html {
 }
 
 function countHtml(count: number | undefined): Html | undefined {
-  return count === undefined ? undefined : html` <small>${count} connection${count === 1 ? "" : "s"}</small>`;
+  return count === undefined ? undefined : html` <small>${counted(count, "connection")}</small>`;
 }

@@ -1,9 +1,6 @@
-import type { Family } from "../../base/family.ts";
+import { counted } from "../../base/text.ts";
 import type { ExclusionReason } from "../../model/topology.ts";
 import type { EndpointView, FrontendOrigin, FrontendView } from "../../ruleset/service-view.ts";
-
-/** The families as people call them. */
-export const FAMILY_WORDS: Readonly<Record<Family, string>> = { ip: "IPv4", ip6: "IPv6" };
 
 /** What kind of frontend it is. */
 export const ORIGIN_WORDS: Readonly<Record<FrontendOrigin, string>> = {
@@ -58,7 +55,7 @@ export function frontendVerdict(
   if (outcome === "rejected") return { tone: "bad", says: "refused: no endpoints" };
   const where = policy === "local" ? " on this node" : "";
   if (outcome === "dropped") return { tone: "bad", says: `dropped: no endpoint${where}` };
-  return { tone: "good", says: `${endpoints.length} endpoint${endpoints.length === 1 ? "" : "s"}${where}` };
+  return { tone: "good", says: `${counted(endpoints.length, "endpoint")}${where}` };
 }
 
 /** How long ago, in one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
@@ -67,9 +64,4 @@ export function durationWords(milliseconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
-}
-
-/** An address and port as people write them. */
-export function socketWords(address: string, port: number): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -1,3 +1,4 @@
+import { counted } from "../../base/text.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { KernelVerdict } from "./kernel-verdict.ts";
 
@@ -31,12 +32,12 @@ export function countOf({ problems }: CheckReport, severity: Diagnostic["severit
 /** What there is to say besides the problems, a line each; the last is the verdict. */
 export function summaryLines(report: CheckReport): string[] {
   const { counts, ignored, passed } = report;
-  const read = `${plural(counts.services, "Service")}, ${plural(counts.endpointSlices, "EndpointSlice")}`;
-  const found = `${plural(countOf(report, "error"), "error")}, ${plural(countOf(report, "warning"), "warning")}`;
+  const read = `${counted(counts.services, "Service")}, ${counted(counts.endpointSlices, "EndpointSlice")}`;
+  const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
   return [
     ...(counts.withoutClusterIP === 0
       ? []
-      : [`${plural(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a stand-in address`]),
+      : [`${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a stand-in address`]),
     ...[...ignored].sort().map(([reason, count]) => `${count} not looked at: ${reason}`),
     ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} not looked at: of other kinds`]),
     kernelLine(report.kernel),
@@ -57,8 +58,4 @@ function kernelLine(kernel: KernelVerdict): string {
 
 function oneLine(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, "; ");
-}
-
-function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

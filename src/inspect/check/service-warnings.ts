@@ -1,4 +1,4 @@
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
@@ -20,8 +20,6 @@ export interface WrittenService {
     readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] | null } | null;
   };
 }
-
-const NAMES: Readonly<Record<Family, string>> = { ip: "IPv4", ip6: "IPv6" };
 
 /** Ranges of addresses that no client has (RFC 6890, RFC 5771, RFC 4291). */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
@@ -67,7 +65,7 @@ function portWarnings(
       warningAt(
         subject,
         path,
-        `no ${NAMES[family]} EndpointSlice of the Service has a port ${portWords(port)}; ${known}`,
+        `no ${FAMILY_NAMES[family]} EndpointSlice of the Service has a port ${portWords(port)}; ${known}`,
       ),
     ];
   });
@@ -98,7 +96,11 @@ function sourceRangeWarnings(subject: Subject, service: Service, { spec }: Writt
   });
   return [
     ...open.map((family) => {
-      return warningAt(subject, field, `has no ${NAMES[family]} range: everybody may come by ${NAMES[family]}`);
+      return warningAt(
+        subject,
+        field,
+        `has no ${FAMILY_NAMES[family]} range: everybody may come by ${FAMILY_NAMES[family]}`,
+      );
     }),
     ...texts.flatMap((text, index) => {
       const reason = rangeFault(text.trim(), service);

@@ -1,5 +1,6 @@
-import type { Family } from "../../base/family.ts";
-import { splitParts } from "../../nft/elements.ts";
+import { FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { counted, socketText } from "../../base/text.ts";
+import { splitParts, targetText } from "../../nft/elements.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
 import { frontendOf } from "../../ruleset/element-owners.ts";
 import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
@@ -88,7 +89,7 @@ const MOST_ENDPOINTS = 6;
 function endpointLines({ before, after }: TargetsChange): string[] {
   const line = (mark: string, targets: readonly string[]): string[] => {
     if (targets.length === 0) return [];
-    const shown = targets.slice(0, MOST_ENDPOINTS).map(socketText).join(", ");
+    const shown = targets.slice(0, MOST_ENDPOINTS).map(targetText).join(", ");
     const more = targets.length - MOST_ENDPOINTS;
     return [`    ${mark} ${shown}${more > 0 ? ` and ${more} more` : ""}`];
   };
@@ -101,7 +102,7 @@ function endpointLines({ before, after }: TargetsChange): string[] {
 function words(verdict: string): string {
   const [, count, seconds] = /(?:balance|affinity)-(?:cluster-)?(\d+)(?:-(\d+))?$/.exec(verdict) ?? [];
   if (count !== undefined) {
-    const endpoints = `${count} endpoint${count === "1" ? "" : "s"}`;
+    const endpoints = counted(Number(count), "endpoint");
     return seconds === undefined ? endpoints : `${endpoints}, sticky for ${seconds} s`;
   }
   if (verdict === `goto ${REJECT_CHAIN}`) return "refused";
@@ -112,11 +113,6 @@ function words(verdict: string): string {
 
 function frontendText(family: Family, key: string): string {
   const parts = splitParts(key);
-  if (parts.length === 2) return `node port ${parts[1]}/${parts[0]} (${family === "ip" ? "IPv4" : "IPv6"})`;
-  return `${socketText(`${parts[0]} . ${parts[2]}`)}/${parts[1]}`;
-}
-
-function socketText(target: string): string {
-  const [address = "", port] = splitParts(target);
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  if (parts.length === 2) return `node port ${parts[1]}/${parts[0]} (${FAMILY_NAMES[family]})`;
+  return `${socketText(parts[0] ?? "", parts[2] ?? "")}/${parts[1]}`;
 }

@@ -1,3 +1,4 @@
+import { socketText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
@@ -58,5 +59,5 @@ async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOpti
 /** Where the daemon's health checks are asked for from this host. */
 function healthUrl({ healthzBindAddress: { address, port } }: ProxyOptions): string {
   const asked = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
-  return `http://${asked.includes(":") ? `[${asked}]` : asked}:${port}`;
+  return `http://${socketText(asked, port)}`;
 }

@@ -1,3 +1,4 @@
+import { FAMILY_NAMES } from "../../base/family.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -21,7 +22,7 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
   const [namespace, name] = service.name.split("/");
   const found =
     slices.length === 0
-      ? `there is no ${family === "ip" ? "IPv4" : "IPv6"} EndpointSlice for it`
+      ? `there is no ${FAMILY_NAMES[family]} EndpointSlice for it`
       : "its EndpointSlices name no address";
   return {
     cause: "no-endpoints",

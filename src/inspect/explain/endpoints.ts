@@ -1,4 +1,4 @@
-import { assertNever } from "../../base/assert-never.ts";
+import { assertNever } from "../../base/errors.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import type { EndpointView } from "../../ruleset/service-view.ts";

@@ -1,7 +1,7 @@
 import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
 import type { ByFamily } from "../../base/family.ts";
+import type { Protocol } from "../../model/ids.ts";
 import { cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
-import type { Protocol } from "../../model/service.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";

@@ -1,3 +1,4 @@
+import { FAMILY_NAMES } from "../../base/family.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { Reason } from "./endpoint-causes.ts";
 import { explain } from "./explain.ts";
@@ -32,7 +33,7 @@ export function reportOf(asked: ExplainQuery, input: ExplainInput): Report {
     return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
   }
   const ports = serviceConnections(asked.named, asked.from, input).map(({ view, connections }) => ({
-    title: `Service ${asked.named.service}, port ${portSpecText(view.port.spec)}, ${view.port.family === "ip" ? "IPv4" : "IPv6"}`,
+    title: `Service ${asked.named.service}, port ${portSpecText(view.port.spec)}, ${FAMILY_NAMES[view.port.family]}`,
     explanations: connections.map((connection) => explain(connection, input)),
   }));
   return { kind: "service", ports };

@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { socketText } from "../../base/text.ts";
 import { type Connection, parseServer } from "./connection.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
 import { RotatingFile } from "./rotating-file.ts";
@@ -39,7 +40,7 @@ async function inCluster(options: ConnectionOptions): Promise<Connection> {
       hint: "Give --kubeconfig or --master, or run as a Pod; --from takes objects from files instead.",
     });
   }
-  const server = parseServer(`https://${host.includes(":") ? `[${host}]` : host}:${port}`, "KUBERNETES_SERVICE_HOST");
+  const server = parseServer(`https://${socketText(host, port)}`, "KUBERNETES_SERVICE_HOST");
   const token = new RotatingFile(`${directory}/token`);
   const ca = new RotatingFile(`${directory}/ca.crt`);
   return {

@@ -1,9 +1,8 @@
 import type { Family } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
-import { serviceName } from "../../model/ids.ts";
+import { type Protocol, serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
-import type { Protocol } from "../../model/service.ts";
 import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
 import { shapeFaults } from "./shape.ts";
 

@@ -1,6 +1,5 @@
-import { type ServiceName, serviceName } from "../../model/ids.ts";
+import { type Protocol, type ServiceName, serviceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import type { Protocol } from "../../model/service.ts";
 import { decodeService } from "./service.ts";
 
 /** A Service that is sound and none that we serve: headless, an ExternalName, or left to another proxy. */

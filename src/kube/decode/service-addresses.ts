@@ -1,4 +1,4 @@
-import { type ByFamily, byFamily, FAMILIES, type Family } from "../../base/family.ts";
+import { type ByFamily, byFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
 import { canonicalAddress, familyOf, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
@@ -30,8 +30,6 @@ export interface RawLoadBalancerStatus {
 function isNobodys(address: string): boolean {
   return isUnspecified(address) || isLoopback(address) || isMulticast(address);
 }
-
-const FAMILY_NAMES: Readonly<Record<Family, string>> = { ip: "IPv4", ip6: "IPv6" };
 
 /**
  * The cluster IP of each family, undefined with faults when they contradict each other or are no addresses:

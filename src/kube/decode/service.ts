@@ -1,7 +1,7 @@
 import { byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { serviceName } from "../../model/ids.ts";
-import type { Protocol, Service, ServicePortSpec } from "../../model/service.ts";
+import { type Protocol, serviceName } from "../../model/ids.ts";
+import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
 import {
   clusterIPsOf,

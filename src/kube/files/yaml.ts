@@ -1,4 +1,15 @@
-import { Composer, type Document, isMap, isNode, isPair, isSeq, LineCounter, type ParsedNode } from "yaml";
+import {
+  Composer,
+  type Document,
+  isMap,
+  isNode,
+  isPair,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type ParsedNode,
+  Parser,
+} from "yaml";
 import { shallowTokens, TooDeepError } from "../../base/yaml-nesting.ts";
 import { type Position, unreadable } from "./diagnostic.ts";
 import { plainValue, YamlFault } from "./yaml-value.ts";
@@ -43,7 +54,9 @@ export function parseYaml(text: string, file: string): InputDocument[] {
 function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
   const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
   try {
-    return [...composer.compose(shallowTokens(text, DEEPEST, lines))];
+    lines.addNewLine(0);
+    const parser = new Parser(lines.addNewLine);
+    return [...composer.compose(shallowTokens(parser, new Lexer().lex(text), DEEPEST))];
   } catch (error) {
     if (error instanceof TooDeepError) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
     throw error;

@@ -1,4 +1,5 @@
-import type { Expression, NftFamily, Statement } from "./json.ts";
+import type { Family } from "../../base/family.ts";
+import type { Expression, Statement } from "./json.ts";
 
 /** A field of the packet: `ip daddr`, `th dport`. */
 export function payload(protocol: string, field: string): Expression {
@@ -52,6 +53,6 @@ export function randomNumber(mod: number, offset: number): Expression {
 }
 
 /** Changes the destination; ends the walk of the packet through this hook's nat chains. */
-export function dnatTo(family: NftFamily, addr: Expression): Statement {
+export function dnatTo(family: Family, addr: Expression): Statement {
   return { dnat: { family, addr } };
 }

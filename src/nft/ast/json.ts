@@ -1,9 +1,8 @@
+import type { Family } from "../../base/family.ts";
+
 /**
  * The part of nft's JSON that we write and read. Source: libnftables-json(5), nft 1.1.3.
  */
-
-/** An address family keyword of nft. */
-export type NftFamily = "ip" | "ip6";
 
 /** Something that has a value: packet fields, constants, lookups. */
 export type Expression =
@@ -38,7 +37,7 @@ export type Statement =
   | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
   | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
   | { readonly map: MapStatement }
-  | { readonly dnat: { readonly family: NftFamily; readonly addr: Expression } }
+  | { readonly dnat: { readonly family: Family; readonly addr: Expression } }
   | { readonly masquerade: { readonly flags: string } }
   | { readonly reject: null };
 
@@ -63,11 +62,11 @@ export type ElementKeyJson =
 
 /** What a command acts on. */
 export type CommandObject =
-  | { readonly table: { readonly family: NftFamily; readonly name: string } }
+  | { readonly table: { readonly family: Family; readonly name: string } }
   | { readonly chain: ChainJson }
   | {
       readonly rule: {
-        readonly family: NftFamily;
+        readonly family: Family;
         readonly table: string;
         readonly chain: string;
         readonly expr: Rule;
@@ -77,7 +76,7 @@ export type CommandObject =
   | { readonly map: SetJson & { readonly map: string | readonly string[] } }
   | {
       readonly element: {
-        readonly family: NftFamily;
+        readonly family: Family;
         readonly table: string;
         readonly name: string;
         readonly elem: readonly ElementJson[];
@@ -86,7 +85,7 @@ export type CommandObject =
 
 /** A chain; the last four only for base chains. */
 export interface ChainJson {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly table: string;
   readonly name: string;
   readonly type?: string;
@@ -97,7 +96,7 @@ export interface ChainJson {
 
 /** A set's declaration. */
 export interface SetJson {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly table: string;
   readonly name: string;
   readonly type?: string | readonly string[];

@@ -1,4 +1,5 @@
-import type { NftFamily, Rule } from "./json.ts";
+import type { Family } from "../../base/family.ts";
+import type { Rule } from "./json.ts";
 
 /** The data types of our keys and values, by nft's names. */
 export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "classid";
@@ -43,14 +44,14 @@ export interface ElementSet {
 
 /** One of our two tables. */
 export interface Table {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly name: string;
   readonly chains: Map<string, Chain>;
   readonly sets: Map<string, ElementSet>;
 }
 
 /** Both tables; a family is absent when the kernel has no such table. */
-export type Ruleset = Readonly<Partial<Record<NftFamily, Table>>>;
+export type Ruleset = Readonly<Partial<Record<Family, Table>>>;
 
 /** The name of our tables. */
 export const TABLE_NAME = "nft-proxy";

@@ -7,13 +7,14 @@ import {
   prefixInterval,
   prefixLength,
 } from "../../base/address-interval.ts";
+import type { Family } from "../../base/family.ts";
 import { parseIPv6 } from "../../base/ipv6.ts";
-import type { Expression, NftFamily } from "../ast/json.ts";
+import type { Expression } from "../ast/json.ts";
 import { asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 const IPV4 = /^\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
 
-function parseAddress(family: NftFamily, value: unknown): bigint {
+function parseAddress(family: Family, value: unknown): bigint {
   const address = asText(value, "address");
   const isAddress = family === "ip" ? IPV4.test(address) : parseIPv6(address) !== undefined;
   if (!isAddress) throw notUnderstood(`${family} address`, value);
@@ -21,7 +22,7 @@ function parseAddress(family: NftFamily, value: unknown): bigint {
 }
 
 /** The interval that an address, a prefix or a range stands for. Bits behind a prefix are ignored, as nft does. */
-export function addressInterval(family: NftFamily, item: unknown): AddressInterval {
+export function addressInterval(family: Family, item: unknown): AddressInterval {
   if (typeof item === "string") {
     const number = parseAddress(family, item);
     return { first: number, last: number };
@@ -44,14 +45,14 @@ export function addressInterval(family: NftFamily, item: unknown): AddressInterv
  * and no set around a lone member. The kernel joins in this way (nft 1.1.3), so that
  * `{10.0.0.0/9, 10.128.0.0/9}` is listed as `10.0.0.0/8`.
  */
-export function canonicalAddresses(family: NftFamily, items: readonly unknown[]): Expression {
+export function canonicalAddresses(family: Family, items: readonly unknown[]): Expression {
   const joined = joinIntervals(items.map((item) => addressInterval(family, item)));
   const [lone, ...others] = joined.map((interval) => intervalExpression(family, interval));
   if (lone === undefined) throw notUnderstood("empty set", items);
   return others.length === 0 ? lone : { set: [lone, ...others] };
 }
 
-function intervalExpression(family: NftFamily, interval: AddressInterval): Expression {
+function intervalExpression(family: Family, interval: AddressInterval): Expression {
   const addr = addressText(family, interval.first);
   const len = prefixLength(family, interval);
   if (len === undefined) return { range: [addr, addressText(family, interval.last)] };

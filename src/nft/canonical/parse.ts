@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import type { NftFamily } from "../ast/json.ts";
+import type { Family } from "../../base/family.ts";
 import type { Ruleset, SetSpec } from "../ast/ruleset.ts";
 import type { TimedElement } from "../elements.ts";
 import { dataText, valueText } from "../text/element-text.ts";
@@ -14,7 +14,7 @@ export interface Listing {
 
 /** An element that packets put into a dynamic map, and which. Key and value are canonical text. */
 export interface DynamicElement extends TimedElement {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly map: string;
 }
 
@@ -56,7 +56,7 @@ export function dynamicElements(listing: Listing): readonly DynamicElement[] {
 
 /** An element of a map that counts what it matched. */
 export interface CountedElement {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly map: string;
   /** Canonical text, see {@link ElementSet}. */
   readonly key: string;
@@ -78,7 +78,7 @@ export function elementCounters(listing: Listing): readonly CountedElement[] {
 }
 
 interface MapElement {
-  readonly family: NftFamily;
+  readonly family: Family;
   readonly spec: SetSpec;
   readonly key: string;
   readonly value: string;

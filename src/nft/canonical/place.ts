@@ -1,4 +1,5 @@
-import type { NftFamily, Rule } from "../ast/json.ts";
+import type { Family } from "../../base/family.ts";
+import type { Rule } from "../ast/json.ts";
 import { type Chain, type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../ast/ruleset.ts";
 import { dataText, valueText } from "../text/element-text.ts";
 import { parseBaseChain, parseSetSpec } from "./declarations.ts";
@@ -6,7 +7,7 @@ import { canonicalRule } from "./rule.ts";
 import { asList, asObject, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** A {@link Ruleset} that is being put together. */
-export type Draft = Partial<Record<NftFamily, DraftTable>>;
+export type Draft = Partial<Record<Family, DraftTable>>;
 
 /** A table that is being put together. */
 export interface DraftTable extends Table {
@@ -32,14 +33,14 @@ export function draftOf(ruleset: Ruleset): Draft {
 }
 
 /** The family of an object if it is, or is in, one of our two tables; undefined for other tables' objects. */
-export function ownFamily(kind: string, object: JsonObject): NftFamily | undefined {
+export function ownFamily(kind: string, object: JsonObject): Family | undefined {
   const { family } = object;
   const table = kind === "table" ? object.name : object.table;
   return table === TABLE_NAME && (family === "ip" || family === "ip6") ? family : undefined;
 }
 
 /** The table of a family in a draft; throws NFT_OUTPUT when it has not been made. */
-export function tableOf(draft: Draft, family: NftFamily): DraftTable {
+export function tableOf(draft: Draft, family: Family): DraftTable {
   const table = draft[family];
   if (table === undefined) throw notUnderstood(`object of the missing table ${family} ${TABLE_NAME}`, family);
   return table;

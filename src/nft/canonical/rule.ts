@@ -1,4 +1,5 @@
-import type { Expression, MapStatement, NftFamily, Rule, Statement, Verdict } from "../ast/json.ts";
+import type { Family } from "../../base/family.ts";
+import type { Expression, MapStatement, Rule, Statement, Verdict } from "../ast/json.ts";
 import { parseClassid } from "./constant.ts";
 import { asReference, canonicalExpression, constantTypeOf } from "./expression.ts";
 import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -69,7 +70,7 @@ function canonicalStatement(statement: unknown): Statement {
   }
 }
 
-function asFamily(value: unknown): NftFamily {
+function asFamily(value: unknown): Family {
   if (value !== "ip" && value !== "ip6") throw notUnderstood("family", value);
   return value;
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { ServiceCounters } from "../../../src/model/service-counters.ts";
+import type { ServiceCounters } from "../../../src/model/service.ts";
 import { sizeText } from "../cluster-objects.ts";
 import { type Figure, megabytes, time, type Work } from "../figures.ts";
 import { measureSync } from "../full-sync-measurement.ts";

@@ -3,8 +3,7 @@ import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/st
 import { staleGroup, staleGroups, type UdpFrontends, udpFrontends } from "../../../src/conntrack/stale-flows.ts";
 import type { FlowEnd, FlowGroup, FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
-import { type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
-import type { Protocol } from "../../../src/model/service.ts";
+import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";

@@ -1,13 +1,14 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { NftFamily, Transaction } from "../../../../src/nft/ast/json.ts";
+import type { Family } from "../../../../src/base/family.ts";
+import type { Transaction } from "../../../../src/nft/ast/json.ts";
 import { dynamicElements, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../../support/apply-transaction.ts";
 
 const fixture = (name: string): string =>
   readFileSync(new URL(`../../../fixtures/town/${name}`, import.meta.url), "utf8");
 const town = JSON.parse(fixture("transaction.json")) as Transaction;
-const listed = (family: NftFamily) => parseListing(readListing(fixture(`listed.${family}.json`)));
+const listed = (family: Family) => parseListing(readListing(fixture(`listed.${family}.json`)));
 
 const listing = (...objects: object[]): string =>
   JSON.stringify({ nftables: [{ metainfo: {} }, { table: { family: "ip", name: "nft-proxy" } }, ...objects] });

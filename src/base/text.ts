@@ -1,0 +1,14 @@
+/** A host as it stands before a port and in a URL: an IPv6 address in brackets, everything else as it is. */
+function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** An address and a port: `10.0.0.1:80`, `[fd00::1]:80`. */
+export function socketText(address: string, port: number | string): string {
+  return `${bracketed(address)}:${port}`;
+}
+
+/** A number with its noun: `1 endpoint`, `2 endpoints`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
