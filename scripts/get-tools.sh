@@ -7,7 +7,9 @@
 # Needs, when something is missing: Debian's apt and dpkg-deb. Exit 1 with a reason when a tool cannot be had.
 set -euo pipefail
 
-tools=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)/.cache/tools
+project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
+source "$project/scripts/debian.sh"
+tools=$project/.cache/tools
 bin=$tools/bin
 if [[ -x $bin/nft && -x $bin/ip && -x $bin/conntrack ]]; then exit 0; fi
 
@@ -29,46 +31,6 @@ nft_loads_our_json() {
     "type": "ipv4_addr", "map": "classid", "flags": ["timeout", "dynamic"], "size": 16}}}
 ]}
 JSON
-}
-
-debian_mirror() {
-  grep -rhsE '^(URIs:|deb )' /etc/apt/sources.list /etc/apt/sources.list.d | grep -i debian | grep -vi security |
-    sed -E 's/^(URIs:|deb( \[[^]]*\])?)[[:space:]]*//' | awk 'NR == 1 { print $1 }'
-}
-
-# Downloads the packages named and all that they need into $new/root. apt gets state of its own with no package
-# installed, so that it resolves the C library too.
-unpack_packages() {
-  local mirror keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    fail "no Debian apt here to fetch $* with; install nft 1.1.3 or newer, iproute2 and conntrack yourself"
-  mirror=$(debian_mirror) || true
-  [[ -n $mirror ]] || fail "no Debian mirror in this machine's apt sources to fetch $* from; install them yourself (nft 1.1.3 or newer)"
-  [[ -r $keyring ]] || fail "$keyring is missing (package debian-archive-keyring)"
-  mkdir -p "$new"/apt/{lists,cache/archives}/partial "$new/root"
-  : >"$new/apt/status"
-  printf 'Types: deb\nURIs: %s\nSuites: trixie\nComponents: main\nSigned-By: %s\n' "$mirror" "$keyring" >"$new/apt/trixie.sources"
-  local -a private=(
-    -qq -o "Dir::Etc::sourcelist=$new/apt/trixie.sources" -o Dir::Etc::sourceparts=/dev/null
-    -o "Dir::State::Lists=$new/apt/lists" -o "Dir::State::status=$new/apt/status" -o "Dir::Cache=$new/apt/cache"
-    -o Acquire::Languages=none -o Acquire::Retries=3 -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o APT::Sandbox::User=root
-  )
-  echo "get-tools: fetching $* for this project from $mirror" >&2
-  apt-get "${private[@]}" update >&2 || fail "apt-get update against $mirror failed"
-  apt-get "${private[@]}" --no-install-recommends --download-only -y install "$@" >&2 || fail "cannot download $* from $mirror"
-  local deb
-  for deb in "$new"/apt/cache/archives/*.deb; do dpkg-deb -x "$deb" "$new/root"; done
-}
-
-# A script beside the unpacked root that runs one of its programs with its own libraries; moves with the project.
-wrap() {
-  local name=$1 program ld
-  program=$(cd "$new/root" && find usr -path "*bin/*" -name "$name" -type f | head -n 1)
-  ld=$(cd "$new/root" && find usr/lib -path '*-linux-*' -name 'ld-linux*.so.*' | head -n 1)
-  [[ -n $program && -n $ld ]] || fail "the packages fetched hold no $name"
-  printf '#!/bin/sh\nroot=${0%%/*}/../root\nexec "$root/%s" --library-path "$root/%s" "$root/%s" "$@"\n' \
-    "$ld" "${ld%/*}" "$program" >"$new/bin/$name"
-  chmod +x "$new/bin/$name"
 }
 
 mkdir -p "$tools"
@@ -95,8 +57,9 @@ for name in nft ip conntrack; do
 done
 
 if ((${#missing[@]})); then
-  unpack_packages "${packages[@]}"
-  for name in "${missing[@]}"; do wrap "$name"; done
+  unpack_packages trixie "$new" "${packages[@]}" ||
+    fail "cannot fetch ${packages[*]}; install nft 1.1.3 or newer, iproute2 and conntrack yourself"
+  for name in "${missing[@]}"; do wrap_program "$new" "$name" || fail "the packages fetched hold no $name"; done
 fi
 for name in nft ip conntrack; do
   "$new/bin/$name" --version >/dev/null 2>&1 || "$new/bin/$name" -V >/dev/null 2>&1 || fail "the $name fetched does not start"
