@@ -8,10 +8,10 @@ import type { FilesResult } from "../kube/files/object-gatherer.ts";
 import { type ReadOptions, readFiles } from "../kube/files/read-files.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import { ObjectCache } from "../model/object-cache.ts";
-import type { FamilyContext } from "../ruleset/node-context.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { familyContexts } from "../sync/node-context.ts";
+import { nodeContextOf } from "../sync/node-context.ts";
 import { type Argv, listArgument } from "./command.ts";
 import { commandOptions, nodeNameOf } from "./options.ts";
 import { clusterObjectsNow } from "./sources.ts";
@@ -21,7 +21,7 @@ export interface Desired {
   readonly options: ProxyOptions;
   readonly cache: ObjectCache;
   /** What the rules depend on besides the object cache, for each family. */
-  readonly contexts: readonly FamilyContext[];
+  readonly nodeContext: NodeContext;
   readonly state: RulesetState;
   /** What is wrong with the objects; those with errors were left out. */
   readonly problems: readonly Diagnostic[];
@@ -86,8 +86,8 @@ export async function renderObjects(
   for (const service of services) cache.putService(service);
   for (const slice of endpointSlices) cache.putSlice(slice);
   const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
-  const contexts = familyContexts(options, cache, { families: FAMILIES, addresses });
-  const renderer = new Renderer(cache, contexts);
+  const nodeContext = nodeContextOf(options, cache, { families: FAMILIES, addresses });
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return { options, cache, contexts, state: renderer.state };
+  return { options, cache, nodeContext, state: renderer.state };
 }

@@ -25,7 +25,7 @@ export interface LoadedExplainInput {
   readonly notices: readonly string[];
 }
 
-type Loaded = Pick<ExplainInput, "cache" | "contexts" | "state" | "ignored" | "loadBalancers"> & {
+type Loaded = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ignored" | "loadBalancers"> & {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];
   /** False when nothing is known of the objects. */
@@ -88,9 +88,9 @@ async function fromCluster(argv: Argv, isLive: boolean): Promise<Loaded> {
 }
 
 function loaded(
-  { options, cache, contexts, state }: Omit<Desired, "problems" | "notices">,
+  { options, cache, nodeContext, state }: Omit<Desired, "problems" | "notices">,
   written: readonly unknown[],
 ): Omit<Loaded, "notices" | "comparable"> {
   const ignored = written.flatMap((service) => ignoredService(service) ?? []);
-  return { options, cache, contexts, state, ignored, loadBalancers: written.flatMap(loadBalancersAddresses) };
+  return { options, cache, nodeContext, state, ignored, loadBalancers: written.flatMap(loadBalancersAddresses) };
 }

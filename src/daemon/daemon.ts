@@ -10,11 +10,11 @@ import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import type { FamilyContext } from "../ruleset/node-context.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { DriftWatcher, type Expectation } from "../sync/drift-watcher.ts";
-import { familyContexts, type HostView } from "../sync/node-context.ts";
+import { type HostView, nodeContextOf } from "../sync/node-context.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import { Reconciler, type SyncReport } from "../sync/reconciler.ts";
 import { HealthTracker } from "./health/health-tracker.ts";
@@ -90,7 +90,7 @@ export class Daemon {
     this.#serviceHealthCounts = new ServiceHealthCounts(cache);
     this.#udpServicePorts = new UdpServicePorts(cache);
     this.#heap = new HeapKeeper(clock, parts.compactHeap);
-    this.#reconciler = new Reconciler({ cache, nft, contexts: () => this.contexts() });
+    this.#reconciler = new Reconciler({ cache, nft, nodeContext: () => this.nodeContext() });
     this.#runner = new BoundedFrequencyRunner(clock, rhythm(this.#options), () => this.#sync());
     this.#feed = new ChangeTracker({
       cache,
@@ -121,8 +121,8 @@ export class Daemon {
   }
 
   /** What the rules depend on besides the objects, as it is now, for each family. */
-  contexts(): FamilyContext[] {
-    return familyContexts(this.#options, this.#parts.cache, this.#host);
+  nodeContext(): NodeContext {
+    return nodeContextOf(this.#options, this.#parts.cache, this.#host);
   }
 
   /** What came from the source so far. */
@@ -242,7 +242,7 @@ export class Daemon {
   }
 
   #syncServiceHealth(servicesChanged: boolean): void {
-    const addresses = healthCheckAddresses(this.contexts().map(({ nodePorts }) => nodePorts));
+    const addresses = healthCheckAddresses(this.nodeContext().map(({ nodePorts }) => nodePorts));
     if (!servicesChanged && addresses.join() === this.#healthAddresses) return;
     this.#healthAddresses = addresses.join();
     void this.#parts.serviceHealth.sync(new Map(this.#serviceHealthCounts.services), addresses);
@@ -272,7 +272,7 @@ export class Daemon {
   }
 
   #contextsChanged(): boolean {
-    return this.#reconciler.wouldChange(this.contexts());
+    return this.#reconciler.wouldChange(this.nodeContext());
   }
 
   #every(period: () => number, action: () => Promise<void>): void {

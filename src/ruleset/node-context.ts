@@ -28,3 +28,6 @@ export interface FamilyContext {
   readonly affinityMapSize: number;
   readonly counters: ServiceCounters;
 }
+
+/** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */
+export type NodeContext = readonly FamilyContext[];

@@ -3,7 +3,7 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
-import type { FamilyContext } from "./node-context.ts";
+import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -12,33 +12,29 @@ export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
   readonly #excluded: ReadonlySet<ServicePortKey>;
-  #contexts: readonly FamilyContext[];
+  #nodeContext: NodeContext;
   /** What each Service has in the state, to find what it lost. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
 
   /**
    * @param cache where the objects are; its changes are taken by {@link Renderer.update} alone
-   * @param contexts one for each family that is to be programmed
+   * @param nodeContext one for each family that is to be programmed
    * @param excluded service ports that get no rules, whatever they want; may change before each call
    */
-  constructor(
-    cache: ObjectCache,
-    contexts: readonly FamilyContext[],
-    excluded: ReadonlySet<ServicePortKey> = new Set(),
-  ) {
+  constructor(cache: ObjectCache, nodeContext: NodeContext, excluded: ReadonlySet<ServicePortKey> = new Set()) {
     this.#cache = cache;
-    this.#contexts = contexts;
+    this.#nodeContext = nodeContext;
     this.#excluded = excluded;
-    this.state = new RulesetState(contexts);
+    this.state = new RulesetState(nodeContext);
   }
 
   /**
    * Takes over other context: all Services are rendered again. The declarations of the sets (counters, the
    * affinity map's size) are fixed for the life of a renderer.
    */
-  setContexts(contexts: readonly FamilyContext[]): void {
-    this.#contexts = contexts;
-    for (const context of contexts) this.state.families[context.family]?.setContext(context);
+  setNodeContext(nodeContext: NodeContext): void {
+    this.#nodeContext = nodeContext;
+    for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
     for (const name of this.#names()) this.#renderService(name);
   }
 
@@ -71,7 +67,7 @@ export class Renderer {
     if (service === undefined) return [];
     const slices = this.#cache.slices(name);
     return servicePortsOf(service).flatMap((port) => {
-      const context = this.#contexts.find(({ family }) => family === port.family);
+      const context = this.#nodeContext.find(({ family }) => family === port.family);
       if (context === undefined) return [];
       const ofFamily = slices.filter((slice) => slice.family === port.family);
       const endpoints = endpointsOf(ofFamily, port.spec, context.place.name);

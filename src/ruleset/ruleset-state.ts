@@ -6,7 +6,7 @@ import type { TableDelta } from "../nft/delta.ts";
 import { balancerChain, balancerName } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
-import type { FamilyContext } from "./node-context.ts";
+import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
 import { NODEPORT_IPS, setSpecs } from "./sets.ts";
 
@@ -201,9 +201,9 @@ export class FamilyState {
 export class RulesetState {
   readonly families: Readonly<Partial<Record<Family, FamilyState>>>;
 
-  /** @param contexts one for each family that is to be programmed */
-  constructor(contexts: readonly FamilyContext[]) {
-    this.families = Object.fromEntries(contexts.map((context) => [context.family, new FamilyState(context)]));
+  /** @param nodeContext one for each family that is to be programmed */
+  constructor(nodeContext: NodeContext) {
+    this.families = Object.fromEntries(nodeContext.map((context) => [context.family, new FamilyState(context)]));
   }
 
   /** The desired ruleset; live: it changes with the state. */

@@ -3,7 +3,7 @@ import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
-import type { FamilyContext } from "./node-context.ts";
+import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { FamilyState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
@@ -53,19 +53,19 @@ export interface ServicePortView {
 
 /**
  * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there.
- * @param contexts the context of the families that are programmed
+ * @param nodeContext the context of the families that are programmed
  * @param families the state that says who has a contested frontend
  */
 export function viewService(
   cache: ObjectCache,
   name: ServiceName,
-  contexts: readonly FamilyContext[],
+  nodeContext: NodeContext,
   families: Readonly<Partial<Record<string, FamilyState>>>,
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
   return servicePortsOf(service).flatMap((port) => {
-    const context = contexts.find(({ family }) => family === port.family);
+    const context = nodeContext.find(({ family }) => family === port.family);
     if (context === undefined) return [];
     const slices = cache.slices(name).filter(({ family }) => family === port.family);
     const endpoints = endpointsOf(slices, port.spec, context.place.name);

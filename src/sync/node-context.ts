@@ -4,7 +4,7 @@ import { matchNodePortAddresses } from "../kernel/addresses.ts";
 import { familyOf } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { FamilyContext, LocalTraffic } from "../ruleset/node-context.ts";
+import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
 
@@ -17,7 +17,7 @@ export interface HostView {
 }
 
 /** Everything that rules depend on besides Services and EndpointSlices, for each family of the host. */
-export function familyContexts(options: ProxyOptions, cache: ObjectCache, host: HostView): FamilyContext[] {
+export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: HostView): NodeContext {
   const { node } = cache;
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
     const nodeAddress = primaryAddress(options, node.addresses[family], family);

@@ -6,7 +6,7 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { ObjectCache } from "../model/object-cache.ts";
 import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
-import type { FamilyContext } from "../ruleset/node-context.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
@@ -39,7 +39,7 @@ export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
   /** The context as they are now. */
-  readonly contexts: () => readonly FamilyContext[];
+  readonly nodeContext: () => NodeContext;
   /** Most elements in one transaction of a cold start. */
   readonly chunkSize?: number;
 }
@@ -55,7 +55,7 @@ export class Reconciler {
   /** Chains that nothing leads to any more, by family. */
   #unused: TableDelta[] = [];
   #renderer: Renderer;
-  #contexts: readonly FamilyContext[];
+  #nodeContext: NodeContext;
   #fullSync: FullSyncReason | undefined = "start";
   /** The kernel has had the whole ruleset from us. */
   #established = false;
@@ -64,8 +64,8 @@ export class Reconciler {
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts;
-    this.#contexts = parts.contexts();
-    this.#renderer = new Renderer(parts.cache, this.#contexts, this.#quarantined);
+    this.#nodeContext = parts.nodeContext();
+    this.#renderer = new Renderer(parts.cache, this.#nodeContext, this.#quarantined);
   }
 
   /** The desired state. */
@@ -89,8 +89,8 @@ export class Reconciler {
   }
 
   /** Whether these context make another ruleset than those of the last sync. */
-  wouldChange(contexts: readonly FamilyContext[]): boolean {
-    return JSON.stringify(contexts) !== JSON.stringify(this.#contexts);
+  wouldChange(nodeContext: NodeContext): boolean {
+    return JSON.stringify(nodeContext) !== JSON.stringify(this.#nodeContext);
   }
 
   /** The next sync tries again what the kernel refused. @returns whether there is anything to try */
@@ -146,7 +146,7 @@ export class Reconciler {
   }
 
   #render(): ReadonlySet<ServiceName> {
-    const all = this.#takeContexts(this.#parts.contexts());
+    const all = this.#takeContexts(this.#parts.nodeContext());
     const changes = this.#parts.cache.takeDirty();
     for (const key of this.#quarantined) {
       if (changes.has(serviceOf(key))) this.#quarantined.delete(key);
@@ -156,15 +156,15 @@ export class Reconciler {
   }
 
   /** @returns whether all Services had to be rendered again */
-  #takeContexts(contexts: readonly FamilyContext[]): boolean {
-    if (!this.wouldChange(contexts)) return false;
-    const sameSets = JSON.stringify(contexts.map(setSpecs)) === JSON.stringify(this.#contexts.map(setSpecs));
-    this.#contexts = contexts;
+  #takeContexts(nodeContext: NodeContext): boolean {
+    if (!this.wouldChange(nodeContext)) return false;
+    const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
+    this.#nodeContext = nodeContext;
     if (sameSets) {
-      this.#renderer.setContexts(contexts);
+      this.#renderer.setNodeContext(nodeContext);
       return true;
     }
-    this.#renderer = new Renderer(this.#parts.cache, contexts, this.#quarantined);
+    this.#renderer = new Renderer(this.#parts.cache, nodeContext, this.#quarantined);
     this.#renderer.update(new Set(this.#parts.cache.serviceNames()));
     this.requestFullSync("configuration");
     return true;

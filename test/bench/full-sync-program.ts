@@ -53,7 +53,7 @@ const nft = new Nft({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);
-const reconciler = new Reconciler({ cache, nft, contexts: () => contextsOf(cache, counters as ServiceCounters) });
+const reconciler = new Reconciler({ cache, nft, nodeContext: () => contextsOf(cache, counters as ServiceCounters) });
 const cpuBefore = cpuMs(process.pid);
 const ms = await timed(() => reconciler.sync());
 const cpu = cpuMs(process.pid) - cpuBefore;

@@ -2,8 +2,8 @@ import { resolveOptions } from "../../src/config/resolve.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { ServiceCounters } from "../../src/model/service.ts";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
-import { familyContexts } from "../../src/sync/node-context.ts";
+import type { NodeContext } from "../../src/ruleset/node-context.ts";
+import { nodeContextOf } from "../../src/sync/node-context.ts";
 import { clusterObjects } from "./cluster-files.ts";
 import { CLUSTER_CIDR, type ClusterSize, NODE_NAME } from "./cluster-objects.ts";
 
@@ -26,7 +26,7 @@ function found<T>(object: T | undefined): T {
 }
 
 /** The context that the default options make. */
-export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): FamilyContext[] {
+export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters): NodeContext {
   const options = { ...resolveOptions().options, serviceCounters, clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] } };
-  return familyContexts(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });
+  return nodeContextOf(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });
 }

@@ -38,8 +38,8 @@ const clusters = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, see
 
 test("the kernel goes from cluster to cluster by differences, and lists what was meant", () => {
   const fake = new FakeKernel();
-  for (const [objects, contexts] of clusters) {
-    const wanted = renderAll(objects, contexts).state.ruleset;
+  for (const [objects, nodeContext] of clusters) {
+    const wanted = renderAll(objects, nodeContext).state.ruleset;
     const transaction = toTransaction(diffRuleset(fake.ruleset, wanted));
     load(transaction);
     fake.apply(transaction);
@@ -50,8 +50,8 @@ test("the kernel goes from cluster to cluster by differences, and lists what was
 });
 
 test("a rebuild over whatever is there makes the same rules", () => {
-  for (const [objects, contexts] of clusters.slice(0, 5)) {
-    const wanted = renderAll(objects, contexts).state.ruleset;
+  for (const [objects, nodeContext] of clusters.slice(0, 5)) {
+    const wanted = renderAll(objects, nodeContext).state.ruleset;
     load(rebuildTransaction(wanted));
     load(rebuildTransaction(wanted));
     for (const delta of diffRuleset(kernelRules(), wanted)) {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import {
   bothContexts,
   familyContext,
@@ -49,9 +49,9 @@ beforeAll(async () => {
 afterAll(() => node?.close());
 
 /** A test for each row, all in the same cache. */
-function packets(title: string, cache: Objects, contexts: readonly FamilyContext[], rows: readonly Row[]): void {
+function packets(title: string, cache: Objects, nodeContext: NodeContext, rows: readonly Row[]): void {
   describe(title, () => {
-    beforeAll(() => node.program(cache, contexts));
+    beforeAll(() => node.program(cache, nodeContext));
     test.each(rows.map((row) => [row.shows, row] as const))("%s", async (_, { shows, expected, ...probe }) => {
       expect(await node.outcome(probe)).toEqual(expected);
     });

@@ -16,13 +16,13 @@ const schema = JSON.parse(readFileSync(new URL("../../schemas/explain.schema.jso
 const isAsTheSchemaSays = new Ajv().compile(schema);
 
 /** A connection towards something that a random cluster may serve, and all that is known of that cluster. */
-const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, contexts]) => {
+const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, nodeContext]) => {
   const cache = cacheOf(objects);
-  const renderer = new Renderer(cache, contexts);
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const parts = {
     cache,
-    contexts,
+    nodeContext,
     state: renderer.state,
     ignored: [],
     loadBalancers: [],

@@ -26,8 +26,8 @@ const inTwoOrders = anyObjects.chain((objects) =>
 
 test("a fresh rendering has the same bytes whatever the order of the objects", () => {
   fc.assert(
-    fc.property(inTwoOrders, anyContexts, ({ objects, reordered }, contexts) => {
-      const [one, other] = [objects, reordered].map((given) => renderAll(given, contexts).state.ruleset);
+    fc.property(inTwoOrders, anyContexts, ({ objects, reordered }, nodeContext) => {
+      const [one, other] = [objects, reordered].map((given) => renderAll(given, nodeContext).state.ruleset);
       expect(JSON.stringify(rebuildTransaction(other ?? {}))).toBe(JSON.stringify(rebuildTransaction(one ?? {})));
     }),
   );
@@ -68,7 +68,7 @@ function eventsBetween(before: AllObjects, after: AllObjects): Event[] {
 /** One stretch of a life: where it leads, in which order, where it is split, and whether the kernel hears of it. */
 const stretch = fc.record({
   objects: anyObjects,
-  contexts: fc.option(anyContexts, { freq: 1 }),
+  nodeContext: fc.option(anyContexts, { freq: 1 }),
   order: fc.array(fc.record({ rank: fc.nat(), updates: fc.boolean() }), { minLength: 24, maxLength: 24 }),
   reachesKernel: fc.boolean(),
 });
@@ -108,20 +108,20 @@ const told = (conflicts: readonly Conflict[]) =>
 test("a long life leads to the rules, the conflicts and the kernel of a fresh start", () => {
   fc.assert(
     fc.property(fc.array(stretch, { minLength: 1, maxLength: 5 }), (stretches) => {
-      let contexts = bothContexts();
+      let nodeContext = bothContexts();
       let before: AllObjects = { services: [], slices: [] };
       const cache = cacheOf(before);
-      const renderer = new Renderer(cache, contexts);
+      const renderer = new Renderer(cache, nodeContext);
       const kernel = new FakeKernel();
       applyValid(kernel, toTransaction(diffRuleset(kernel.ruleset, renderer.state.ruleset)));
       renderer.state.committed();
       let committed = rulesetText(renderer.state.ruleset);
-      for (const { objects, contexts: changed, order, reachesKernel } of stretches) {
+      for (const { objects, nodeContext: changed, order, reachesKernel } of stretches) {
         live(renderer, cache, eventsBetween(before, objects), order);
         before = objects;
         if (changed !== null) {
-          contexts = changed;
-          renderer.setContexts(contexts);
+          nodeContext = changed;
+          renderer.setNodeContext(nodeContext);
         }
         expect(rulesetText(renderer.state.committedRuleset())).toBe(committed);
         if (!reachesKernel) continue;
@@ -129,7 +129,7 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
         committed = rulesetText(kernel.ruleset);
       }
       commit(kernel, renderer);
-      const fresh = renderAll(before, contexts).state;
+      const fresh = renderAll(before, nodeContext).state;
       expect(rulesetText(renderer.state.ruleset)).toBe(rulesetText(fresh.ruleset));
       expect(told(renderer.state.conflicts())).toEqual(told(fresh.conflicts()));
       expect(rulesetText(kernel.ruleset)).toBe(rulesetText(fresh.ruleset));
@@ -140,14 +140,14 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
 
 test("what is alike is put again: nothing is pending", () => {
   fc.assert(
-    fc.property(anyObjects, anyContexts, (objects, contexts) => {
+    fc.property(anyObjects, anyContexts, (objects, nodeContext) => {
       const cache = cacheOf(objects);
-      const renderer = new Renderer(cache, contexts);
+      const renderer = new Renderer(cache, nodeContext);
       renderer.update(cache.takeDirty());
       renderer.state.committed();
       for (const event of eventsBetween(objects, objects)) event(cache);
       renderer.update(cache.takeDirty());
-      renderer.setContexts(contexts);
+      renderer.setNodeContext(nodeContext);
       expect(renderer.state.pending()).toEqual([]);
     }),
   );

@@ -16,7 +16,7 @@ import { rulesetText } from "../support/ruleset-text.ts";
 
 const anyRuleset = fc
   .tuple(anyObjects, anyContexts)
-  .map(([objects, contexts]) => renderAll(objects, contexts).state.ruleset);
+  .map(([objects, nodeContext]) => renderAll(objects, nodeContext).state.ruleset);
 
 function elements(table: Table, set: string): ReadonlyMap<string, string> {
   const found = table.sets.get(set);

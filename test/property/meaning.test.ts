@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
@@ -23,8 +23,8 @@ function treatment(ruleset: Ruleset, packet: Packet): Meaning {
   return word === "refused" || word === "dropped" ? word : words.sort();
 }
 
-function contextOf(contexts: readonly FamilyContext[], packet: Packet): FamilyContext {
-  const context = contexts.find(({ family }) => family === familyOfPacket(packet));
+function contextOf(nodeContext: NodeContext, packet: Packet): FamilyContext {
+  const context = nodeContext.find(({ family }) => family === familyOfPacket(packet));
   if (context === undefined) throw new Error("no context");
   return context;
 }
@@ -38,10 +38,10 @@ const objectsAndPackets = anyObjects.chain((objects) =>
 
 test("the rules do with every packet what its Service means", () => {
   fc.assert(
-    fc.property(objectsAndPackets, anyContexts, ({ objects, packets }, contexts) => {
-      const { ruleset } = renderAll(objects, contexts).state;
+    fc.property(objectsAndPackets, anyContexts, ({ objects, packets }, nodeContext) => {
+      const { ruleset } = renderAll(objects, nodeContext).state;
       for (const packet of packets) {
-        const meaning = meaningOf(objects, contextOf(contexts, packet), packet);
+        const meaning = meaningOf(objects, contextOf(nodeContext, packet), packet);
         expect(treatment(ruleset, packet), JSON.stringify(packet)).toEqual(meaning);
       }
     }),

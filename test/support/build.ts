@@ -6,7 +6,7 @@ import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.t
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 
 /** The node that tests run on. */
@@ -183,11 +183,11 @@ export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
 /** A renderer that has rendered all of these objects once. */
 export function renderAll(
   objects: Objects,
-  contexts: readonly FamilyContext[] = bothContexts(),
+  nodeContext: NodeContext = bothContexts(),
   excluded: ReadonlySet<ServicePortKey> = new Set(),
 ): Renderer {
   const cache = cacheOf(objects);
-  const renderer = new Renderer(cache, contexts, excluded);
+  const renderer = new Renderer(cache, nodeContext, excluded);
   renderer.update(cache.takeDirty());
   return renderer;
 }

@@ -10,8 +10,8 @@ export const NOW = Date.parse("2026-01-31T12:00:00Z");
 /** A daemon that has programmed some objects and is well, unless told otherwise. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
   const cache = cacheOf(objects);
-  const contexts = bothContexts();
-  const renderer = new Renderer(cache, contexts);
+  const nodeContext = bothContexts();
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
   const followed = { ...initialState(), synced: true, objects: cache.serviceCount, lastEventAt: NOW - 2000 };
@@ -21,7 +21,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     now: NOW,
     dryRun: false,
     cache,
-    contexts,
+    nodeContext,
     state: renderer.state,
     quarantined: new Set(),
     health: judgeHealth({ families: { ip: family, ip6: family }, node: undefined }, NOW, 60_000),

@@ -21,10 +21,10 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const desired = await loadFromFiles(argv, { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
   const found = [...desired.problems, ...checkWarnings(desired)];
-  const { options, state, contexts } = desired;
+  const { options, state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
-  const kernel = await askKernel(options.nftPath, state, contexts);
+  const kernel = await askKernel(options.nftPath, state, nodeContext);
   const problems = [...found, ...refusals(kernel, desired)].sort(compareDiagnostics);
   const passed = !hasErrors(problems) && kernel.kind !== "refused" && !(isSet(argv, "strict") && problems.length > 0);
   return {

@@ -106,7 +106,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     now,
     dryRun,
     cache,
-    contexts: daemon.contexts(),
+    nodeContext: daemon.nodeContext(),
     state: daemon.reconciler.state,
     quarantined: daemon.reconciler.quarantined,
     health: judgeHealth(daemon.health.snapshot(), now, unhealthyAfter()),

@@ -58,7 +58,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const services = list.names.flatMap((name) => {
     const service = status.cache.service(name);
     if (service === undefined) return [];
-    const views = viewService(status.cache, name, status.contexts, status.state.families);
+    const views = viewService(status.cache, name, status.nodeContext, status.state.families);
     const detail = {
       isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
       connections,

@@ -1,7 +1,7 @@
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { FamilyContext } from "../../ruleset/node-context.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
@@ -15,7 +15,7 @@ export interface DaemonStatus {
   /** Applies nothing. */
   readonly dryRun: boolean;
   readonly cache: ObjectCache;
-  readonly contexts: readonly FamilyContext[];
+  readonly nodeContext: NodeContext;
   readonly state: RulesetState;
   readonly quarantined: ReadonlySet<ServicePortKey>;
   readonly health: HealthReport;

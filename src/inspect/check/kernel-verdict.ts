@@ -3,7 +3,7 @@ import { Nft, NftRefusedError } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
-import type { FamilyContext } from "../../ruleset/node-context.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
 import { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../../ruleset/service-port-rules.ts";
 import { isolate } from "../../sync/quarantine.ts";
@@ -24,17 +24,13 @@ export type KernelVerdict =
  * Asks the kernel in a network namespace of its own: without root, and without a look at the rules of this host.
  * @param path the nft program
  */
-export async function askKernel(
-  path: string,
-  state: RulesetState,
-  contexts: readonly FamilyContext[],
-): Promise<KernelVerdict> {
+export async function askKernel(path: string, state: RulesetState, nodeContext: NodeContext): Promise<KernelVerdict> {
   const isRoot = process.getuid?.() === 0;
   const nft = new Nft({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
   try {
     const version = await new Nft({ path }).version();
     await probeFeatures(nft);
-    return await verdict(nft, version, state, contexts);
+    return await verdict(nft, version, state, nodeContext);
   } catch (error) {
     if (error instanceof AppError) return notAsked(error);
     throw error;
@@ -45,7 +41,7 @@ async function verdict(
   nft: Nft,
   version: string,
   state: RulesetState,
-  contexts: readonly FamilyContext[],
+  nodeContext: NodeContext,
 ): Promise<KernelVerdict> {
   const accepts = async (asked: RulesetState): Promise<NftRefusedError | undefined> => {
     try {
@@ -59,14 +55,14 @@ async function verdict(
   const refusal = await accepts(state);
   if (refusal === undefined) return { kind: "accepted", nft: version };
   const attempt = async (selection: readonly ServicePortRules[]) =>
-    (await accepts(stateOf(contexts, selection))) === undefined;
+    (await accepts(stateOf(nodeContext, selection))) === undefined;
   const all = Object.values(state.families).flatMap((family) => [...family.contributions()]);
   const culprits = (await attempt([])) ? await isolate(all, attempt) : [];
   return { kind: "refused", nft: version, reason: refusal.stderr.trim(), culprits: culprits.map(({ port }) => port) };
 }
 
-function stateOf(contexts: readonly FamilyContext[], contributions: readonly ServicePortRules[]): RulesetState {
-  const state = new RulesetState(contexts);
+function stateOf(nodeContext: NodeContext, contributions: readonly ServicePortRules[]): RulesetState {
+  const state = new RulesetState(nodeContext);
   for (const servicePortRules of contributions) state.families[servicePortRules.port.family]?.put(servicePortRules);
   return state;
 }

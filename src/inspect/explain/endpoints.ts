@@ -71,11 +71,11 @@ function excluded(
   view: EndpointView,
   list: "cluster" | "local",
   unchosen: ExcludedEndpoint,
-  { contexts, cache }: ExplainInput,
+  { nodeContext, cache }: ExplainInput,
 ): ExcludedEndpoint {
   const outcome = view[list] ?? "used";
   if (outcome === "used") return unchosen;
-  const context = contexts.find(({ family }) => family === familyOf(view.endpoint.address));
+  const context = nodeContext.find(({ family }) => family === familyOf(view.endpoint.address));
   return { reason: outcome, says: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
 

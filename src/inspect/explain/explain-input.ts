@@ -2,7 +2,7 @@ import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
-import type { FamilyContext } from "../../ruleset/node-context.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { Host } from "../../trace/packet.ts";
 
@@ -10,7 +10,7 @@ import type { Host } from "../../trace/packet.ts";
 export interface ExplainInput {
   readonly cache: ObjectCache;
   /** One for each family that is programmed. */
-  readonly contexts: readonly FamilyContext[];
+  readonly nodeContext: NodeContext;
   /** What the objects ask for. */
   readonly state: RulesetState;
   /** Services that are sound and none of ours. */
@@ -43,7 +43,7 @@ export type ExplainInputParts = Omit<ExplainInput, "host"> & {
  * node's: objects may be looked at on another machine than the node.
  */
 export function explainInputOf({ hostAddresses, ...parts }: ExplainInputParts): ExplainInput {
-  const ofNode = parts.contexts.flatMap(({ nodeAddress, nodePorts }) => [
+  const ofNode = parts.nodeContext.flatMap(({ nodeAddress, nodePorts }) => [
     nodeAddress,
     ...(nodePorts.kind === "addresses" ? nodePorts.addresses : []),
   ]);

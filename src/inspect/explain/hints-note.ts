@@ -7,13 +7,13 @@ import type { Subject } from "./match.ts";
  * Why hints that endpoints have are not followed: they count only when every ready endpoint has them, and one of them
  * is for this place (KEP-2433, KEP-3015). Nothing where there are none, or where they are followed.
  */
-export function hintsNotes({ view, frontend }: Subject, { contexts, cache }: ExplainInput): Note[] {
+export function hintsNotes({ view, frontend }: Subject, { nodeContext, cache }: ExplainInput): Note[] {
   if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0) return [];
   const ready = view.endpoints.map(({ endpoint }) => endpoint).filter(({ source }) => source.ready);
   const hints = ready.map(({ source }) => [...source.zoneHints, ...source.nodeHints]);
   if (hints.every(({ length }) => length === 0)) return [];
   const without = ready[hints.findIndex(({ length }) => length === 0)];
-  const place = contexts.find(({ family }) => family === familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
+  const place = nodeContext.find(({ family }) => family === familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
   const here = place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
   const reason =
     without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;

@@ -31,11 +31,13 @@ export function nodePortAt({ to, port, protocol }: Destination, input: ExplainIn
   return ownerOf(joinParts(protocol, port), to, input);
 }
 
-function ownerOf(key: string, to: string, { cache, contexts, state }: ExplainInput): Subject | undefined {
+function ownerOf(key: string, to: string, { cache, nodeContext, state }: ExplainInput): Subject | undefined {
   const family = state.families[familyOf(to)];
   const port = family?.ownerOf(key);
   if (family === undefined || port === undefined) return undefined;
-  const view = viewService(cache, port.service.name, contexts, state.families).find((one) => one.port.key === port.key);
+  const view = viewService(cache, port.service.name, nodeContext, state.families).find(
+    (one) => one.port.key === port.key,
+  );
   const frontend = view?.frontends.find((one) => one.key === key);
   if (view === undefined || frontend === undefined) return undefined;
   const losers = family.conflicts().find((conflict) => conflict.frontend === key)?.losers ?? [];
@@ -43,8 +45,8 @@ function ownerOf(key: string, to: string, { cache, contexts, state }: ExplainInp
 }
 
 /** Whether NodePorts are served at an address. */
-export function servesNodePorts(address: string, { contexts, host }: ExplainInput): boolean {
-  const nodePorts = contexts.find(({ family }) => family === familyOf(address))?.nodePorts;
+export function servesNodePorts(address: string, { nodeContext, host }: ExplainInput): boolean {
+  const nodePorts = nodeContext.find(({ family }) => family === familyOf(address))?.nodePorts;
   if (nodePorts?.kind === "addresses") return nodePorts.addresses.includes(address);
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
 }

@@ -40,7 +40,7 @@ function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: 
   return says.map((text) => ({ topic: "source", says: text }));
 }
 
-function masqueradeReason({ source, steps }: Delivered, { contexts }: ExplainInput): string | undefined {
+function masqueradeReason({ source, steps }: Delivered, { nodeContext }: ExplainInput): string | undefined {
   if (source === "kept") return undefined;
   const rules = steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
   if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
@@ -52,7 +52,7 @@ function masqueradeReason({ source, steps }: Delivered, { contexts }: ExplainInp
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
   if (Object.values(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))
     return "this node itself uses an external address of the Service";
-  return contexts.some(({ masqueradeAll }) => masqueradeAll)
+  return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
     : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
 }

@@ -82,8 +82,8 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   };
 }
 
-function unallocated({ to }: Connection, { contexts }: ExplainInput): Reason | undefined {
-  const serviceCIDRs = contexts.find(({ family }) => family === familyOf(to))?.serviceCIDRs ?? [];
+function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason | undefined {
+  const serviceCIDRs = nodeContext.find(({ family }) => family === familyOf(to))?.serviceCIDRs ?? [];
   const cidr = serviceCIDRs.find((one) => cidrContains(one, to));
   if (cidr === undefined) return undefined;
   return {
@@ -97,7 +97,7 @@ function unallocated({ to }: Connection, { contexts }: ExplainInput): Reason | u
 function otherNodePortAddress(connection: Connection, input: ExplainInput): Reason | undefined {
   const { to, protocol } = connection;
   const subject = nodePortAt(connection, input);
-  const nodePorts = input.contexts.find(({ family }) => family === familyOf(to))?.nodePorts;
+  const nodePorts = input.nodeContext.find(({ family }) => family === familyOf(to))?.nodePorts;
   if (subject === undefined || nodePorts === undefined) return undefined;
   const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {

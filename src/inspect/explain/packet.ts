@@ -35,9 +35,9 @@ export function connectionOf(question: Question, input: ExplainInput): Connectio
 }
 
 /** The first packet of a connection. */
-export function packetOf({ from, to, port, protocol }: Connection, { contexts }: ExplainInput): Packet {
+export function packetOf({ from, to, port, protocol }: Connection, { nodeContext }: ExplainInput): Packet {
   const { address, at } = from;
-  const context = contexts.find(({ family }) => family === familyOf(to));
+  const context = nodeContext.find(({ family }) => family === familyOf(to));
   const iifname = at === "pod" && context?.localTraffic.kind === "interface" ? context.localTraffic.pattern : "";
   return { from: { address, at, iifname: iifname.replace("*", "0") }, to, port, protocol };
 }
@@ -62,7 +62,7 @@ function isExternal(address: string, { cache, host }: ExplainInput): boolean {
 
 function kindOf(address: string, input: ExplainInput): Source {
   if (isLocal(input.host, address)) return "node";
-  const context = input.contexts.find(({ family }) => family === familyOf(address));
+  const context = input.nodeContext.find(({ family }) => family === familyOf(address));
   const isPods = context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
   return isPods || isEndpoint(address, input) ? "pod" : "outside";
 }
@@ -80,7 +80,7 @@ function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInp
 
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   const family = familyOf(to);
-  const context = input.contexts.find((one) => one.family === family);
+  const context = input.nodeContext.find((one) => one.family === family);
   switch (at) {
     case "outside":
       return SOMEWHERE[family];

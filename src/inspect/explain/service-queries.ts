@@ -24,7 +24,7 @@ export function serviceConnections(
   input: ExplainInput,
 ): PortConnections[] {
   const { service, port } = named;
-  const views = viewService(input.cache, service, input.contexts, input.state.families);
+  const views = viewService(input.cache, service, input.nodeContext, input.state.families);
   if (views.length === 0) throw unknownService(service, input);
   const wanted = views.filter((view) => isNamed(view.port, named));
   if (wanted.length === 0) throw unknownPort(service, port ?? "", views);
@@ -50,8 +50,8 @@ function connectionTo(
 }
 
 /** An address at which NodePorts are served; undefined when there is none. */
-function nodePortAddress(family: "ip" | "ip6", { contexts, host }: ExplainInput): string | undefined {
-  const context = contexts.find((one) => one.family === family);
+function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInput): string | undefined {
+  const context = nodeContext.find((one) => one.family === family);
   if (context?.nodePorts.kind === "addresses") return context.nodePorts.addresses[0];
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
   return [...host.localAddresses].find((address) => familyOf(address) === family && !isLoopback(address));

@@ -17,7 +17,11 @@ const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
 async function ours(size: ClusterSize): Promise<number> {
   await clearTables();
   const cache = loadCache(size);
-  const reconciler = new Reconciler({ cache, nft: new Nft({ path: "nft" }), contexts: () => contextsOf(cache, "off") });
+  const reconciler = new Reconciler({
+    cache,
+    nft: new Nft({ path: "nft" }),
+    nodeContext: () => contextsOf(cache, "off"),
+  });
   await reconciler.sync();
   return await throughService(ASKED);
 }

@@ -18,10 +18,10 @@ import {
 
 function view(objects: Objects, name = "web"): ServicePortView[] {
   const cache: ObjectCache = cacheOf(objects);
-  const contexts = bothContexts();
-  const renderer = new Renderer(cache, contexts);
+  const nodeContext = bothContexts();
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return viewService(cache, named(name), contexts, renderer.state.families);
+  return viewService(cache, named(name), nodeContext, renderer.state.families);
 }
 
 /** `origin key outcome`, the endpoints connections from outside go to, and who has it if somebody else. */

@@ -4,7 +4,7 @@ import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
-import { familyContexts, type HostView } from "../../../src/sync/node-context.ts";
+import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
 import { HERE, node, serviceCIDR } from "../../support/build.ts";
 
 const host: HostView = {
@@ -23,8 +23,8 @@ function cache(): ObjectCache {
 }
 
 function contextOf(options: Partial<ProxyOptions>, family: Family = "ip"): FamilyContext {
-  const contexts = familyContexts({ ...resolveOptions().options, ...options }, cache(), host);
-  const found = contexts.find((context) => context.family === family);
+  const nodeContext = nodeContextOf({ ...resolveOptions().options, ...options }, cache(), host);
+  const found = nodeContext.find((context) => context.family === family);
   if (found === undefined) throw new Error(`no context for ${family}`);
   return found;
 }
@@ -48,7 +48,7 @@ test("the context are those of the Node, the ServiceCIDRs and the options", () =
 
 test("there are as many as the host has families", () => {
   const families = (only: readonly Family[]) =>
-    familyContexts(resolveOptions().options, cache(), { ...host, families: only }).map(({ family }) => family);
+    nodeContextOf(resolveOptions().options, cache(), { ...host, families: only }).map(({ family }) => family);
   expect(families(["ip6", "ip"])).toEqual(["ip", "ip6"]);
   expect(families(["ip6"])).toEqual(["ip6"]);
 });

@@ -12,26 +12,26 @@ const webSlice = slice({ endpoints: ["10.244.2.11", "10.244.2.12"] });
 
 function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] })) {
   const fake = new FakeNft();
-  let contexts = bothContexts();
-  const make = () => new Reconciler({ cache, nft: fake.nft, contexts: () => contexts, chunkSize: 2 });
+  let nodeContext = bothContexts();
+  const make = () => new Reconciler({ cache, nft: fake.nft, nodeContext: () => nodeContext, chunkSize: 2 });
   return {
     cache,
     fake,
     reconciler: make(),
     make,
-    setContexts: (next: typeof contexts) => {
-      contexts = next;
+    setNodeContext: (next: typeof nodeContext) => {
+      nodeContext = next;
     },
   };
 }
 
 /** What the kernel lacks of what a fresh rendering of these objects wants. */
-function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, contexts = bothContexts()) {
+function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeContext = bothContexts()) {
   const objects = {
     services: cache.serviceNames().flatMap((name) => cache.service(name) ?? []),
     slices: cache.serviceNames().flatMap((name) => cache.slices(name)),
   };
-  return diffRuleset(fake.kernel.ruleset, renderAll(objects, contexts).state.ruleset);
+  return diffRuleset(fake.kernel.ruleset, renderAll(objects, nodeContext).state.ruleset);
 }
 
 const summary = ({ kind, reason, refused, rendered }: SyncReport) => ({
@@ -101,17 +101,17 @@ describe("a sync", () => {
     const parts = setUp();
     await parts.reconciler.sync();
     for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
-      const contexts = bothContexts(context);
-      expect(parts.reconciler.wouldChange(contexts)).toBe(true);
-      parts.setContexts(contexts);
+      const nodeContext = bothContexts(context);
+      expect(parts.reconciler.wouldChange(nodeContext)).toBe(true);
+      parts.setNodeContext(nodeContext);
       expect(new Set((await parts.reconciler.sync()).rendered)).toEqual(new Set([web.name, dns.name]));
-      expect(missing(parts, contexts)).toEqual([]);
+      expect(missing(parts, nodeContext)).toEqual([]);
     }
   });
 
   test("serves one family where the host has no other", async () => {
     const parts = setUp();
-    parts.setContexts(bothContexts().filter(({ family }) => family === "ip"));
+    parts.setNodeContext(bothContexts().filter(({ family }) => family === "ip"));
     const alone = parts.make();
     await alone.sync();
     expect(Object.keys(parts.fake.kernel.ruleset)).toEqual(["ip"]);

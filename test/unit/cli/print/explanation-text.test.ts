@@ -19,10 +19,10 @@ const TO_WEB: Connection = {
 function explanation(count: number): Explanation {
   const endpoints = Array.from({ length: count }, (_, i) => endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }));
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints })] });
-  const contexts = bothContexts();
-  const renderer = new Renderer(cache, contexts);
+  const nodeContext = bothContexts();
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  const parts = { cache, contexts, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses: [] };
+  const parts = { cache, nodeContext, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses: [] };
   return explain(TO_WEB, explainInputOf(parts));
 }
 

@@ -14,10 +14,10 @@ function input(
     slices: [slice({ endpoints: [endpoint("172.31.0.5")] })],
   });
   cache.putNode(node({ podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] } }));
-  const contexts = bothContexts(options);
-  const renderer = new Renderer(cache, contexts);
+  const nodeContext = bothContexts(options);
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return explainInputOf({ cache, contexts, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses });
+  return explainInputOf({ cache, nodeContext, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses });
 }
 
 function from(question: Partial<Question>, of = input()) {

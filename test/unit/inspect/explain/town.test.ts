@@ -26,13 +26,13 @@ const isAsTheSchemaSays = new Ajv().compile(schema);
 
 function input(town: ScenarioName): ExplainInput {
   const cache = townCache(town);
-  const contexts = contextsOfCache(cache);
+  const nodeContext = contextsOfCache(cache);
   const services: readonly unknown[] = townList(town, "services").items;
-  const renderer = new Renderer(cache, contexts);
+  const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   return {
     cache,
-    contexts,
+    nodeContext,
     state: renderer.state,
     ignored: services.flatMap((service) => ignoredService(service) ?? []),
     loadBalancers: services.flatMap(loadBalancersAddresses),
