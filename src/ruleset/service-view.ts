@@ -21,7 +21,7 @@ export interface EndpointView {
 export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
 
 /** What happens to a connection to a frontend that comes from outside of the cluster and of this node. */
-export type FrontendOutcome = "balanced" | "rejected" | "dropped";
+export type FrontendOutcome = "served" | "refused" | "dropped";
 
 /** A frontend that a service port wants. */
 export interface FrontendView {
@@ -106,7 +106,7 @@ function viewFrontend(
   const origin = originOf(address);
   const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
   const { services, noEndpoints } = FRONTEND_MAPS[kind];
-  const isBalanced = elements.some(({ set }) => set === services);
+  const isServed = elements.some(({ set }) => set === services);
   const refusal = elements.find(({ set }) => set === noEndpoints)?.value;
   return {
     origin,
@@ -114,7 +114,7 @@ function viewFrontend(
     address,
     port: kind === "nodeport" ? spec.nodePort : spec.port,
     policy: isLocal ? "local" : "cluster",
-    outcome: isBalanced ? "balanced" : refusal === "drop" ? "dropped" : "rejected",
+    outcome: isServed ? "served" : refusal === "drop" ? "dropped" : "refused",
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: firewall !== undefined,
     owner: state?.ownerOf(key),

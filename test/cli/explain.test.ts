@@ -133,7 +133,7 @@ describe("explain --live", () => {
     await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
     expect(verdict).toMatchObject({ result: "refused", cause: "not-programmed" });
-    expect(verdict.says).toContain("goes to one of 2 endpoints of dns/kube-dns");
+    expect(verdict.message).toContain("goes to one of 2 endpoints of dns/kube-dns");
     expect(differences).toEqual(["missing in the kernel: service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }"]);
     const scenario = await loadScenario("town");
     const [probe] = scenario.probes.filter(({ id }) => id === "dns/kube-dns:53/udp cluster 10.96.0.10 from pod3");
@@ -145,7 +145,7 @@ describe("explain --live", () => {
     await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 }");
     await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }");
     const { verdict, differences, endpoints } = await live(...TOWN, ...TO_DNS);
-    expect(verdict).toMatchObject({ result: "balanced", cause: "not-programmed" });
+    expect(verdict).toMatchObject({ result: "served", cause: "not-programmed" });
     expect(differences).toEqual([
       "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.2.14 . 53 }",
       "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }",
@@ -164,13 +164,13 @@ describe("explain --live", () => {
     const answers = Object.keys((await lab.observe([probe])).get("cart") ?? {});
     const flags = ["--from-ip", "10.244.1.15", "--to", "10.96.1.2", "--port", "80"];
     const { verdict, endpoints, differences, notes } = await live(...TOWN, ...flags);
-    expect({ cause: verdict.cause, differences }).toEqual({ cause: "balanced", differences: [] });
-    expect(verdict.says).toContain("affinity keeps this client");
+    expect({ cause: verdict.cause, differences }).toEqual({ cause: "served", differences: [] });
+    expect(verdict.message).toContain("affinity keeps this client");
     const [chosen, ...others] = [...endpoints].sort((a, b) => b.probability - a.probability);
     expect(answers).toEqual([`${chosen?.address} ${chosen?.port} 10.244.1.15`]);
     expect(others.map(({ excluded }) => excluded?.reason)).toEqual(others.map(() => "affinity"));
     expect(others.length).toBeGreaterThan(0);
-    expect(notes.find(({ topic }) => topic === "affinity")?.says).toMatch(
+    expect(notes.find(({ topic }) => topic === "affinity")?.message).toMatch(
       /was here before, its entry has (9m\d+s|10m) left/,
     );
   });
@@ -180,8 +180,8 @@ describe("explain --live", () => {
     const key = "10.244.1.13 . 10.96.1.2 . tcp . 80";
     await nft("add", "element", "ip", "nft-proxy", "affinity", `{ ${key} timeout 10m : 8000:1 }`);
     const { verdict, notes } = await live(...TOWN, "--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80");
-    expect(verdict.says).toMatch(/goes to one of \d endpoints/);
-    expect(notes.find(({ topic }) => topic === "affinity")?.says).toContain("the one that this client had is gone");
+    expect(verdict.message).toMatch(/goes to one of \d endpoints/);
+    expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the one that this client had is gone");
   });
 
   test("asks whether the options are the daemon's, where all rules differ", async () => {
@@ -193,7 +193,7 @@ describe("explain --live", () => {
 
   test("says so when nothing is programmed", async () => {
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
-    expect(verdict).toMatchObject({ result: "passed", cause: "not-programmed" });
+    expect(verdict).toMatchObject({ result: "not-handled", cause: "not-programmed" });
     expect(differences).toEqual(["the kernel has no table ip nft-proxy"]);
   });
 

@@ -42,7 +42,7 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
   expect(verdict.cause).not.toBe("rules");
   expect(NOBODYS.includes(verdict.cause)).toBe(frontend === undefined);
   const sum = endpoints.reduce((all, { probability }) => all + probability, 0);
-  expect(sum).toBeCloseTo(verdict.result === "balanced" ? 1 : 0, 4);
+  expect(sum).toBeCloseTo(verdict.result === "served" ? 1 : 0, 4);
   for (const { probability, excluded } of endpoints) {
     expect(excluded === undefined).toBe(probability > 0);
     expect(excluded?.reason).not.toBe("not-in-kernel");

@@ -8,8 +8,9 @@ import type {
   Verdict,
 } from "../../inspect/explain/explanation.ts";
 import type { PortReport } from "../../inspect/explain/report.ts";
-import { ORIGINS, RESULTS } from "../../inspect/explain/words.ts";
+import { RESULTS } from "../../inspect/explain/words.ts";
 import { durationText } from "../../nft/text/rule-text.ts";
+import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import { printable, type Style, wrapped } from "./style.ts";
 
 /** So many endpoints of those that are used, and of those that are left out, are shown; the others are counted. */
@@ -27,7 +28,7 @@ export function explanationText(given: Explanation, style: Style): string {
     ...section("Endpoints", endpointLines(endpoints, style), style),
     ...section(
       "Also",
-      notes.flatMap(({ topic, says }) => wrapped(`${topic}: ${says}`, "  ", "    ")),
+      notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ")),
       style,
     ),
     ...(differences === undefined ? [] : section("Kernel against objects", differenceLines(differences), style)),
@@ -57,13 +58,13 @@ function briefLines(explanation: Explanation, style: Style): string[] {
 }
 
 /** Where all is well, what to do if it is not would only be repeated. */
-function shortened({ result, cause, says, action }: Verdict): Verdict {
-  return cause === "balanced" || action === undefined ? { result, cause, says } : { result, cause, says, action };
+function shortened({ result, cause, message, action }: Verdict): Verdict {
+  return cause === "served" || action === undefined ? { result, cause, message } : { result, cause, message, action };
 }
 
 /** Why a Service is none of ours. Ends with a line feed. */
-export function notServedText({ says, action }: Reason, style: Style): string {
-  const sentence = printable(`Not served: Service ${says}${action === undefined ? "" : `; ${action}`}.`);
+export function notServedText({ message, action }: Reason, style: Style): string {
+  const sentence = printable(`Not served: Service ${message}${action === undefined ? "" : `; ${action}`}.`);
   return `${wrapped(sentence, "", "  ").join("\n").replace("Not served", style.bad("Not served"))}\n`;
 }
 
@@ -94,7 +95,7 @@ function frontendText({ frontend }: Explanation): string {
   const name = portName === "" ? "" : `, port ${portName}`;
   const affinity = affinitySeconds === 0 ? "" : `, affinity of ${durationText(affinitySeconds)}`;
   const list = endpointsOf === "local" ? ", endpoints of this node only" : "";
-  return `the ${ORIGINS[origin]} of Service ${service}${name}${list}${affinity}`;
+  return `the ${ORIGIN_NAMES[origin]} of Service ${service}${name}${list}${affinity}`;
 }
 
 function section(title: string, lines: readonly string[], style: Style): string[] {
@@ -111,7 +112,7 @@ function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
     const lines = step.hook === hook ? [] : [`  ${step.hook}`];
     hook = step.hook;
     const share = step.probability < 1 ? ` (${percentText(step.probability)} of connections)` : "";
-    lines.push(...wrapped(`${step.chain}: ${step.says}${share}`, "    ", "      "));
+    lines.push(...wrapped(`${step.chain}: ${step.message}${share}`, "    ", "      "));
     const [first, ...more] = step.elements;
     if (first === undefined) return lines;
     const rest = more.length === 0 ? "" : ` and ${more.length} more`;
@@ -136,7 +137,7 @@ function endpointLines(endpoints: readonly ExplainedEndpoint[], style: Style): s
 function endpointLine(endpoint: ExplainedEndpoint, style: Style): string[] {
   const { probability, excluded } = endpoint;
   const mark = excluded === undefined ? percentText(probability).padStart(6) : "     -";
-  const why = excluded === undefined ? "" : `: ${excluded.says}`;
+  const why = excluded === undefined ? "" : `: ${excluded.message}`;
   const text = wrapped(`${endpointText(endpoint)}${why}`, `${mark}  `, "          ");
   return excluded === undefined ? text : text.map(style.aside);
 }
@@ -157,16 +158,16 @@ function differenceLines(differences: readonly string[]): string[] {
 }
 
 /** The one sentence to take away: what happens, why, and what to do. */
-function verdictLines({ result, says, action }: Verdict, indent: string, style: Style): string[] {
+function verdictLines({ result, message, action }: Verdict, indent: string, style: Style): string[] {
   const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
-  const sentence = action === undefined ? `${word}: ${says}.` : `${word}: ${says}; ${action}.`;
+  const sentence = action === undefined ? `${word}: ${message}.` : `${word}: ${message}; ${action}.`;
   const [first = "", ...rest] = wrapped(sentence, indent, `${indent}  `);
-  const mark = result === "balanced" || result === "passed" ? style.good : style.bad;
+  const mark = result === "served" || result === "not-handled" ? style.good : style.bad;
   return [first.replace(word, mark(word)), ...rest];
 }
 
 function briefConnection({ connection, frontend }: Explanation): string {
   const { from, to, port, protocol } = connection;
-  const origin = frontend === undefined ? "" : `${ORIGINS[frontend.origin]} `;
+  const origin = frontend === undefined ? "" : `${ORIGIN_NAMES[frontend.origin]} `;
   return `${origin}${to} port ${port}/${protocol}, from ${from.address} (${SOURCES[from.at]})`;
 }

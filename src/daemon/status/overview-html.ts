@@ -88,9 +88,9 @@ function sourceRow(name: string, state: SourceState, now: number): Html {
   const errors = Object.entries(state.errors).filter(([, count]) => count > 0);
   const total = errors.reduce((sum, [, count]) => sum + count, 0);
   const kinds = errors.map(([kind, count]) => `${kind} ${count}`).join(", ");
-  const [tone, says] = sourceWords(state);
+  const [tone, message] = sourceWords(state);
   const heard = state.lastEventAt === 0 ? "never" : `${durationWords(now - state.lastEventAt)} ago`;
-  return html`<tr><td>${name}<td><span class="${tone}">${says}</span><td class="number">${state.objects}<td>${heard}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
+  return html`<tr><td>${name}<td><span class="${tone}">${message}</span><td class="number">${state.objects}<td>${heard}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
 `;
 }
 

@@ -3,9 +3,10 @@ import { counted, socketText } from "../../base/text.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
+import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import type { ConnectionLookup } from "./connections.ts";
 import { type Html, html } from "./html.ts";
-import { endpointVerdict, frontendVerdict, isUsed, ORIGIN_WORDS, type Verdict } from "./words.ts";
+import { endpointVerdict, frontendVerdict, isUsed, type Verdict } from "./words.ts";
 
 /** How much of a Service is shown. */
 export interface ServiceDetail {
@@ -53,7 +54,7 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
   const verdict = frontendVerdict(frontend, port.service.name, detail.isQuarantined(view));
   const place = address === "" ? `:${number}` : socketText(address, number);
   const count = detail.connections?.toFrontend(port, frontend);
-  return html`<li><code>${place}</code> <small>${ORIGIN_WORDS[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
+  return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;
 }
 
@@ -65,7 +66,7 @@ function endpointsHtml({ port, endpoints, choice }: ServicePortView, detail: Ser
   const more = endpoints.length - shown.length;
   const hints =
     choice.topology === "none" ? "" : `, ${choice.topology === "same-zone" ? "zone" : "node"} hints followed`;
-  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${endpoints.length} endpoints used${left > 0 ? `, ${left} left out` : ""}${hints}</summary>
+  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${endpoints.length} endpoints used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
 <table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
 ${shown.map((view) => endpointHtml(port, view, detail))}</tbody></table>
 ${more > 0 ? html`<p class="none"><a href="${detail.link}">and ${more} more</a></p>` : undefined}</details>`;
@@ -78,8 +79,8 @@ function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: S
 `;
 }
 
-function verdictHtml({ tone, says }: Verdict): Html {
-  return html`<span class="${tone}">${says}</span>`;
+function verdictHtml({ tone, message }: Verdict): Html {
+  return html`<span class="${tone}">${message}</span>`;
 }
 
 function countHtml(count: number | undefined): Html | undefined {

@@ -18,7 +18,7 @@ export interface CheckReport {
 export interface CheckCounts {
   readonly services: number;
   readonly endpointSlices: number;
-  /** Services that have no cluster IP yet and were checked with a stand-in. */
+  /** Services that have no cluster IP yet and were checked with a placeholder. */
   readonly withoutClusterIP: number;
   /** Objects of kinds that a service proxy does not read. */
   readonly otherKinds: number;
@@ -37,9 +37,11 @@ export function summaryLines(report: CheckReport): string[] {
   return [
     ...(counts.withoutClusterIP === 0
       ? []
-      : [`${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a stand-in address`]),
-    ...[...ignored].sort().map(([reason, count]) => `${count} not looked at: ${reason}`),
-    ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} not looked at: of other kinds`]),
+      : [
+          `${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a placeholder address`,
+        ]),
+    ...[...ignored].sort().map(([reason, count]) => `${count} skipped: ${reason}`),
+    ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} skipped: of other kinds`]),
     kernelLine(report.kernel),
     `${passed ? "ok" : "refused"}: ${read}; ${found}`,
   ];

@@ -118,7 +118,7 @@ function rangeFault(text: string, { clusterIPs, loadBalancerSourceRanges }: Serv
   if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
     return `no client comes from ${text}`;
   }
-  if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges void`;
+  if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges redundant`;
   if (canonicalAddress(text.split("/")[0] ?? "") !== address)
     return `${text} has bits beyond its length; it means ${cidr}`;
   return undefined;

@@ -24,8 +24,8 @@ export function balancedReason(
   const ports = new Set(used.map(({ port }) => port));
   const port = ports.size === 1 ? `port ${used[0]?.port} (${protocol})` : "that port";
   return {
-    cause: "balanced",
-    says: goes,
+    cause: "served",
+    message: goes,
     action: `if it fails all the same, see whether the pod listens on ${port} and whether a NetworkPolicy lets the client in`,
   };
 }
@@ -44,7 +44,7 @@ function hintsReason(used: number, hinted: readonly ExplainedEndpoint[], of: str
   const here = byNode ? `on ${node.name}` : `in ${node.zone}`;
   return {
     cause: "hints",
-    says: `goes to ${used} of ${used + hinted.length} ready endpoints ${of}: hints keep the others for other ${byNode ? "nodes" : "zones"}`,
+    message: `goes to ${used} of ${used + hinted.length} ready endpoints ${of}: hints keep the others for other ${byNode ? "nodes" : "zones"}`,
     action: `if it fails, these few are at fault or too busy: run more of them ${here}, or let the Service have no hints (spec.trafficDistribution, annotation service.kubernetes.io/topology-mode)`,
   };
 }
@@ -58,7 +58,7 @@ function areTerminating(used: readonly ExplainedEndpoint[], { view }: Subject): 
 function terminatingReason(goes: string): Reason {
   return {
     cause: "terminating-endpoints",
-    says: `${goes}, though none is ready: what still serves while it terminates stands in`,
+    message: `${goes}, though none is ready: what still serves while it terminates stands in`,
     action: "see why no new pod becomes ready; these will soon be gone",
   };
 }

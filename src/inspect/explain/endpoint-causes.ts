@@ -26,7 +26,7 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
       : "its EndpointSlices name no address";
   return {
     cause: "no-endpoints",
-    says: `Service ${service.name} has no endpoints: ${found}`,
+    message: `Service ${service.name} has no endpoints: ${found}`,
     action: `compare the Service's selector with the labels of the pods: kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${name}`,
   };
 }
@@ -36,7 +36,7 @@ function otherPort({ service, spec }: ServicePort, slices: readonly EndpointSlic
   const theirs = names.size === 0 ? "no port at all" : `only ${listText([...names].sort())}`;
   return {
     cause: "port-name",
-    says: `the port of Service ${service.name} is named ${named(spec.name, spec.protocol)}, and its EndpointSlices have ${theirs}`,
+    message: `the port of Service ${service.name} is named ${named(spec.name, spec.protocol)}, and its EndpointSlices have ${theirs}`,
     action: "use one name and protocol in both, and let a container have the targetPort if that is a name",
   };
 }
@@ -54,14 +54,14 @@ function notReady({ port, view }: Subject): Reason {
   const state = isAllGone ? "is terminating and serves no more" : "is not ready";
   return {
     cause: "not-ready",
-    says:
+    message:
       count === 1
         ? `the only endpoint of ${portText(port)} ${state}`
         : `each of the ${count} endpoints of ${portText(port)} ${state}`,
     action:
       pod === undefined
         ? `see why they are not: kubectl -n ${namespace} get pods`
-        : `see what its readiness probe says: kubectl -n ${namespace} describe pod ${pod}`,
+        : `see what its readiness probe message: kubectl -n ${namespace} describe pod ${pod}`,
   };
 }
 
@@ -75,7 +75,7 @@ function notLocal({ port, view, frontend }: Subject, { cache }: ExplainInput): R
   const check = service.healthCheckNodePort === 0 ? "" : ` (health check port ${service.healthCheckNodePort})`;
   return {
     cause: "no-local-endpoints",
-    says: `${policy} of Service ${service.name} is Local, and no ready endpoint of its port ${portSpecText(spec)} runs on this node, ${cache.node.name}${where}`,
+    message: `${policy} of Service ${service.name} is Local, and no ready endpoint of its port ${portSpecText(spec)} runs on this node, ${cache.node.name}${where}`,
     action: isInternal
       ? "run a pod of it on this node (a DaemonSet does on each), or set internalTrafficPolicy to Cluster"
       : `send to nodes that have an endpoint, as load balancers do${check}, run a pod here, or set externalTrafficPolicy to Cluster`,

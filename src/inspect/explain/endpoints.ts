@@ -2,6 +2,7 @@ import { assertNever } from "../../base/errors.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import type { EndpointView } from "../../ruleset/service-view.ts";
+import { EXCLUSION_NAMES } from "../../ruleset/view-words.ts";
 import type { Summary } from "../../trace/outcome.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
@@ -12,12 +13,12 @@ import { listText } from "./words.ts";
 /** Why an endpoint that is usable gets nothing of this connection. */
 const NOT_REACHED: ExcludedEndpoint = {
   reason: "not-reached",
-  says: "usable, but the connection does not come so far",
+  message: "usable, but the connection does not come so far",
 };
-const NOT_IN_KERNEL: ExcludedEndpoint = { reason: "not-in-kernel", says: "usable, but the kernel does not have it" };
+const NOT_IN_KERNEL: ExcludedEndpoint = { reason: "not-in-kernel", message: "usable, but the kernel does not have it" };
 const KEPT_ELSEWHERE: ExcludedEndpoint = {
   reason: "affinity",
-  says: "usable, but affinity keeps this client elsewhere",
+  message: "usable, but affinity keeps this client elsewhere",
 };
 
 /**
@@ -76,24 +77,24 @@ function excluded(
   const outcome = view[list] ?? "used";
   if (outcome === "used") return unchosen;
   const context = nodeContext.find(({ family }) => family === familyOf(view.endpoint.address));
-  return { reason: outcome, says: exclusionWords(outcome, view, context?.place ?? cache.node) };
+  return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
 
-/** Why an endpoint is left out, to stand beside it. */
+/** Why an endpoint is excluded, with the facts of this endpoint and node. */
 function exclusionWords(reason: ExclusionReason, { endpoint: { source } }: EndpointView, place: Place): string {
+  const name = EXCLUSION_NAMES[reason];
   switch (reason) {
     case "not-ready":
-      return "not ready";
     case "terminating":
-      return "terminating";
+      return name;
     case "not-serving":
-      return source.terminating ? "terminating, and serves no more" : "not ready";
+      return `${name}: ${source.terminating ? "terminating" : "not ready"}`;
     case "not-local":
-      return `not local: runs on ${source.nodeName || "no known node"}`;
+      return `${name}: runs on ${source.nodeName || "an unknown node"}`;
     case "other-zone":
-      return `hinted for ${listText(source.zoneHints)}; this node is in ${place.zone || "no zone"}`;
+      return `${name}: ${listText(source.zoneHints)}; this node is in ${place.zone || "no zone"}`;
     case "other-node":
-      return `hinted for ${listText(source.nodeHints)}; this node is ${place.name}`;
+      return `${name}: ${listText(source.nodeHints)}; this node is ${place.name}`;
     default:
       return assertNever(reason);
   }

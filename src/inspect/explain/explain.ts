@@ -87,18 +87,18 @@ function liveVerdict(
   const wanted = evidenceOf(connection, subject, desired, input);
   const asked = verdictOf(wanted, input);
   if (asked.result === found.result && sameDestinations(evidence, wanted)) return found;
-  const by = `by these: ${RESULTS[asked.result]}, ${asked.says}`;
+  const by = `by these: ${RESULTS[asked.result]}, ${asked.message}`;
   return notProgrammed(
     found,
     `the kernel does not have what the objects ask for ${destinationText(connection)} (${by})`,
   );
 }
 
-function notProgrammed({ result }: Verdict, says: string): Verdict {
+function notProgrammed({ result }: Verdict, message: string): Verdict {
   return {
     result,
     cause: "not-programmed",
-    says,
+    message,
     action: "see whether nft-proxy run works on this node and what it logs; nft-proxy doctor and diff tell more",
   };
 }

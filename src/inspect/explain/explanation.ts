@@ -2,12 +2,12 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { Hook } from "../../trace/outcome.ts";
 
 /** What becomes of a connection; `varies` when chance decides between these. */
-export type Result = "balanced" | "passed" | "refused" | "dropped" | "varies";
+export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies";
 
 /** Why it becomes that, as a word that scripts can rely on. */
 export type Cause =
   /** Endpoints are chosen as they should be. */
-  | "balanced"
+  | "served"
   /** Hints leave ready endpoints out. */
   | "hints"
   /** None is ready; those that still serve while they terminate stand in. */
@@ -81,7 +81,7 @@ export interface ExplainedStep {
   /** The elements that it found, as nft prints them: `service-ips { 10.96.0.10 . tcp . 53 : goto balance-2 }`. */
   readonly elements: readonly string[];
   /** What that means, without a full stop. */
-  readonly says: string;
+  readonly message: string;
   /** How many connections come here, 0 to 1. */
   readonly probability: number;
 }
@@ -114,20 +114,20 @@ export interface ExcludedEndpoint {
     | "affinity"
     | "not-reached"
     | "not-in-kernel";
-  readonly says: string;
+  readonly message: string;
 }
 
 /** Something else to know of the connection: a word or two for what it is about, and a sentence. */
 export interface Note {
   readonly topic: "source" | "affinity" | "source ranges" | "contested" | "hints";
-  readonly says: string;
+  readonly message: string;
 }
 
 /** What is the outcome, why, and what to do. Sentences begin small and have no full stop. */
 export interface Verdict {
   readonly result: Result;
   readonly cause: Cause;
-  readonly says: string;
+  readonly message: string;
   /** Absent when there is nothing to do. */
   readonly action?: string;
 }

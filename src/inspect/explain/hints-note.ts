@@ -17,5 +17,5 @@ export function hintsNotes({ view, frontend }: Subject, { nodeContext, cache }: 
   const here = place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
   const reason =
     without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;
-  return [{ topic: "hints", says: `the endpoints have hints, which are not followed: ${reason}` }];
+  return [{ topic: "hints", message: `the endpoints have hints, which are not followed: ${reason}` }];
 }

@@ -33,11 +33,11 @@ function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: 
   const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
   if (!delivered.some(({ translated }) => translated)) return [];
   const reasons = new Set(delivered.flatMap((outcome) => masqueradeReason(outcome, input) ?? []));
-  const says = [...reasons].map((reason) => `masqueraded as this node's address: ${reason}`);
+  const message = [...reasons].map((reason) => `masqueraded as this node's address: ${reason}`);
   if (delivered.some(({ source }) => source === "kept")) {
-    says.unshift(`${says.length === 0 ? "" : "mostly "}kept: the endpoint sees ${from.address}`);
+    message.unshift(`${message.length === 0 ? "" : "mostly "}kept: the endpoint sees ${from.address}`);
   }
-  return says.map((text) => ({ topic: "source", says: text }));
+  return message.map((text) => ({ topic: "source", message: text }));
 }
 
 function masqueradeReason({ source, steps }: Delivered, { nodeContext }: ExplainInput): string | undefined {
@@ -62,24 +62,24 @@ function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): No
   const learned = outcomes.flatMap((outcome) => outcome.learned);
   const [first] = learned;
   if (first === undefined) return [];
-  const says = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
   const before = live?.remembered.find(({ map }) => map === first.map);
   const known =
     before === undefined
       ? ""
       : `; ${isKept(outcomes) ? "this one was here before" : "the one that this client had is gone"}, its entry has ${before.expires} left`;
-  return [{ topic: "affinity", says: `${says}${known}` }];
+  return [{ topic: "affinity", message: `${message}${known}` }];
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Subject): Note[] {
   if (!frontend.guarded) return [];
   const ranges = listText(service.loadBalancerSourceRanges[family], 8);
-  return [{ topic: "source ranges", says: `only ${ranges} may come (loadBalancerSourceRanges)` }];
+  return [{ topic: "source ranges", message: `only ${ranges} may come (loadBalancerSourceRanges)` }];
 }
 
 function contestedNotes({ port, losers }: Subject): Note[] {
   return losers.map((loser) => ({
     topic: "contested",
-    says: `${portText(loser)} wants the same address and port; ${port.service.name} is older and has it`,
+    message: `${portText(loser)} wants the same address and port; ${port.service.name} is older and has it`,
   }));
 }

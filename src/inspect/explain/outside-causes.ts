@@ -21,30 +21,30 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
 
 /** Why a Service is none of ours, and what to do about it. */
 export function ignoredReason({ name, why, reason, externalName }: IgnoredService): Reason {
-  const says = `${name} ${reason}`;
+  const message = `${name} ${reason}`;
   switch (why) {
     case "other-proxy":
       return {
         cause: "other-proxy",
-        says: `${says}, so nft-proxy makes no rules for it`,
+        message: `${message}, so nft-proxy makes no rules for it`,
         action: "see whether that proxy runs on this node, or take the label away",
       };
     case "headless":
       return {
         cause: "headless",
-        says: `${says}: it has no address of its own, and its DNS name leads to the pods`,
+        message: `${message}: it has no address of its own, and its DNS name leads to the pods`,
         action: "connect to a pod by the Service's DNS name and the container's own port",
       };
     case "external-name":
       return {
         cause: "external-name",
-        says: `${says}: its DNS name is an alias of ${externalName || "another name"}`,
+        message: `${message}: its DNS name is an alias of ${externalName || "another name"}`,
         action: "connect to that name; no proxy has a part in it",
       };
     case "no-cluster-ip":
       return {
         cause: "not-served",
-        says,
+        message,
         action: "create it in a cluster, or give it spec.clusterIP in the file",
       };
   }
@@ -58,7 +58,7 @@ function ignored({ to, port, protocol }: Connection, input: ExplainInput): Reaso
   );
   if (found === undefined) return undefined;
   const reason = ignoredReason(found);
-  return { ...reason, says: `${to} belongs to a Service that is none of ours: ${reason.says}` };
+  return { ...reason, message: `${to} belongs to a Service that is none of ours: ${reason.message}` };
 }
 
 function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reason | undefined {
@@ -66,7 +66,7 @@ function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reas
   if (found === undefined) return undefined;
   return {
     cause: "load-balancer",
-    says: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
+    message: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
     action: "if it fails, look at the load balancer and at the way to it",
   };
 }
@@ -77,7 +77,7 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   const served = services.map(({ name, ports }) => `${name}, which serves ${listText(ports.map(portSpecText))}`);
   return {
     cause: "unserved-port",
-    says: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
+    message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
     action: "connect to one of these ports, or add the port to the Service",
   };
 }
@@ -88,7 +88,7 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
   if (cidr === undefined) return undefined;
   return {
     cause: "unallocated-address",
-    says: `no Service has the address ${to}, which is one of the ServiceCIDR ${cidr}`,
+    message: `no Service has the address ${to}, which is one of the ServiceCIDR ${cidr}`,
     action:
       "look up what the Service's address is now: it may have been deleted and made again (kubectl get services -A)",
   };
@@ -102,7 +102,7 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
   const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    says: `NodePort ${connection.port}/${protocol} of ${portText(subject.port)} answers at ${served || "no address"} here, not at ${to}`,
+    message: `NodePort ${connection.port}/${protocol} of ${portText(subject.port)} answers at ${served || "no address"} here, not at ${to}`,
     action: isLoopback(to)
       ? "connect to the node's own address: loopback never serves NodePorts"
       : "connect there, or let --nodeport-addresses cover the address",
@@ -113,7 +113,7 @@ function loopback({ to }: Connection): Reason | undefined {
   if (!isLoopback(to)) return undefined;
   return {
     cause: "loopback",
-    says: `${to} is a loopback address, which no Service can have`,
+    message: `${to} is a loopback address, which no Service can have`,
     action: "connect to the Service's cluster IP, or to the node's address for a NodePort",
   };
 }
@@ -126,7 +126,7 @@ function notAService(connection: Connection, { cache }: ExplainInput): Reason {
   const known = name === undefined ? "" : `; it is an endpoint of Service ${name}, reached directly`;
   return {
     cause: "not-a-service",
-    says: `${destinationText(connection)} belongs to no Service${known}`,
+    message: `${destinationText(connection)} belongs to no Service${known}`,
     action: "if it fails, look at what listens there, at routes and at NetworkPolicies",
   };
 }

@@ -7,7 +7,7 @@ import { type RuleStep, stepWords } from "./step-words.ts";
 
 interface MergedStep {
   readonly step: RuleStep;
-  readonly says: string;
+  readonly message: string;
   readonly elements: Set<string>;
   probability: number;
 }
@@ -24,13 +24,13 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table): Explai
     let at = 0;
     for (const step of steps) {
       if (step.kind !== "rule") continue;
-      const says = stepWords(step);
-      if (says === undefined) continue;
-      const key = `${step.hook} ${step.chain} ${step.index} ${says}`;
+      const message = stepWords(step);
+      if (message === undefined) continue;
+      const key = `${step.hook} ${step.chain} ${step.index} ${message}`;
       const known = merged.get(key);
       if (known === undefined) order.splice(at, 0, key);
       at = order.indexOf(key) + 1;
-      const entry = known ?? { step, says, elements: new Set<string>(), probability: 0 };
+      const entry = known ?? { step, message, elements: new Set<string>(), probability: 0 };
       entry.probability += probability;
       for (const effect of step.effects) for (const text of elementTexts(effect, table)) entry.elements.add(text);
       merged.set(key, entry);
@@ -42,9 +42,9 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table): Explai
   });
 }
 
-function explained({ step, says, elements, probability }: MergedStep): ExplainedStep {
+function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
   const { hook, chain, rule } = step;
-  return { hook, chain, rule: ruleText(rule), elements: [...elements], says, probability: rounded(probability) };
+  return { hook, chain, rule: ruleText(rule), elements: [...elements], message, probability: rounded(probability) };
 }
 
 function elementTexts(effect: Effect, table: Table): string[] {

@@ -1,3 +1,4 @@
+import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { balancedReason } from "./balanced-reason.ts";
 import { noEndpointReason, type Reason } from "./endpoint-causes.ts";
@@ -5,7 +6,7 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Result, Verdict } from "./explanation.ts";
 import type { Subject } from "./match.ts";
 import { outsideReason } from "./outside-causes.ts";
-import { destinationText, listText, ORIGINS } from "./words.ts";
+import { destinationText, listText } from "./words.ts";
 
 /** What a verdict is made from. */
 export interface Evidence {
@@ -29,18 +30,18 @@ export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
 function resultOf({ refused, dropped, destinations }: Summary): Result {
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
-  if (destinations.every(({ translated }) => translated)) return "balanced";
-  return destinations.some(({ translated }) => translated) ? "varies" : "passed";
+  if (destinations.every(({ translated }) => translated)) return "served";
+  return destinations.some(({ translated }) => translated) ? "varies" : "not-handled";
 }
 
 function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
   const { connection, subject, endpoints } = evidence;
   switch (result) {
-    case "balanced":
+    case "served":
       return balancedReason(connection, subject, endpoints, input.cache);
     case "varies":
       return variesReason(evidence);
-    case "passed":
+    case "not-handled":
       return outsideReason(connection, input);
     case "refused":
     case "dropped":
@@ -53,7 +54,7 @@ function variesReason({ summary }: Evidence): Reason {
   const { refused, dropped } = summary;
   return {
     cause: "rules",
-    says: `chance decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest goes on`,
+    message: `chance decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest goes on`,
     action: "these are not the rules that we make: see nft-proxy diff",
   };
 }
@@ -68,7 +69,7 @@ function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input:
   const where = result === "dropped" ? "on this node" : "anywhere";
   return {
     cause: "no-endpoints",
-    says: `by the rules, the Service of ${destinationText(connection)} has no endpoint ${where}`,
+    message: `by the rules, the Service of ${destinationText(connection)} has no endpoint ${where}`,
     action: "ask again with the objects: --from PATH, or a kubeconfig",
   };
 }
@@ -83,7 +84,7 @@ function sourceRangeReason({ connection, subject }: Evidence): Reason {
   const of = subject === undefined ? "" : ` of Service ${rangesText(subject)}`;
   return {
     cause: "source-ranges",
-    says: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,
+    message: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,
     action: "add its address to spec.loadBalancerSourceRanges if it is to be let in",
   };
 }
@@ -98,10 +99,12 @@ function contested(reason: Reason, { subject }: Evidence): Reason {
   const { port, frontend, losers } = subject;
   const names = listText(losers.map(({ service }) => service.name));
   const what =
-    frontend.origin === "node-port" ? `NodePort ${frontend.port}` : `${ORIGINS[frontend.origin]} ${frontend.address}`;
+    frontend.origin === "node-port"
+      ? `NodePort ${frontend.port}`
+      : `${ORIGIN_NAMES[frontend.origin]} ${frontend.address}`;
   return {
     cause: "contested",
-    says: `${what} belongs to Service ${port.service.name}, the oldest that wants it, not to ${names}; ${reason.says}`,
+    message: `${what} belongs to Service ${port.service.name}, the oldest that wants it, not to ${names}; ${reason.message}`,
     action: `give each Service its own; ${losers[0]?.service.name} takes over when ${port.service.name} lets go`,
   };
 }

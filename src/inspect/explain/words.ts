@@ -1,15 +1,7 @@
 import type { ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { FrontendOrigin } from "../../ruleset/service-view.ts";
+import { OUTCOME_NAMES } from "../../ruleset/view-words.ts";
 import type { Connection, Result } from "./explanation.ts";
-
-/** What people call the ways to a Service. */
-export const ORIGINS: Readonly<Record<FrontendOrigin, string>> = {
-  "cluster-ip": "cluster IP",
-  "external-ip": "external IP",
-  "load-balancer-ip": "load-balancer IP",
-  "node-port": "NodePort",
-};
 
 /** `shop/cart port http (80/tcp)`. */
 export function portText({ service, spec }: Pick<ServicePort, "service" | "spec">): string {
@@ -32,11 +24,9 @@ export function listText(items: readonly string[], most = 5): string {
   return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }
 
-/** What people call a result. */
+/** The outcomes of a connection in texts for people. */
 export const RESULTS: Readonly<Record<Result, string>> = {
-  balanced: "served",
-  passed: "let pass",
-  refused: "refused",
-  dropped: "dropped",
-  varies: "left to chance",
+  ...OUTCOME_NAMES,
+  "not-handled": "not handled",
+  varies: "varies",
 };

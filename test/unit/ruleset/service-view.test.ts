@@ -47,20 +47,20 @@ test("shows every frontend with its outcome, in both families", () => {
   ];
   const slices = [slice({ endpoints: ["10.244.2.1", localEndpoint("10.244.1.1")] })];
   expect(frontendsOf(view({ services, slices }))).toEqual([
-    "cluster-ip 10.96.0.10 . tcp . 80 balanced 2",
-    "external-ip 192.0.2.9 . tcp . 80 balanced 1",
-    "load-balancer-ip 203.0.113.7 . tcp . 80 balanced 1 guarded",
-    "node-port tcp . 30080 balanced 1",
-    "cluster-ip fd00:10:96::a . tcp . 80 rejected 0",
-    "node-port tcp . 30080 rejected 0",
+    "cluster-ip 10.96.0.10 . tcp . 80 served 2",
+    "external-ip 192.0.2.9 . tcp . 80 served 1",
+    "load-balancer-ip 203.0.113.7 . tcp . 80 served 1 guarded",
+    "node-port tcp . 30080 served 1",
+    "cluster-ip fd00:10:96::a . tcp . 80 refused 0",
+    "node-port tcp . 30080 refused 0",
   ]);
 });
 
-test("tells dropped from rejected: endpoints elsewhere, and none at all", () => {
+test("tells dropped from refused: endpoints elsewhere, and none at all", () => {
   const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
   const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
   expect(frontendsOf(elsewhere)).toEqual([
-    "cluster-ip 10.96.0.10 . tcp . 80 balanced 1",
+    "cluster-ip 10.96.0.10 . tcp . 80 served 1",
     "node-port tcp . 30080 dropped 0",
   ]);
 });
@@ -70,7 +70,7 @@ test("names the Service that has a contested frontend", () => {
     service({ name: "old", clusterIPs: ["10.96.0.11"], externalIPs: ["192.0.2.9"], createdAt: 1 }),
     service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
   ];
-  expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 rejected 0 (default/old)");
+  expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)");
 });
 
 test("says of each endpoint which lists have it, or why not", () => {

@@ -108,7 +108,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     }),
     warnings: [
       "10 spec.loadBalancerSourceRanges[1] no client comes from 224.1.0.0/16",
-      "11 spec.loadBalancerSourceRanges[2] 0.0.0.0/0 makes the other ranges void",
+      "11 spec.loadBalancerSourceRanges[2] 0.0.0.0/0 makes the other ranges redundant",
       "12 spec.loadBalancerSourceRanges[3] 192.0.2.1/24 has bits beyond its length; it means 192.0.2.0/24",
       "9 spec.loadBalancerSourceRanges[0] no client comes from 127.0.0.0/8",
     ],

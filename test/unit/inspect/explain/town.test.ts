@@ -59,7 +59,7 @@ const PASSING: readonly string[] = [
 function seen(probe: Probe, { verdict: { result }, endpoints, connection }: Explanation): string {
   const used = endpoints.filter(({ probability }) => probability > 0);
   switch (result) {
-    case "balanced":
+    case "served":
       if (probe.sticky) return "ok, sticky";
       return used.some(({ port }) => served.has(port))
         ? `ok ${used
@@ -67,7 +67,7 @@ function seen(probe: Probe, { verdict: { result }, endpoints, connection }: Expl
             .sort()
             .join()}`
         : "refused";
-    case "passed":
+    case "not-handled":
       return "passed";
     case "dropped":
       // Sending UDP fails at once where the packet is dropped on the sender's own way out.

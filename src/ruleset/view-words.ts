@@ -1,0 +1,27 @@
+import type { ExclusionReason } from "../model/topology.ts";
+import type { FrontendOrigin, FrontendOutcome } from "./service-view.ts";
+
+/** The kinds of frontends in texts for people. */
+export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
+  "cluster-ip": "cluster IP",
+  "external-ip": "external IP",
+  "load-balancer-ip": "load-balancer IP",
+  "node-port": "NodePort",
+};
+
+/** The outcomes of a frontend in texts for people. */
+export const OUTCOME_NAMES: Readonly<Record<FrontendOutcome, string>> = {
+  served: "served",
+  refused: "refused",
+  dropped: "dropped",
+};
+
+/** Why an endpoint is excluded, in texts for people. */
+export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
+  "not-ready": "not ready",
+  terminating: "terminating",
+  "not-serving": "not serving",
+  "not-local": "not on this node",
+  "other-zone": "hinted for other zones",
+  "other-node": "hinted for other nodes",
+};
