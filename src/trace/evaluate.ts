@@ -1,11 +1,11 @@
 import type { Family } from "../base/family.ts";
 import type { Chain, Ruleset, Table } from "../nft/ast/ruleset.ts";
+import { type Evaluation, firstBranch } from "./branch.ts";
+import { followBranch } from "./follow-branch.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
-import { initialState, type Machine } from "./state.ts";
-import { follow } from "./walk.ts";
 
-/** An element that a dynamic map holds before the packet comes. */
+/** An element that a dynamic map holds before the packet arrives. */
 export interface DynamicEntry {
   readonly family: Family;
   readonly map: string;
@@ -14,12 +14,12 @@ export interface DynamicEntry {
 }
 
 /**
- * Walks a packet through the hooks of a ruleset and gives every way in which it may end, with its
- * probability and the steps to it. Knows netfilter, and nothing of how the rules came to be.
+ * Walks a packet through the hooks of a ruleset. Returns every possible outcome with its probability and steps.
+ * Knows netfilter, and nothing about how the rules were rendered.
  * @param ruleset in canonical form
- * @param host tells the node's own addresses
- * @param dynamic what packets before this one left in dynamic maps; nothing when absent
- * @throws AppError NFT_OUTPUT for an expression that it does not know
+ * @param host names the node's own addresses
+ * @param dynamic elements that earlier packets left in dynamic maps; none when absent
+ * @throws AppError NFT_OUTPUT for a part of a rule that the evaluator does not know
  */
 export function evaluate(
   ruleset: Ruleset,
@@ -29,21 +29,22 @@ export function evaluate(
 ): readonly Outcome[] {
   const family = familyOfPacket(packet);
   const table = ruleset[family];
-  const machine: Machine = {
+  const evaluation: Evaluation = {
     family,
     table,
     baseChains: baseChainsOf(table),
     packet,
     host,
     dynamic: contentsOf(family, dynamic),
-    pending: [initialState(packet)],
+    pending: [firstBranch(packet)],
     outcomes: [],
   };
-  for (let state = machine.pending.pop(); state !== undefined; state = machine.pending.pop()) follow(machine, state);
-  return machine.outcomes;
+  for (let branch = evaluation.pending.pop(); branch !== undefined; branch = evaluation.pending.pop())
+    followBranch(evaluation, branch);
+  return evaluation.outcomes;
 }
 
-/** The base chains of every hook by priority; those of one priority in the order of their making. */
+/** The base chains of every hook by priority; chains of one priority in the order of their creation. */
 function baseChainsOf(table: Table | undefined): Readonly<Record<Hook, readonly Chain[]>> {
   const all = [...(table?.chains.values() ?? [])];
   const at = (hook: Hook): readonly Chain[] =>

@@ -5,7 +5,7 @@ import type { Destination } from "./packet.ts";
 /** A hook of netfilter. */
 export type Hook = BaseChain["hook"];
 
-/** Something that a statement of a rule did. Keys and values are canonical text (see ruleset.ts). */
+/** An effect of a statement. Keys and values are canonical text (see nft/ast/ruleset.ts). */
 export type Effect =
   | { readonly kind: "found"; readonly set: string; readonly key: string; readonly value: string }
   | { readonly kind: "missed"; readonly set: string; readonly key: string }
@@ -25,7 +25,7 @@ export type Effect =
   | { readonly kind: "deleted"; readonly map: string; readonly key: string }
   | { readonly kind: "full"; readonly map: string };
 
-/** One step of a packet's way. Rules that did nothing are left out. */
+/** One step of a packet through the hooks. Rules without an effect are omitted. */
 export type Step =
   | { readonly kind: "hook"; readonly hook: Hook }
   | {
@@ -43,7 +43,7 @@ export type Step =
   | { readonly kind: "martian"; readonly address: string };
 
 /** An element that this packet put into, or refreshed in, a dynamic map. */
-export interface Learned {
+export interface UpdatedElement {
   readonly map: string;
   readonly key: string;
   readonly value: string;
@@ -51,21 +51,21 @@ export interface Learned {
   readonly timeout: number;
 }
 
-/** How a packet may end; the probabilities of all outcomes of a packet add up to 1. */
+/** A possible outcome for a packet. The probabilities of all its outcomes add up to 1. */
 export type Outcome = {
   readonly probability: number;
   readonly steps: readonly Step[];
-  readonly learned: readonly Learned[];
+  readonly updates: readonly UpdatedElement[];
 } & (
   | {
       readonly kind: "delivered";
       readonly to: Destination;
-      /** By the node itself (input), or sent on. */
+      /** Delivered to the node itself (input), or forwarded. */
       readonly local: boolean;
-      /** False: it goes where it was sent to. */
+      /** False when it reaches its original destination. */
       readonly translated: boolean;
       readonly source: "kept" | "masqueraded";
-      /** What is left in the registers when it leaves: nobody else's rules should see ours. */
+      /** Final values of the registers. Our values must not reach the rules of other software. */
       readonly mark: number;
       readonly priority: number;
     }
@@ -73,16 +73,16 @@ export type Outcome = {
   | { readonly kind: "dropped" }
 );
 
-/** A destination of a packet, and how often it is chosen. */
+/** A destination of a packet, with its probability. */
 export interface WeightedDestination extends Destination {
   readonly probability: number;
   readonly source: "kept" | "masqueraded";
   readonly translated: boolean;
 }
 
-/** All outcomes of a packet in one. */
+/** The outcomes of a packet, added up. */
 export interface Summary {
-  /** By address and port; one that is reached both with its source and masqueraded stands here twice. */
+  /** By address and port. A destination that is reached both with the source kept and masqueraded is listed twice. */
   readonly destinations: readonly WeightedDestination[];
   /** Probabilities. */
   readonly refused: number;
@@ -91,7 +91,7 @@ export interface Summary {
   readonly sticky: boolean;
 }
 
-/** Adds outcomes up to the set of destinations. */
+/** Adds up outcomes by destination. */
 export function summarize(outcomes: readonly Outcome[]): Summary {
   const destinations = new Map<string, WeightedDestination>();
   let refused = 0;
@@ -111,6 +111,6 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
     destinations: sorted,
     refused,
     dropped,
-    sticky: outcomes.some(({ learned }) => learned.length > 0),
+    sticky: outcomes.some(({ updates }) => updates.length > 0),
   };
 }

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 
-/** The first packet of a connection (or a later one), as it comes to the node. */
+/** The first packet of a connection (or a later one), as it arrives at the node. */
 export interface Packet {
   readonly from: {
     readonly address: string;
@@ -19,13 +19,13 @@ export interface Packet {
   readonly conntrack?: "new" | "established";
 }
 
-/** What has to be known of the node to route a packet. */
+/** The facts about the node that routing needs. */
 export interface Host {
   /** Addresses of the node's interfaces, loopback apart; canonical. */
   readonly localAddresses: ReadonlySet<string>;
 }
 
-/** An address and port that a packet may end at. */
+/** An address and port that a packet may be sent to. */
 export interface Destination {
   readonly address: string;
   readonly port: number;

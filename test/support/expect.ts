@@ -59,7 +59,7 @@ export function probeOutcomes(ruleset: Ruleset, probe: Probe): readonly ProbeOut
   if (probe.sticky !== true) return [outcomeOf(probe, tallyOf(packet, first))];
   const family = familyOfPacket(packet);
   return first.map((outcome) => {
-    const left = outcome.learned.map(({ map, key, value }) => ({ family, map, key, value }));
+    const left = outcome.updates.map(({ map, key, value }) => ({ family, map, key, value }));
     return outcomeOf(probe, tallyOf(packet, [outcome, ...evaluate(ruleset, LAB_NODE, packet, left)]));
   });
 }

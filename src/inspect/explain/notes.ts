@@ -59,8 +59,8 @@ function masqueradeReason({ source, steps }: Delivered, { nodeContext }: Explain
 
 /** What the packets teach the map decides, not what the Service asks for: that is what happens. */
 function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
-  const learned = outcomes.flatMap((outcome) => outcome.learned);
-  const [first] = learned;
+  const updates = outcomes.flatMap((outcome) => outcome.updates);
+  const [first] = updates;
   if (first === undefined) return [];
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
   const before = live?.remembered.find(({ map }) => map === first.map);

@@ -56,11 +56,15 @@ function kind(chains: Parts["chains"], policy = "accept"): string | undefined {
 describe("chains", () => {
   test.each([
     ["a jump comes back", { base: [[jump("a")], [drop]], a: [] }, "dropped"],
-    ["a goto does not", { base: [[goTo("a")], [drop]], a: [] }, "delivered"],
-    ["a goto comes back to who jumped", { base: [[jump("a")], [drop]], a: [[goTo("b")], [accept]], b: [] }, "dropped"],
+    ["a goto does not come back", { base: [[goTo("a")], [drop]], a: [] }, "delivered"],
+    [
+      "a goto comes back to the chain that jumped",
+      { base: [[jump("a")], [drop]], a: [[goTo("b")], [accept]], b: [] },
+      "dropped",
+    ],
     ["a return leaves the chain", { base: [[jump("a")], [accept]], a: [[back], [drop]] }, "delivered"],
     ["a return leaves a base chain", { base: [[back], [drop]] }, "delivered"],
-    ["an accept ends them all", { base: [[jump("a")], [drop]], a: [[accept]] }, "delivered"],
+    ["an accept ends the base chain", { base: [[jump("a")], [drop]], a: [[accept]] }, "delivered"],
     ["a reject refuses", { base: [[jump("a")]], a: [[{ reject: null } as Statement]] }, "refused"],
     ["a failed match ends its rule only", { base: [[is(daddr, "10.0.0.1"), accept], [drop]] }, "dropped"],
   ])("%s", (_, chains, outcome) => {
@@ -72,7 +76,7 @@ describe("chains", () => {
     expect(kind({ base: [[accept]] }, "drop")).toBe("delivered");
   });
 
-  test("an accept does not spare the hook's next base chain", () => {
+  test("an accept does not skip the hook's next base chain", () => {
     const hooks = { late: filter("prerouting", 5), early: filter("prerouting", -5) };
     const outcomes = evaluate(ruleset({ hooks, chains: { late: [[drop]], early: [[accept]] } }), host, packet());
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["dropped"]);
@@ -113,7 +117,7 @@ describe("comparisons", () => {
   });
 });
 
-describe("the way through the hooks", () => {
+describe("route through the hooks", () => {
   const visited = (rules: Ruleset, sent: Packet): string[] =>
     (evaluate(rules, host, sent)[0]?.steps ?? []).flatMap((step) => (step.kind === "hook" ? [step.hook] : []));
   const translating = ruleset({
@@ -122,30 +126,30 @@ describe("the way through the hooks", () => {
   });
   const node = { from: { address: "192.0.2.2", at: "node" } } as const;
 
-  test("forwards what is not for the node", () => {
+  test("a packet to another address is forwarded", () => {
     expect(visited({}, packet())).toEqual(["prerouting", "forward", "postrouting"]);
   });
 
-  test("takes in what a dnat sends to the node", () => {
+  test("a packet translated to the node's address goes to input", () => {
     expect(visited(translating, packet())).toEqual(["prerouting", "input"]);
   });
 
-  test("sends the node's own packets out", () => {
+  test("a packet of the node goes through output", () => {
     expect(visited({}, packet(node))).toEqual(["output", "postrouting"]);
   });
 
-  test("brings the node's packets to itself back over loopback, past no nat chain again", () => {
+  test("a packet of the node to itself returns over loopback, without nat chains", () => {
     expect(visited(translating, packet(node))).toEqual(["output", "postrouting", "prerouting", "input"]);
     expect(summarize(evaluate(translating, host, packet(node))).destinations).toEqual([
       { address: "192.0.2.2", port: 80, probability: 1, source: "kept", translated: true },
     ]);
   });
 
-  test("drops what comes from elsewhere to a loopback address", () => {
+  test("a packet from outside to a loopback address is dropped", () => {
     expect(evaluate({}, host, packet({ to: "127.0.0.1" })).map((outcome) => outcome.kind)).toEqual(["dropped"]);
   });
 
-  test("spares established connections the nat chains", () => {
+  test("an established connection passes no nat chains", () => {
     const [outcome] = evaluate(translating, host, packet({ conntrack: "established" }));
     expect(outcome).toMatchObject({ kind: "delivered", to: { address: "10.96.0.1" }, translated: false });
   });
@@ -156,7 +160,7 @@ describe("the way through the hooks", () => {
     expect(evaluate(ruleset({ hooks, chains }), host, packet())).toMatchObject([{ to: { address: "10.0.0.1" } }]);
   });
 
-  test("a dnat to where the packet goes anyway ends its chain, and does not count as a translation", () => {
+  test("a dnat to the original destination ends its chain, and does not count as a translation", () => {
     const hooks = { pre: nat("prerouting"), forward: filter("forward") };
     const isTranslated = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } } as const;
     const to96 = ruleset({ hooks, chains: { pre: [[to("10.96.0.1")], [drop]], forward: [[isTranslated, drop]] } });
@@ -192,7 +196,7 @@ const toEndpoint = {
   dnat: { family: "ip", addr: { map: { key: { concat: [daddr, priority] }, data: "@endpoints" } } },
 } as Statement;
 
-describe("chance", () => {
+describe("random numbers", () => {
   const rules = (mod: number, count: number) =>
     ruleset({
       hooks: { pre: nat("prerouting") },
@@ -200,7 +204,7 @@ describe("chance", () => {
       chains: { pre: [[set(priority, { numgen: { mode: "random", mod, offset: 8 } }), toEndpoint], [drop]] },
     });
 
-  test("is followed in every branch, with its probability", () => {
+  test("every value is followed, with its probability", () => {
     const summary = summarize(evaluate(rules(4, 3), host, packet()));
     expect(summary.destinations.map(({ address, probability }) => [address, probability])).toEqual([
       ["10.244.0.0", 0.25],
@@ -210,13 +214,13 @@ describe("chance", () => {
     expect(summary).toMatchObject({ dropped: 0.25, refused: 0, sticky: false });
   });
 
-  test("takes thousands of branches", () => {
+  test("thousands of values are followed", () => {
     const summary = summarize(evaluate(rules(5000, 5000), host, packet()));
     expect(summary.destinations).toHaveLength(5000);
     expect(summary.destinations.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1);
   });
 
-  test("shows each step", () => {
+  test("each step is recorded", () => {
     const [first] = evaluate(rules(4, 4), host, packet());
     expect(first?.steps).toEqual([
       { kind: "hook", hook: "prerouting" },
@@ -273,24 +277,24 @@ describe("dynamic maps", () => {
   const addresses = (rules: Ruleset, entries: readonly DynamicEntry[]) =>
     summarize(evaluate(rules, host, packet(), entries)).destinations.map(({ address }) => address);
 
-  test("a new client draws and leaves what it drew", () => {
+  test("a new client gets a random endpoint, which is stored", () => {
     const outcomes = evaluate(sticky(2), host, packet());
     expect(outcomes).toHaveLength(4);
     for (const outcome of outcomes) {
-      const { key: learnedKey, value = "" } = outcome.learned[0] ?? {};
-      expect(learnedKey).toBe("10.244.1.11 . 10.96.0.1");
+      const { key: updatedKey, value = "" } = outcome.updates[0] ?? {};
+      expect(updatedKey).toBe("10.244.1.11 . 10.96.0.1");
       expect(addresses(sticky(2), [entry(value)])).toEqual(outcome.kind === "delivered" ? [outcome.to.address] : []);
     }
   });
 
-  test("a known client stays, and its time starts again", () => {
+  test("a known client keeps its endpoint, and its timeout restarts", () => {
     expect(summarize(evaluate(sticky(2), host, packet(), [entry("10")]))).toMatchObject({
       destinations: [{ address: "10.244.0.2", probability: 1 }],
       sticky: true,
     });
   });
 
-  test("an update does not change what an element holds", () => {
+  test("an update keeps the value of an element", () => {
     const [outcome] = evaluate(
       ruleset({
         hooks: { pre: filter("prerouting") },
@@ -301,15 +305,15 @@ describe("dynamic maps", () => {
       packet(),
       [entry("10")],
     );
-    expect(outcome?.learned).toMatchObject([{ value: "10", timeout: 600 }]);
+    expect(outcome?.updates).toMatchObject([{ value: "10", timeout: 600 }]);
   });
 
-  test("a client whose endpoint is gone draws anew, and its old entry does not keep it", () => {
+  test("a client whose endpoint is gone gets another, and its entry is replaced", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("99")]);
-    expect(outcomes.map(({ learned }) => learned.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
+    expect(outcomes.map(({ updates }) => updates.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
   });
 
-  test("a full map costs stickiness alone", () => {
+  test("a full map costs only stickiness", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("8", "10.244.1.99")]);
     expect(summarize(outcomes)).toMatchObject({ sticky: false, dropped: 0 });
     expect(summarize(outcomes).destinations).toHaveLength(4);
@@ -318,12 +322,12 @@ describe("dynamic maps", () => {
     );
   });
 
-  test("other families' entries are none of it", () => {
+  test("entries of another family are ignored", () => {
     expect(addresses(sticky(2), [{ ...entry("10"), family: "ip6" }])).toHaveLength(4);
   });
 });
 
-describe("what is not known", () => {
+describe("unknown parts of rules", () => {
   test.each([
     ["a field", [is({ payload: { protocol: "ip", field: "ttl" } }, 1)]],
     ["a meta key", [is({ meta: { key: "oifname" } }, "eth0")]],
@@ -332,8 +336,8 @@ describe("what is not known", () => {
     ["a chain", [jump("nowhere")]],
     ["a set", [is(daddr, "@nowhere")]],
     ["an assignment", [set({ ct: { key: "mark" } }, mark)]],
-    ["chance in a comparison", [is({ numgen: { mode: "random", mod: 2, offset: 0 } }, 1)]],
-  ])("%s is an error, not a guess", (_, rule) => {
+    ["a random number in a comparison", [is({ numgen: { mode: "random", mod: 2, offset: 0 } }, 1)]],
+  ])("%s throws NFT_OUTPUT", (_, rule) => {
     expect(() => kind({ base: [rule as Rule] })).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
   });
 });

@@ -9,7 +9,7 @@ const { probes, expect: recorded } = await loadScenario("town");
 const transaction = readFileSync(new URL("../../fixtures/town/transaction.json", import.meta.url), "utf8");
 const ruleset = applyTransaction({}, JSON.parse(transaction) as Transaction);
 
-describe("the evaluator says what was recorded of", () => {
+describe("the evaluator predicts the recorded outcome of", () => {
   test.each(probes)("$id", (probe) => {
     const outcomes = probeOutcomes(ruleset, probe);
     expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
