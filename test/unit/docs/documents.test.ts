@@ -1,0 +1,124 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { COMMANDS } from "../../../src/cli/commands.ts";
+import { FLAGS } from "../../../src/config/flags.ts";
+import { DEPLOY } from "../../support/overlays.ts";
+
+const ROOT = join(DEPLOY, "..");
+const PACKAGE = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+const DOCUMENTS = [
+  ...["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "deploy/README.md"],
+  ...readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".md"))
+    .map((path) => `docs/${path}`)
+    .sort(),
+];
+
+/** The text without fenced blocks. */
+function prose(text: string): string {
+  return text.replaceAll(/^ *```[\s\S]*?^ *```/gm, "");
+}
+
+/** The words between backticks. */
+function code(text: string): string[] {
+  return [...prose(text).matchAll(/`([^`\n]+)`/g)].map(([, words]) => words ?? "");
+}
+
+/** The anchors that a hosting site makes of a document's headings. */
+function anchors(text: string): string[] {
+  const headings = [...prose(text).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
+  return headings.map((heading) => heading.replaceAll(/[^\w\- ]/g, "").replaceAll(" ", "-"));
+}
+
+/** Whether a link of a document leads to a file, and to a heading where it names one. */
+function leadsNowhere(document: string, link: string): boolean {
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? join(ROOT, document) : join(ROOT, dirname(document), path);
+  return !existsSync(target) || (anchor !== undefined && !anchors(readFileSync(target, "utf8")).includes(anchor));
+}
+
+describe.each(DOCUMENTS)("%s", (document) => {
+  const text = readFileSync(join(ROOT, document), "utf8");
+  const words = code(text);
+
+  test("names files that exist", () => {
+    const paths = words.filter((word) =>
+      /^(?:base|ci|deploy|docs|monitoring|overlays|schemas|scripts|src|test|\.github)\/[\w./-]+$/.test(word),
+    );
+    const missing = paths.filter((path) => !existsSync(join(ROOT, path)) && !existsSync(join(DEPLOY, path)));
+    expect(missing).toEqual([]);
+  });
+
+  test("links to files and headings that exist", () => {
+    const links = [...prose(text).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link ?? "");
+    const own = links.filter((link) => !/^\w+:/.test(link));
+    expect(own.filter((link) => leadsNowhere(document, link))).toEqual([]);
+  });
+
+  test("names commands, flags and scripts that exist", () => {
+    const commands = words.flatMap((word) => /^nft-proxy ([a-z]+)/.exec(word)?.[1] ?? []);
+    // completion is the argument parser's own.
+    expect([...COMMANDS.map(({ name }) => name), "completion"]).toEqual(expect.arrayContaining(commands));
+    const flags = words.flatMap((word) => /^(?:nft-proxy .*)?--([a-z-]+)/.exec(word)?.[1] ?? []);
+    expect(FLAGS.map(({ name }) => name)).toEqual(expect.arrayContaining(flags));
+    const used = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, script]) => script);
+    expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(used));
+  });
+});
+
+describe("CONTRIBUTING.md", () => {
+  const words = code(readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8"));
+
+  test("describes every folder of src and every kind of test", () => {
+    for (const folder of readdirSync(join(ROOT, "src"))) expect(words).toContain(`src/${folder}`);
+    const kinds = readdirSync(join(ROOT, "test")).filter((name) => !["demo", "fixtures", "support"].includes(name));
+    for (const kind of kinds) expect(words).toContain(`test/${kind}`);
+  });
+});
+
+describe("docs/design.md", () => {
+  test("links to every decision", () => {
+    const text = readFileSync(join(ROOT, "docs/design.md"), "utf8");
+    for (const page of readdirSync(join(ROOT, "docs/decisions"))) expect(text).toContain(`](decisions/${page})`);
+  });
+});
+
+describe("deploy/README.md", () => {
+  test("describes every overlay", () => {
+    const words = code(readFileSync(join(DEPLOY, "README.md"), "utf8"));
+    for (const overlay of readdirSync(join(DEPLOY, "overlays"))) expect(words).toContain(`overlays/${overlay}`);
+  });
+});
+
+describe("deploy/ci/github-workflow.yaml", () => {
+  test("runs a command that exists, with flags that it takes", () => {
+    const workflow = readFileSync(join(DEPLOY, "ci/github-workflow.yaml"), "utf8");
+    const [, name, rest = ""] = /run: nft-proxy (\S+)(.*)/.exec(workflow) ?? [];
+    const command = COMMANDS.find((one) => one.name === name);
+    const flags = [...rest.matchAll(/--([a-z-]+)/g)].map(([, flag]) => flag);
+    expect(command?.flags).toEqual(expect.arrayContaining(flags));
+  });
+});
+
+describe("the forms for issues", () => {
+  const folder = join(ROOT, ".github/ISSUE_TEMPLATE");
+
+  test.each(["bug.yaml", "feature.yaml"])("%s has a name, a description and fields with ids of their own", (form) => {
+    const { name, description, body } = parse(readFileSync(join(folder, form), "utf8"));
+    expect([name, description].every((text) => typeof text === "string" && text !== "")).toBe(true);
+    const fields = (body as { type: string; id?: string; attributes: { label?: string } }[]).filter(
+      ({ type }) => type !== "markdown",
+    );
+    expect(fields.every(({ id, attributes }) => id !== undefined && attributes.label !== undefined)).toBe(true);
+    expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
+  });
+
+  test("lead to the repository that package.json names", () => {
+    const { contact_links: links } = parse(readFileSync(join(folder, "config.yml"), "utf8"));
+    const repository = PACKAGE.repository.url.replace(/^git\+|\.git$/g, "");
+    for (const { url } of links) expect(url).toContain(`${repository}/`);
+    expect(PACKAGE.bugs).toBe(`${repository}/issues`);
+  });
+});
