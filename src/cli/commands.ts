@@ -45,6 +45,16 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/explain.ts"),
   },
   {
+    name: "connections",
+    summary: "Count the connections of this host by Service and endpoint",
+    flags: ["from", "service", "client", "draining", "output"],
+    examples: [
+      ["--draining", "connections to endpoints that terminate or are gone, and their clients"],
+      ["--service shop/cart --output json", "one Service's, for scripts"],
+    ],
+    load: async () => await import("./commands/connections.ts"),
+  },
+  {
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy"],

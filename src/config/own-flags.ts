@@ -29,6 +29,8 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("strict", "boolean", "Take warnings for faults"),
   commanding("dry-run", "boolean", "Apply nothing, log what would be applied"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode, and leave ours"),
+  commanding("client", "string", "Only connections of this client address"),
+  commanding("draining", "boolean", "Only connections to endpoints that terminate or are in no EndpointSlice any more"),
   commanding("from-ip", "string", "The address that the connection comes from; tells what --source would say"),
   commanding("live", "boolean", "Follow the kernel's own rules, and say where they are not as the objects ask"),
   commanding("port", "integer", "The port that the connection goes to"),

@@ -7,6 +7,7 @@ import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
 import { change, growth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
+import { connections } from "./works/connections.ts";
 import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
@@ -27,6 +28,7 @@ const WORKS: readonly Work[] = [
   firstPacket,
   counters,
   commandLine,
+  connections,
 ];
 
 function chosen(names: readonly string[]): readonly Work[] {

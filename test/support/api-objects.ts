@@ -63,6 +63,15 @@ export function apiSlice(
   };
 }
 
+/** The text of a file with these Services and EndpointSlices, as `kubectl get -o json` prints a list. */
+export function apiListText(services: readonly StubObject[], slices: readonly StubObject[]): string {
+  const items = [
+    ...services.map((object) => ({ apiVersion: "v1", kind: "Service", ...object })),
+    ...slices.map((object) => ({ apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", ...object })),
+  ];
+  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
+}
+
 function nameOf({ port, protocol = "TCP" }: ApiPort): string {
   return `${protocol.toLowerCase()}-${port}`;
 }

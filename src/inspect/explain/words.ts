@@ -9,7 +9,7 @@ export function portText({ service, spec }: Pick<ServicePort, "service" | "spec"
 }
 
 /** `http (80/tcp)`, or `80/tcp` of a nameless port. */
-export function portSpecText({ name, port, protocol }: ServicePortSpec): string {
+export function portSpecText({ name, port, protocol }: Pick<ServicePortSpec, "name" | "port" | "protocol">): string {
   return name === "" ? `${port}/${protocol}` : `${name} (${port}/${protocol})`;
 }
 
