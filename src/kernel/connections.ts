@@ -1,4 +1,4 @@
-import type { Protocol } from "../model/service.ts";
+import type { Protocol } from "../model/ids.ts";
 import type { FlowEnd } from "./conntrack.ts";
 import type { HostFiles } from "./host.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";

@@ -1,3 +1,5 @@
+import { FAMILY_NAMES } from "../../base/family.ts";
+import { counted, socketText } from "../../base/text.ts";
 import type {
   ConnectionReport,
   EndpointConnections,
@@ -11,14 +13,14 @@ import { printable } from "./style.ts";
 export function connectionsText({ services, unmanaged }: ConnectionReport): string {
   const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
   const others =
-    unmanaged === 0 ? "" : `${count(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
+    unmanaged === 0 ? "" : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
   if (blocks.length === 0) return `no such connections\n${others}`;
   return `${[...blocks, ...(others === "" ? [] : [others.trimEnd()])].join("\n\n")}\n`;
 }
 
 function headingText({ service, port, number, protocol, family, connections }: ServicePortConnections): string {
   const spec = portSpecText({ name: port, port: number, protocol });
-  return `${service} port ${spec}, ${family === "ip" ? "IPv4" : "IPv6"}: ${count(connections, "connection")}`;
+  return `${service} port ${spec}, ${FAMILY_NAMES[family]}: ${counted(connections, "connection")}`;
 }
 
 function endpointLines(endpoints: readonly EndpointConnections[]): string[] {
@@ -42,7 +44,7 @@ function endpointLines(endpoints: readonly EndpointConnections[]): string[] {
 
 function endpointName({ address, port, pod }: EndpointConnections): string {
   if (address === "") return "(other endpoints)";
-  const end = address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+  const end = socketText(address, port);
   return pod === "" ? end : `${end} ${printable(pod)}`;
 }
 
@@ -57,8 +59,4 @@ function clientLines({ clients = [], connectionsOfOtherClients: others = 0 }: En
   if (clients.length === 0) return [];
   const names = clients.map(({ address, connections }) => `${address} (${connections})`);
   return [`    clients: ${[...names, ...(others === 0 ? [] : [`others (${others})`])].join(", ")}`];
-}
-
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -1,6 +1,5 @@
 import type { Family } from "../../base/family.ts";
-import type { ServiceName } from "../../model/ids.ts";
-import type { Protocol } from "../../model/service.ts";
+import type { Protocol, ServiceName } from "../../model/ids.ts";
 import type { EndpointCondition } from "./attribution.ts";
 
 /** The connections of one client address. */
