@@ -12,3 +12,8 @@ export function socketText(address: string, port: number | string): string {
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+declare const brand: unique symbol;
+
+/** Text of one kind that must not be mixed up with other text. */
+export type Branded<Kind extends string> = string & { readonly [brand]: Kind };

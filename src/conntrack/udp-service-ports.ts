@@ -35,8 +35,8 @@ export class UdpServicePorts {
       .filter(({ spec }) => spec.protocol === "udp")
       .sort(comparePrecedence)
       .map((port) => {
-        const slices = this.#cache.slices(port.service.name).filter(({ family }) => family === port.family);
-        return { port, endpoints: endpointsOf(slices, port.spec, this.#cache.node.name) };
+        const slices = this.#cache.slices(port.service.name);
+        return { port, endpoints: endpointsOf(slices, port, this.#cache.node.name) };
       });
   }
 }

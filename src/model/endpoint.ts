@@ -1,5 +1,6 @@
 import type { EndpointSlice, SliceEndpoint } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
+import type { ServicePort } from "./service-port.ts";
 
 /** An endpoint of one service port: where a connection can be sent, and what is known of it. */
 export interface Endpoint {
@@ -15,20 +16,21 @@ export interface Endpoint {
 }
 
 /**
- * The endpoints of one service port, gathered from the Service's slices of one family: those slices' ports
+ * The endpoints of one service port, gathered from the Service's slices of its family: those slices' ports
  * that carry the port's name and protocol. An endpoint in several slices counts once: the local and then the
  * more available entry stays (kube-proxy keeps a local entry too; the rest is ours, so that the result does
  * not depend on order). Sorted by target.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
-  port: Pick<ServicePortSpec, "name" | "protocol">,
+  { family, spec }: Pick<ServicePort, "family"> & { readonly spec: Pick<ServicePortSpec, "name" | "protocol"> },
   nodeName: string,
 ): Endpoint[] {
   const byTarget = new Map<string, Endpoint>();
   for (const slice of slices) {
+    if (slice.family !== family) continue;
     for (const slicePort of slice.ports) {
-      if (slicePort.name !== port.name || slicePort.protocol !== port.protocol) continue;
+      if (slicePort.name !== spec.name || slicePort.protocol !== spec.protocol) continue;
       for (const source of slice.endpoints) addEndpoint(byTarget, source, slicePort.port, nodeName);
     }
   }

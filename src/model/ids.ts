@@ -1,9 +1,7 @@
 import type { Family } from "../base/family.ts";
+import type { Branded } from "../base/text.ts";
 
 // Names are joined and not written as templates: a template is a tree of pieces that lives as long as the name.
-
-declare const brand: unique symbol;
-type Branded<Name extends string> = string & { readonly [brand]: Name };
 
 /** `namespace/name` of a Service. */
 export type ServiceName = Branded<"ServiceName">;

@@ -2,31 +2,12 @@ import type { Family } from "../base/family.ts";
 import { assign, concat, dnatTo, lookup, meta, randomNumber } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
+import { type Balancer, balancerName } from "./chain-names.ts";
 import { frontendParts, sourceAddress } from "./keys.ts";
-import { FRONTEND_MAPS, type FrontendKind } from "./sets.ts";
+import { FRONTEND_MAPS } from "./sets.ts";
 
 /** Where the numbers of the cluster-wide list of a Local frontend begin; the other list begins at 0. */
 export const SHORTCUT_OFFSET = 65536;
-
-/** A way of choosing among endpoints, shared by all frontends with as many of them. */
-export interface Balancer {
-  readonly kind: FrontendKind;
-  /** The list for short-cut traffic of a Local frontend, beside its local one. */
-  readonly shortcut: boolean;
-  /** How many endpoints, 1 or more. */
-  readonly count: number;
-  /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
-  readonly affinitySeconds: number;
-}
-
-/** The name of a balancer's chain: `balance-2`, `nodeport-affinity-cluster-3-600`. */
-export function balancerName({ kind, shortcut, count, affinitySeconds }: Balancer): string {
-  const prefix = kind === "nodeport" ? "nodeport-" : "";
-  const list = shortcut ? "cluster-" : "";
-  return affinitySeconds === 0
-    ? `${prefix}balance-${list}${count}`
-    : `${prefix}affinity-${list}${count}-${affinitySeconds}`;
-}
 
 /** The chain of a balancer. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {

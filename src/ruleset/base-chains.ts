@@ -12,6 +12,7 @@ import {
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
+import type { StaticChainName } from "./chain-names.ts";
 import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
 import {
@@ -24,20 +25,23 @@ import {
 } from "./sets.ts";
 
 /** Chains that verdicts of map elements lead to. */
-export const REJECT_CHAIN = "reject-chain";
-export const MARK_FOR_MASQUERADE = "mark-for-masquerade";
-export const EXTERNAL_LOCAL: Readonly<Record<FrontendKind, string>> = {
+export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
+export const MARK_FOR_MASQUERADE = "mark-for-masquerade" satisfies StaticChainName;
+export const EXTERNAL_LOCAL = {
   service: "external-local",
   nodeport: "nodeport-external-local",
-};
+} as const satisfies Record<FrontendKind, StaticChainName>;
+
+/** The chain that refuses what is left for cluster IPs. */
+export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
 
 /** nft's names for the priorities: dstnat, filter, srcnat. Source: linux/netfilter_ipv4.h. */
 const DSTNAT = -100;
 const FILTER = 0;
 const SRCNAT = 100;
 
-const jump = (target: string): Statement => ({ jump: { target } });
-const newJump = (target: string): Rule => [CONNECTION_IS_NEW, jump(target)];
+const jump = (target: StaticChainName): Statement => ({ jump: { target } });
+const newJump = (target: StaticChainName): Rule => [CONNECTION_IS_NEW, jump(target)];
 
 /**
  * The scratch number of a balanced packet must not leak into its traffic class: queueing disciplines read it.
@@ -46,7 +50,7 @@ const newJump = (target: string): Rule => [CONNECTION_IS_NEW, jump(target)];
 const RESET_PRIORITY: Rule = [CONNECTION_IS_NEW, CONNECTION_HAS_DNAT, assign(meta("priority"), 0)];
 
 interface HookedChain {
-  readonly name: string;
+  readonly name: StaticChainName;
   readonly base: BaseChain;
   readonly rules: (family: Family) => readonly Rule[];
 }
@@ -84,22 +88,27 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
     base: hook("filter", "forward", FILTER),
     rules: (family) => [
       newJump("service-endpoints-check"),
-      newJump("cluster-ips-check"),
+      newJump(CLUSTER_IPS_CHECK),
       ...(family === "ip6" ? [RESET_PRIORITY] : []),
     ],
   },
   {
     name: "filter-output",
     base: hook("filter", "output", FILTER),
-    rules: () => [newJump("service-endpoints-check"), newJump("cluster-ips-check"), RESET_PRIORITY],
+    rules: () => [newJump("service-endpoints-check"), newJump(CLUSTER_IPS_CHECK), RESET_PRIORITY],
   },
   { name: "nat-prerouting", base: hook("nat", "prerouting", DSTNAT), rules: () => [[jump("services")]] },
   { name: "nat-output", base: hook("nat", "output", DSTNAT), rules: () => [[jump("services")]] },
   { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [[jump("masquerading")]] },
 ];
 
+/** A chain that does not depend on Services. */
+interface StaticChain extends Chain {
+  readonly name: StaticChainName;
+}
+
 /** All chains of a family that do not depend on Services: the same however many there are. */
-export function staticChains(context: FamilyContext): Chain[] {
+export function staticChains(context: FamilyContext): StaticChain[] {
   const { family } = context;
   return [
     ...HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(family) })),
@@ -115,7 +124,7 @@ export function staticChains(context: FamilyContext): Chain[] {
       rules: [[...toNodePorts(context), frontendVmap("nodeport", family, "noEndpoints")]],
     },
     { name: "firewall-check", rules: [[verdictMap(frontendKey("service", family), FIREWALL_IPS)]] },
-    { name: "cluster-ips-check", rules: clusterIPsRules(context) },
+    { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: "masquerading", rules: masqueradingRules(context) },
   ];
 }

@@ -1,19 +1,37 @@
-import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
+import type { Family } from "../base/family.ts";
+import { type Chain, type ElementSet, type SetSpec, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
 import { type ElementsDelta, sameChain, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 
+interface WritableSet extends ElementSet {
+  readonly elements: Map<string, string>;
+}
+
+interface WritableTable extends Table {
+  readonly chains: Map<string, Chain>;
+  readonly sets: Map<string, WritableSet>;
+}
+
 /**
- * The only hand that writes into a desired table. It remembers, of what it touched, how the kernel has it, so
- * that what is pending costs as much as what changed, not as much as there is.
+ * Owns a desired table and is its only writer. For each element and chain that it changes, it keeps the committed
+ * value, so that the cost of computing the pending delta grows with the changes, not with the table.
  */
 export class DeltaTracker {
-  readonly #table: Table;
-  /** Set name to key to the committed value, undefined for none; only of what was touched. */
+  readonly #table: WritableTable;
+  /** Set name to key to the committed value, undefined for none; only for keys that were written. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
+  /** Chain name to the committed chain, undefined for none; only for chains that were written. */
   readonly #chains = new Map<string, Chain | undefined>();
 
-  constructor(table: Table) {
-    this.#table = table;
+  /** @param specs the sets and maps of the table, all empty; there are no others later */
+  constructor(family: Family, specs: readonly SetSpec[]) {
+    const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));
+    this.#table = { family, name: TABLE_NAME, chains: new Map(), sets };
+  }
+
+  /** The desired table; live: it changes with every write. */
+  get table(): Table {
+    return this.#table;
   }
 
   /** Adds an element or changes its value. */
@@ -25,7 +43,7 @@ export class DeltaTracker {
     elements.set(key, value);
   }
 
-  /** Takes an element out, if it is there. */
+  /** Deletes an element, if it exists. */
   deleteElement(set: string, key: string): void {
     const { elements } = this.#set(set);
     const known = elements.get(key);
@@ -42,7 +60,7 @@ export class DeltaTracker {
     this.#table.chains.set(chain.name, chain);
   }
 
-  /** Takes a chain out, if it is there. */
+  /** Deletes a chain, if it exists. */
   deleteChain(name: string): void {
     const known = this.#table.chains.get(name);
     if (known === undefined) return;
@@ -50,7 +68,7 @@ export class DeltaTracker {
     this.#table.chains.delete(name);
   }
 
-  /** What the kernel does not have yet; undefined when it has everything. Assumes that it has the table. */
+  /** The changes since the last commit, for a kernel that has the table; undefined for none. */
   pending(): TableDelta | undefined {
     const { family, name: table, chains } = this.#table;
     const touched = [...this.#chains].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -76,7 +94,7 @@ export class DeltaTracker {
     };
   }
 
-  /** The table as it was when everything was last committed, a copy. */
+  /** A copy of the table as of the last commit. */
   committedTable(): Table {
     const sets = new Map<string, ElementSet>();
     for (const [name, { spec, elements }] of this.#table.sets) {
@@ -85,7 +103,7 @@ export class DeltaTracker {
     return { ...this.#table, chains: overlaid(this.#table.chains, this.#chains), sets };
   }
 
-  /** The kernel has everything now. */
+  /** Records that the kernel has the whole table now. */
   committed(): void {
     this.#elements.clear();
     this.#chains.clear();
@@ -100,7 +118,7 @@ export class DeltaTracker {
     if (!keys.has(key)) keys.set(key, committed);
   }
 
-  #set(name: string): ElementSet {
+  #set(name: string): WritableSet {
     const set = this.#table.sets.get(name);
     if (set === undefined) throw new Error(`no set ${name}`);
     return set;

@@ -1,8 +1,8 @@
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./ruleset-state.ts";
-import { FRONTEND_MAPS } from "./sets.ts";
+import { frontendMapOf } from "./sets.ts";
 
-/** Tells whose elements are, in one family. */
+/** Finds the service ports that elements and chains of one family belong to. */
 export interface ElementOwners {
   /** The service ports that an element belongs to: one, several for what is shared, none for what is the node's own. */
   ofElement(set: string, key: string): readonly ServicePort[];
@@ -12,19 +12,15 @@ export interface ElementOwners {
 
 /** The frontend in an element's key, where its map is one of frontends: without the number that may follow it. */
 export function frontendOf(set: string, key: string): string {
-  return NUMBERED.has(set) ? key.slice(0, key.lastIndexOf(" . ")) : key;
+  const role = frontendMapOf(set)?.role;
+  return role === "endpoints" || role === "affinityIds" ? key.slice(0, key.lastIndexOf(" . ")) : key;
 }
 
-/** Maps in which a number follows the frontend. */
-const NUMBERED: ReadonlySet<string> = new Set(
-  Object.values(FRONTEND_MAPS).flatMap(({ endpoints, affinityIds }) => [endpoints, affinityIds]),
-);
-
-/** The owners of what a state holds at this moment. Costs one pass over all contributions. */
+/** The owners of the elements and chains that a state holds now. Costs one pass over the rules of all service ports. */
 export function elementOwners(state: FamilyState): ElementOwners {
   const shared = new Map<string, ServicePort[]>();
   const chains = new Map<string, ServicePort[]>();
-  for (const { port, frontends, shared: elements } of state.contributions()) {
+  for (const { port, frontends, shared: elements } of state.allServicePortRules()) {
     for (const { set, key } of elements) add(shared, `${set} ${key}`, port);
     for (const { key, firewall } of frontends) {
       if (firewall !== undefined && state.ownerOf(key)?.key === port.key) add(chains, firewall.name, port);

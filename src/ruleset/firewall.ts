@@ -3,8 +3,14 @@ import { cidrContains, mergeCidrs } from "../model/ip.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { differs } from "../nft/ast/expression.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
+import { type FirewallName, firewallName } from "./chain-names.ts";
 import { addressSet, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
+
+/** A chain that guards load-balancer addresses. */
+export interface FirewallChain extends Chain {
+  readonly name: FirewallName;
+}
 
 /**
  * The chain that guards a service port's load-balancer addresses by `loadBalancerSourceRanges`, or undefined
@@ -13,7 +19,7 @@ import type { FamilyContext } from "./node-context.ts";
  * Where the node itself is allowed, so are the load-balancer addresses: a node that has such an address bound
  * to itself uses it as the source of its own requests to it (kube-proxy does the same).
  */
-export function firewallChain({ service, spec }: ServicePort, context: FamilyContext): Chain | undefined {
+export function firewallChain({ service, spec }: ServicePort, context: FamilyContext): FirewallChain | undefined {
   const { family, nodeAddress } = context;
   const cidrs = service.loadBalancerSourceRanges[family];
   const addresses = service.loadBalancerIPs[family];
@@ -23,7 +29,7 @@ export function firewallChain({ service, spec }: ServicePort, context: FamilyCon
   const allowed = [...cidrs, ...(allowsNode ? addresses.map((ip) => `${ip}/${length}`) : [])];
   if (allowsEverything(family, allowed)) return undefined;
   return {
-    name: `firewall-${service.name}/${spec.protocol}/${spec.name}`,
+    name: firewallName({ service, spec }),
     rules: [[differs(sourceAddress(family), addressSet(family, allowed)), { drop: null }]],
   };
 }

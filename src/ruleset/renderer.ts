@@ -7,19 +7,19 @@ import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
-/** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
+/** Keeps a ruleset in step with an object cache: renders the changed Services again, and nothing else. */
 export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
   readonly #excluded: ReadonlySet<ServicePortKey>;
   #nodeContext: NodeContext;
-  /** What each Service has in the state, to find what it lost. */
+  /** The ports of each Service in the state, to find those that are gone. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
 
   /**
-   * @param cache where the objects are; its changes are taken by {@link Renderer.update} alone
+   * @param cache the objects; the caller takes its dirty Services and hands them to {@link Renderer.update}
    * @param nodeContext one for each family that is to be programmed
-   * @param excluded service ports that get no rules, whatever they want; may change before each call
+   * @param excluded service ports that get no rules; may change before each call
    */
   constructor(cache: ObjectCache, nodeContext: NodeContext, excluded: ReadonlySet<ServicePortKey> = new Set()) {
     this.#cache = cache;
@@ -29,7 +29,7 @@ export class Renderer {
   }
 
   /**
-   * Takes over other context: all Services are rendered again. The declarations of the sets (counters, the
+   * Replaces the node context: all Services are rendered again. The declarations of the sets (counters, the
    * affinity map's size) are fixed for the life of a renderer.
    */
   setNodeContext(nodeContext: NodeContext): void {
@@ -39,7 +39,7 @@ export class Renderer {
   }
 
   /**
-   * Renders what changed.
+   * Renders the changed Services.
    * @param changes from {@link ObjectCache.takeDirty}
    */
   update(changes: ReadonlySet<ServiceName>): void {
@@ -51,26 +51,24 @@ export class Renderer {
   }
 
   #renderService(name: ServiceName): void {
-    const contributions = this.#contributions(name).filter(({ port }) => !this.#excluded.has(port.key));
-    const ports = contributions.map(({ port }) => port);
+    const rules = this.#rulesOf(name).filter(({ port }) => !this.#excluded.has(port.key));
+    const ports = rules.map(({ port }) => port);
     for (const { family, key } of this.#ports.get(name) ?? []) {
       if (!ports.some((port) => port.key === key)) this.state.families[family]?.remove(key);
     }
-    for (const servicePortRules of contributions)
-      this.state.families[servicePortRules.port.family]?.put(servicePortRules);
+    for (const each of rules) this.state.families[each.port.family]?.put(each);
     if (ports.length === 0) this.#ports.delete(name);
     else this.#ports.set(name, ports);
   }
 
-  #contributions(name: ServiceName): ServicePortRules[] {
+  #rulesOf(name: ServiceName): ServicePortRules[] {
     const service = this.#cache.service(name);
     if (service === undefined) return [];
     const slices = this.#cache.slices(name);
     return servicePortsOf(service).flatMap((port) => {
       const context = this.#nodeContext.find(({ family }) => family === port.family);
       if (context === undefined) return [];
-      const ofFamily = slices.filter((slice) => slice.family === port.family);
-      const endpoints = endpointsOf(ofFamily, port.spec, context.place.name);
+      const endpoints = endpointsOf(slices, port, context.place.name);
       return [renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context)];
     });
   }

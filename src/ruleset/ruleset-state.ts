@@ -1,13 +1,16 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import { comparePrecedence, type ServicePort } from "../model/service-port.ts";
-import { type Chain, type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import { balancerChain, balancerName } from "./balancers.ts";
+import { balancerChain } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
+import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
+import { type DesiredElement, listElements } from "./endpoint-lists.ts";
+import type { FirewallChain } from "./firewall.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
-import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
+import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
 import { NODEPORT_IPS, setSpecs } from "./sets.ts";
 
 /** A frontend that more than one service port wants. */
@@ -21,30 +24,32 @@ export interface Conflict {
 }
 
 /**
- * The ruleset of one family, as the contributions put into it make it, and what of it the kernel does not have
- * yet. What it holds depends on the contributions alone, not on their history.
+ * The desired ruleset of one family, made from the rules of all service ports, and the part of it that the kernel
+ * does not have yet. Its content depends on these rules alone, not on their history.
  */
 export class FamilyState {
-  readonly table: Table;
   readonly #tracker: DeltaTracker;
-  readonly #contributions = new Map<ServicePortKey, ServicePortRules>();
-  /** What the kernel has of the service ports that were touched since; undefined for nothing. */
+  readonly #rules = new Map<ServicePortKey, ServicePortRules>();
+  /** The committed rules of each service port that changed since the last commit; undefined for none. */
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
-  /** Who has a frontend. */
+  /** The service port that each frontend belongs to. */
   readonly #owners = new Map<string, ServicePortRules>();
-  /** Who wants a frontend, best first, where several do, which is rare. */
-  readonly #contested = new Map<string, readonly ServicePortRules[]>();
+  /** The candidates for each frontend that more than one service port wants (rare), best first. */
+  readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
+  /** How many service ports use each shared chain and element. */
   readonly #references = new Map<string, number>();
 
   constructor(context: FamilyContext) {
-    const sets = new Map<string, ElementSet>();
-    for (const spec of setSpecs(context)) sets.set(spec.name, { spec, elements: new Map() });
-    this.table = { family: context.family, name: TABLE_NAME, chains: new Map(), sets };
-    this.#tracker = new DeltaTracker(this.table);
+    this.#tracker = new DeltaTracker(context.family, setSpecs(context));
     this.setContext(context);
   }
 
-  /** Takes over what does not come from Services. Contributions must be rendered again by the caller. */
+  /** The desired table; live: it changes with the state. */
+  get table(): Table {
+    return this.#tracker.table;
+  }
+
+  /** Replaces everything that does not come from Services. The caller renders all service ports again. */
   setContext(context: FamilyContext): void {
     for (const chain of staticChains(context)) this.#tracker.putChain(chain);
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
@@ -54,28 +59,29 @@ export class FamilyState {
     for (const address of [...wanted].sort()) this.#tracker.putElement(NODEPORT_IPS, address, "");
   }
 
-  /** Puts a service port's servicePortRules in place of its earlier one. */
-  put(servicePortRules: ServicePortRules): void {
-    this.remove(servicePortRules.port.key);
-    this.#remember(servicePortRules.port.key, undefined);
-    this.#contributions.set(servicePortRules.port.key, servicePortRules);
-    for (const frontend of servicePortRules.frontends) this.#claim(frontend, servicePortRules);
-    for (const element of servicePortRules.shared) this.#addShared(element);
+  /** Puts a service port's rules in place of its earlier ones. */
+  put(rules: ServicePortRules): void {
+    const { key } = rules.port;
+    this.remove(key);
+    this.#remember(key, undefined);
+    this.#rules.set(key, rules);
+    for (const frontend of rules.frontends) this.#addCandidate(frontend, rules);
+    for (const element of rules.shared) this.#addShared(element);
   }
 
   /** Takes a service port out. */
   remove(key: ServicePortKey): void {
-    const servicePortRules = this.#contributions.get(key);
-    if (servicePortRules === undefined) return;
-    this.#remember(key, servicePortRules);
-    this.#contributions.delete(key);
-    for (const frontend of servicePortRules.frontends) this.#release(frontend, servicePortRules);
-    for (const element of servicePortRules.shared) this.#removeShared(element);
+    const rules = this.#rules.get(key);
+    if (rules === undefined) return;
+    this.#remember(key, rules);
+    this.#rules.delete(key);
+    for (const frontend of rules.frontends) this.#removeCandidate(frontend, rules);
+    for (const element of rules.shared) this.#removeShared(element);
   }
 
-  /** What a service port contributes now. */
+  /** The rules of a service port; undefined when there are none. */
   servicePortRules(key: ServicePortKey): ServicePortRules | undefined {
-    return this.#contributions.get(key);
+    return this.#rules.get(key);
   }
 
   /** The service port that has a frontend, by its key: `10.96.0.10 . tcp . 53`, or `tcp . 30080`. */
@@ -83,15 +89,15 @@ export class FamilyState {
     return this.#owners.get(frontend)?.port;
   }
 
-  /** What every service port contributes now. */
-  contributions(): Iterable<ServicePortRules> {
-    return this.#contributions.values();
+  /** The rules of every service port. */
+  allServicePortRules(): Iterable<ServicePortRules> {
+    return this.#rules.values();
   }
 
   /** The frontends that several service ports want, sorted. */
   conflicts(): Conflict[] {
     const family = this.table.family;
-    return [...this.#contested]
+    return [...this.#conflicts]
       .map(([frontend, candidates]) => {
         const [winner, ...losers] = candidates.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
         return { family, frontend, winner, losers };
@@ -99,7 +105,7 @@ export class FamilyState {
       .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
   }
 
-  /** The service ports whose contributions the kernel does not have yet, sorted, with what it has instead. */
+  /** The service ports whose rules the kernel does not have yet, sorted, with the rules that it has instead. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
     return [...this.#before].map(([key, before]) => ({ key, before })).sort((a, b) => (a.key < b.key ? -1 : 1));
   }
@@ -109,7 +115,7 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /** What the kernel does not have yet; undefined when it has everything. */
+  /** The changes that the kernel does not have yet; undefined when it has everything. */
   pending(): TableDelta | undefined {
     return this.#tracker.pending();
   }
@@ -120,25 +126,25 @@ export class FamilyState {
     this.#before.clear();
   }
 
-  #remember(key: ServicePortKey, servicePortRules: ServicePortRules | undefined): void {
-    if (!this.#before.has(key)) this.#before.set(key, servicePortRules);
+  #remember(key: ServicePortKey, rules: ServicePortRules | undefined): void {
+    if (!this.#before.has(key)) this.#before.set(key, rules);
   }
 
-  #claim(frontend: FrontendRules, servicePortRules: ServicePortRules): void {
+  #addCandidate(frontend: FrontendRules, rules: ServicePortRules): void {
     const others = this.#candidates(frontend.key);
-    const candidates = [...others, servicePortRules].sort((a, b) => comparePrecedence(a.port, b.port));
-    this.#setClaimants(frontend.key, candidates);
-    if (candidates[0] !== servicePortRules) return;
+    const candidates = [...others, rules].sort((a, b) => comparePrecedence(a.port, b.port));
+    this.#setCandidates(frontend.key, candidates);
+    if (candidates[0] !== rules) return;
     const displaced = others[0];
     if (displaced !== undefined) this.#uninstall(frontendOf(displaced, frontend.key));
     this.#install(frontend);
   }
 
-  #release(frontend: FrontendRules, servicePortRules: ServicePortRules): void {
+  #removeCandidate(frontend: FrontendRules, rules: ServicePortRules): void {
     const before = this.#candidates(frontend.key);
-    const candidates = before.filter((other) => other !== servicePortRules);
-    this.#setClaimants(frontend.key, candidates);
-    if (before[0] !== servicePortRules) return;
+    const candidates = before.filter((other) => other !== rules);
+    this.#setCandidates(frontend.key, candidates);
+    if (before[0] !== rules) return;
     this.#uninstall(frontend);
     const successor = candidates[0];
     if (successor !== undefined) this.#install(frontendOf(successor, frontend.key));
@@ -146,38 +152,40 @@ export class FamilyState {
 
   #candidates(key: string): readonly ServicePortRules[] {
     const owner = this.#owners.get(key);
-    return this.#contested.get(key) ?? (owner === undefined ? [] : [owner]);
+    return this.#conflicts.get(key) ?? (owner === undefined ? [] : [owner]);
   }
 
-  #setClaimants(key: string, candidates: readonly ServicePortRules[]): void {
+  #setCandidates(key: string, candidates: readonly ServicePortRules[]): void {
     const [owner] = candidates;
     if (owner === undefined) this.#owners.delete(key);
     else this.#owners.set(key, owner);
-    if (candidates.length > 1) this.#contested.set(key, candidates);
-    else this.#contested.delete(key);
+    if (candidates.length > 1) this.#conflicts.set(key, candidates);
+    else this.#conflicts.delete(key);
   }
 
   #install(frontend: FrontendRules): void {
-    for (const balancer of frontend.balancers) {
-      const name = balancerName(balancer);
-      if (this.#reference(`chain ${name}`, 1) === 1) this.#tracker.putChain(balancerChain(this.table.family, balancer));
-    }
+    for (const list of frontend.lists) this.#addBalancer(list.balancer);
     if (frontend.firewall !== undefined) this.#addFirewall(frontend.firewall);
-    for (const { set, key, value } of frontend.elements) this.#tracker.putElement(set, key, value);
+    for (const { set, key, value } of elementsOf(frontend)) this.#tracker.putElement(set, key, value);
   }
 
   #uninstall(frontend: FrontendRules): void {
-    for (const { set, key } of frontend.elements) this.#tracker.deleteElement(set, key);
-    for (const balancer of frontend.balancers) this.#dropChain(balancerName(balancer));
+    for (const { set, key } of elementsOf(frontend)) this.#tracker.deleteElement(set, key);
+    for (const { balancer } of frontend.lists) this.#dropChain(balancerName(balancer));
     if (frontend.firewall !== undefined) this.#dropChain(frontend.firewall.name);
   }
 
-  #addFirewall(chain: Chain): void {
+  #addBalancer(balancer: Balancer): void {
+    const isFirst = this.#reference(`chain ${balancerName(balancer)}`, 1) === 1;
+    if (isFirst) this.#tracker.putChain(balancerChain(this.table.family, balancer));
+  }
+
+  #addFirewall(chain: FirewallChain): void {
     this.#reference(`chain ${chain.name}`, 1);
     this.#tracker.putChain(chain);
   }
 
-  #dropChain(name: string): void {
+  #dropChain(name: ChainName): void {
     if (this.#reference(`chain ${name}`, -1) === 0) this.#tracker.deleteChain(name);
   }
 
@@ -216,7 +224,7 @@ export class RulesetState {
     return Object.fromEntries(this.#states().map((state) => [state.table.family, state.committedTable()]));
   }
 
-  /** What the kernel does not have yet. */
+  /** The changes that the kernel does not have yet. */
   pending(): TableDelta[] {
     return this.#states().flatMap((state) => state.pending() ?? []);
   }
@@ -236,8 +244,12 @@ export class RulesetState {
   }
 }
 
-function frontendOf(servicePortRules: ServicePortRules, key: string): FrontendRules {
-  const frontend = servicePortRules.frontends.find((candidate) => candidate.key === key);
-  if (frontend === undefined) throw new Error(`${servicePortRules.port.key} does not have the frontend ${key}`);
+function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
+  const frontend = rules.frontends.find((candidate) => candidate.key === key);
+  if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
   return frontend;
+}
+
+function elementsOf(frontend: FrontendRules): DesiredElement[] {
+  return [...frontend.elements, ...frontend.lists.flatMap((list) => listElements(frontend, list))];
 }

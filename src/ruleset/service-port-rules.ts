@@ -1,31 +1,26 @@
-import type { Endpoint } from "../model/endpoint.ts";
 import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
-import { type Balancer, balancerName, SHORTCUT_OFFSET } from "./balancers.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./base-chains.ts";
-import { type EndpointList, endpointIds } from "./endpoint-ids.ts";
-import { firewallChain } from "./firewall.ts";
+import type { StaticChainName } from "./chain-names.ts";
+import {
+  type BalancedList,
+  balancedList,
+  type DesiredElement,
+  dispatchElement,
+  type Frontend,
+} from "./endpoint-lists.ts";
+import { type FirewallChain, firewallChain } from "./firewall.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, type FrontendKind, HAIRPIN_CONNECTIONS } from "./sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "./sets.ts";
 
-/** One element that a service port wants in a set or map; `value` is "" in a set. */
-export interface DesiredElement {
-  readonly set: string;
-  readonly key: string;
-  readonly value: string;
-}
-
-/** All that belongs to one frontend. Only one service port can have a frontend: see claims in state.ts. */
-export interface FrontendRules {
-  readonly kind: FrontendKind;
-  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
-  readonly key: string;
+/** All that belongs to one frontend. Only one service port can have a frontend: see conflicts in ruleset-state.ts. */
+export interface FrontendRules extends Frontend {
+  /** Its elements, except for those of its lists: see {@link listElements}. */
   readonly elements: readonly DesiredElement[];
-  readonly balancers: readonly Balancer[];
+  readonly lists: readonly BalancedList[];
   /** The chain that guards the frontend by source ranges. */
-  readonly firewall?: Chain;
+  readonly firewall?: FirewallChain;
 }
 
 /** What one service port adds to the ruleset of its family: a pure function of the port, its choice and the context. */
@@ -44,7 +39,7 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
     port,
     frontends: [
       clusterFrontend(port, choice),
-      ...externalFrontends(port, choice, firewallChain(port, context)),
+      ...externalFrontends(port, choice, context),
       ...nodePortFrontend(port, choice),
     ],
     shared: [
@@ -71,93 +66,50 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
   ];
 }
 
-/** Elements and balancers of one frontend, collected. */
-class FrontendBuilder {
-  readonly kind: FrontendKind;
-  readonly key: string;
-  readonly elements: DesiredElement[] = [];
-  readonly balancers: Balancer[] = [];
-  readonly #affinitySeconds: number;
+/** What a frontend does with connections: see {@link FrontendRules}. */
+type Treatment = Pick<FrontendRules, "elements" | "lists">;
 
-  constructor(kind: FrontendKind, key: string, affinitySeconds: number) {
-    this.kind = kind;
-    this.key = key;
-    this.#affinitySeconds = affinitySeconds;
-  }
-
-  element(map: "services" | "external" | "shortcut" | "noEndpoints", value: string): void {
-    this.elements.push({ set: FRONTEND_MAPS[this.kind][map], key: this.key, value });
-  }
-
-  /** Sends traffic that one map catches to a list of endpoints. */
-  balance(map: "services" | "shortcut", endpoints: readonly Endpoint[], list: EndpointList): void {
-    const balancer: Balancer = {
-      kind: this.kind,
-      shortcut: list === "shortcut",
-      count: endpoints.length,
-      affinitySeconds: this.#affinitySeconds,
-    };
-    this.balancers.push(balancer);
-    this.element(map, `goto ${balancerName(balancer)}`);
-    if (this.#affinitySeconds > 0) this.#stickyEndpoints(endpoints, list);
-    else this.#indexedEndpoints(endpoints, list === "shortcut" ? SHORTCUT_OFFSET : 0);
-  }
-
-  #indexedEndpoints(endpoints: readonly Endpoint[], offset: number): void {
-    const set = FRONTEND_MAPS[this.kind].endpoints;
-    for (let i = 0; i < endpoints.length; i++) {
-      this.elements.push({ set, key: joinParts(this.key, offset + i), value: (endpoints[i] as Endpoint).target });
-    }
-  }
-
-  #stickyEndpoints(endpoints: readonly Endpoint[], list: EndpointList): void {
-    const { endpoints: targets, affinityIds } = FRONTEND_MAPS[this.kind];
-    const offset = list === "shortcut" ? SHORTCUT_OFFSET : 0;
-    endpointIds(endpoints, list).forEach((id, i) => {
-      this.elements.push({ set: affinityIds, key: joinParts(this.key, offset + i), value: String(id) });
-      this.elements.push({ set: targets, key: joinParts(this.key, id), value: (endpoints[i] as Endpoint).target });
-    });
-  }
+/** Sends all traffic to one list. */
+function balanced(frontend: Frontend, list: BalancedList): Treatment {
+  return { elements: [dispatchElement(frontend, list)], lists: [list] };
 }
 
-function clusterFrontend(port: ServicePort, choice: EndpointChoice): FrontendRules {
+function withoutEndpoints({ kind, key }: Frontend, choice: EndpointChoice): Treatment {
+  return { elements: [{ set: FRONTEND_MAPS[kind].noEndpoints, key, value: noEndpointsVerdict(choice) }], lists: [] };
+}
+
+function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
+  const frontend: Frontend = {
+    kind: "service",
+    key: joinParts(service.clusterIPs[family], spec.protocol, spec.port),
+  };
+  const [endpoints, list] = service.internalPolicyLocal
+    ? ([choice.local, "local"] as const)
+    : ([choice.cluster, "cluster"] as const);
+  if (endpoints.length === 0) return { ...frontend, ...withoutEndpoints(frontend, choice) };
+  return { ...frontend, ...balanced(frontend, balancedList("service", endpoints, list, service.affinitySeconds)) };
+}
+
+function externalFrontends(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
   const { service, spec, family } = port;
-  const key = joinParts(service.clusterIPs[family], spec.protocol, spec.port);
-  const frontend = new FrontendBuilder("service", key, service.affinitySeconds);
-  const endpoints = service.internalPolicyLocal ? choice.local : choice.cluster;
-  if (endpoints.length > 0) {
-    frontend.balance("services", endpoints, service.internalPolicyLocal ? "local" : "cluster");
-  } else {
-    frontend.element("noEndpoints", noEndpointsVerdict(choice));
-  }
-  return frontend;
-}
-
-function externalFrontends(
-  { service, spec, family }: ServicePort,
-  choice: EndpointChoice,
-  firewall: Chain | undefined,
-): FrontendRules[] {
   const loadBalancerIPs = new Set(service.loadBalancerIPs[family]);
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
   addresses.delete(service.clusterIPs[family]);
+  if (addresses.size === 0) return [];
+  const firewall = firewallChain(port, context);
   return [...addresses].sort().map((address) => {
-    const key = joinParts(address, spec.protocol, spec.port);
-    const frontend = new FrontendBuilder("service", key, service.affinitySeconds);
-    treatExternalTraffic(frontend, service.externalPolicyLocal, choice);
-    if (firewall === undefined || !loadBalancerIPs.has(address)) return frontend;
-    frontend.elements.push({ set: FIREWALL_IPS, key, value: `goto ${firewall.name}` });
-    const { kind, elements, balancers } = frontend;
-    return { kind, key, elements, balancers, firewall };
+    const frontend: Frontend = { kind: "service", key: joinParts(address, spec.protocol, spec.port) };
+    const rules: FrontendRules = { ...frontend, ...externalTreatment(frontend, port, choice) };
+    if (firewall === undefined || !loadBalancerIPs.has(address)) return rules;
+    const guard: DesiredElement = { set: FIREWALL_IPS, key: frontend.key, value: `goto ${firewall.name}` };
+    return { ...rules, elements: [...rules.elements, guard], firewall };
   });
 }
 
-function nodePortFrontend({ service, spec }: ServicePort, choice: EndpointChoice): FrontendRules[] {
-  if (spec.nodePort === 0) return [];
-  const key = joinParts(spec.protocol, spec.nodePort);
-  const frontend = new FrontendBuilder("nodeport", key, service.affinitySeconds);
-  treatExternalTraffic(frontend, service.externalPolicyLocal, choice);
-  return [frontend];
+function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRules[] {
+  if (port.spec.nodePort === 0) return [];
+  const frontend: Frontend = { kind: "nodeport", key: joinParts(port.spec.protocol, port.spec.nodePort) };
+  return [{ ...frontend, ...externalTreatment(frontend, port, choice) }];
 }
 
 /**
@@ -165,20 +117,26 @@ function nodePortFrontend({ service, spec }: ServicePort, choice: EndpointChoice
  * by "Local" it keeps its source, and without a local endpoint it is dropped, so that a load balancer's other
  * nodes can answer.
  */
-function treatExternalTraffic(frontend: FrontendBuilder, local: boolean, choice: EndpointChoice): void {
-  if (!choice.hasAny) {
-    frontend.element("noEndpoints", noEndpointsVerdict(choice));
-    return;
+function externalTreatment(frontend: Frontend, { service }: ServicePort, choice: EndpointChoice): Treatment {
+  if (!choice.hasAny) return withoutEndpoints(frontend, choice);
+  const { kind, key } = frontend;
+  const { affinitySeconds, externalPolicyLocal } = service;
+  const external = (chain: StaticChainName): DesiredElement => {
+    return { set: FRONTEND_MAPS[kind].external, key, value: `jump ${chain}` };
+  };
+  if (!externalPolicyLocal) {
+    const { elements, lists } = balanced(frontend, balancedList(kind, choice.cluster, "cluster", affinitySeconds));
+    return { elements: [external(MARK_FOR_MASQUERADE), ...elements], lists };
   }
-  if (!local) {
-    frontend.element("external", `jump ${MARK_FOR_MASQUERADE}`);
-    frontend.balance("services", choice.cluster, "cluster");
-    return;
-  }
-  frontend.element("external", `jump ${EXTERNAL_LOCAL[frontend.kind]}`);
-  frontend.balance("shortcut", choice.cluster, "shortcut");
-  if (choice.local.length > 0) frontend.balance("services", choice.local, "local");
-  else frontend.element("noEndpoints", noEndpointsVerdict(choice));
+  const shortcut = balanced(frontend, balancedList(kind, choice.cluster, "shortcut", affinitySeconds));
+  const own =
+    choice.local.length > 0
+      ? balanced(frontend, balancedList(kind, choice.local, "local", affinitySeconds))
+      : withoutEndpoints(frontend, choice);
+  return {
+    elements: [external(EXTERNAL_LOCAL[kind]), ...shortcut.elements, ...own.elements],
+    lists: [...shortcut.lists, ...own.lists],
+  };
 }
 
 /** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */

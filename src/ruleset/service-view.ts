@@ -8,19 +8,19 @@ import type { FamilyState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
 
-/** An endpoint of a service port, and what became of it. */
+/** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
   readonly endpoint: Endpoint;
-  /** Whether the list for "Cluster" traffic has it, or why not; undefined when the service port has no such list. */
+  /** Whether it is in the list for "Cluster" traffic, or why not; undefined when the service port has no such list. */
   readonly cluster: "used" | ExclusionReason | undefined;
   /** The same for "Local" traffic. */
   readonly local: "used" | ExclusionReason | undefined;
 }
 
-/** By what a client reaches a frontend. */
+/** The kind of address by which a client reaches a frontend. */
 export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
 
-/** What happens to a connection to a frontend that comes from outside of the cluster and of this node. */
+/** The outcome of a connection to a frontend from outside of the cluster and of this node. */
 export type FrontendOutcome = "served" | "refused" | "dropped";
 
 /** A frontend that a service port wants. */
@@ -39,7 +39,7 @@ export interface FrontendView {
   readonly endpoints: readonly Endpoint[];
   /** Only the source ranges of the Service may come. */
   readonly guarded: boolean;
-  /** The service port that has it; undefined when nobody has: this one is left out. */
+  /** The service port that has it; undefined for none: the service port is excluded. */
   readonly owner: ServicePort | undefined;
 }
 
@@ -54,7 +54,7 @@ export interface ServicePortView {
 /**
  * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there.
  * @param nodeContext the context of the families that are programmed
- * @param families the state that says who has a contested frontend
+ * @param families the state that holds the owners of frontends
  */
 export function viewService(
   cache: ObjectCache,
@@ -67,8 +67,7 @@ export function viewService(
   return servicePortsOf(service).flatMap((port) => {
     const context = nodeContext.find(({ family }) => family === port.family);
     if (context === undefined) return [];
-    const slices = cache.slices(name).filter(({ family }) => family === port.family);
-    const endpoints = endpointsOf(slices, port.spec, context.place.name);
+    const endpoints = endpointsOf(cache.slices(name), port, context.place.name);
     const choice = chooseEndpoints(port, endpoints, context.place);
     const { frontends } = renderServicePort(port, choice, context);
     return [

@@ -10,26 +10,27 @@ export const FIREWALL_IPS = "firewall-ips";
 /** The two ways in: by an address of the Service's own, or by a port of the node. */
 export type FrontendKind = "service" | "nodeport";
 
-/** Names of the maps that both ways in have, each its own. */
-export interface FrontendMaps {
-  /** Frontend to balancing. */
-  readonly services: string;
-  /** Frontend to the treatment of traffic from outside: masqueraded, or kept and short-cut. */
-  readonly external: string;
-  /** Frontend to the balancing of short-cut traffic. */
-  readonly shortcut: string;
-  /** Frontend to reject or drop. */
-  readonly noEndpoints: string;
-  /** Frontend and number to endpoint. */
-  readonly endpoints: string;
-  /** Frontend and index to endpoint id. */
-  readonly affinityIds: string;
-  /** Client and frontend to endpoint id; filled by packets. */
-  readonly affinity: string;
-}
+/**
+ * What the maps of frontends are for:
+ * - `services`: frontend to balancing
+ * - `external`: frontend to the treatment of traffic from outside: masqueraded, or kept and short-cut
+ * - `shortcut`: frontend to the balancing of short-cut traffic
+ * - `noEndpoints`: frontend to reject or drop
+ * - `endpoints`: frontend and number to endpoint
+ * - `affinityIds`: frontend and index to endpoint id
+ * - `affinity`: client and frontend to endpoint id; filled by packets
+ */
+export type FrontendMapRole =
+  | "services"
+  | "external"
+  | "shortcut"
+  | "noEndpoints"
+  | "endpoints"
+  | "affinityIds"
+  | "affinity";
 
-/** The map names of each way in. */
-export const FRONTEND_MAPS: Readonly<Record<FrontendKind, FrontendMaps>> = {
+/** The names of the maps that both ways in have, each its own. */
+export const FRONTEND_MAPS = {
   service: {
     services: "service-ips",
     external: "external-ips",
@@ -48,15 +49,50 @@ export const FRONTEND_MAPS: Readonly<Record<FrontendKind, FrontendMaps>> = {
     affinityIds: "nodeport-affinity-ids",
     affinity: "nodeport-affinity",
   },
-};
+} as const satisfies Record<FrontendKind, Record<FrontendMapRole, string>>;
+
+type FrontendMaps = (typeof FRONTEND_MAPS)[FrontendKind];
+
+/** The name of a map of frontends. */
+export type FrontendMapName = FrontendMaps[FrontendMapRole];
+
+/** The name of a set or map of ours. */
+export type SetName =
+  | typeof CLUSTER_IPS
+  | typeof NODEPORT_IPS
+  | typeof HAIRPIN_CONNECTIONS
+  | typeof FIREWALL_IPS
+  | FrontendMapName;
+
+/** A map of frontends, as told from its name. */
+export interface FrontendMap {
+  readonly kind: FrontendKind;
+  readonly role: FrontendMapRole;
+}
+
+const MAPS_BY_NAME: ReadonlyMap<string, FrontendMap> = new Map(
+  (["service", "nodeport"] as const).flatMap((kind) =>
+    Object.entries(FRONTEND_MAPS[kind]).map(([role, name]) => [name, { kind, role: role as FrontendMapRole }] as const),
+  ),
+);
+
+/** Reads the name of a set or map; undefined for what is no map of frontends. */
+export function frontendMapOf(set: string): FrontendMap | undefined {
+  return MAPS_BY_NAME.get(set);
+}
+
+/** The declaration of a set or map of ours. */
+interface NamedSetSpec extends SetSpec {
+  readonly name: SetName;
+}
 
 /** The declarations of all sets and maps of one family: the same however many Services there are. */
-export function setSpecs({ family, affinityMapSize, counters }: FamilyContext): SetSpec[] {
+export function setSpecs({ family, affinityMapSize, counters }: FamilyContext): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const nodePortKey: DataType[] = ["inet_proto", "inet_service"];
   const serviceKey: DataType[] = [address, ...nodePortKey];
   const plain = { dynamic: false, counter: false };
-  const ofFrontend = (maps: FrontendMaps, key: DataType[]): SetSpec[] => [
+  const ofFrontend = (maps: FrontendMaps, key: DataType[]): NamedSetSpec[] => [
     { ...plain, name: maps.services, key, value: "verdict", counter: counters !== "off" },
     { ...plain, name: maps.external, key, value: "verdict" },
     { ...plain, name: maps.shortcut, key, value: "verdict" },

@@ -8,7 +8,7 @@ import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationChunks, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { SHORTCUT_OFFSET } from "../../src/ruleset/balancers.ts";
-import { FRONTEND_MAPS, type FrontendMaps } from "../../src/ruleset/sets.ts";
+import { FRONTEND_MAPS, type FrontendKind } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { port, renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
@@ -46,7 +46,7 @@ interface Dispatch {
 }
 
 /** What the verdicts of one way in promise: how many endpoints of which list. */
-function dispatches(table: Table, maps: FrontendMaps): Dispatch[] {
+function dispatches(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): Dispatch[] {
   return [maps.services, maps.shortcut].flatMap((map) =>
     [...elements(table, map)].map(([frontend, verdict]) => {
       const parsed = /^goto (?:nodeport-)?(balance|affinity)-(cluster-)?(\d+)(?:-\d+)?$/.exec(verdict);
@@ -59,7 +59,7 @@ function dispatches(table: Table, maps: FrontendMaps): Dispatch[] {
 }
 
 /** Every number that a balancer may draw has an endpoint, and no endpoint is without a balancer. */
-function checkEndpoints(table: Table, maps: FrontendMaps): void {
+function checkEndpoints(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): void {
   const endpoints = numbered(table, maps.endpoints);
   const ids = numbered(table, maps.affinityIds);
   const expected = new Map<string, number[]>();
@@ -166,7 +166,7 @@ describe("a transaction", () => {
         const kernel = new FakeKernel();
         kernel.apply(rebuildTransaction(one));
         kernel.apply(rebuildTransaction(other));
-        for (const table of tables(kernel.ruleset)) {
+        for (const table of Object.values(kernel.ruleset)) {
           for (const name of table.chains.keys()) if (!other[table.family]?.chains.has(name)) table.chains.delete(name);
         }
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));

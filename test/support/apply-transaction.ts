@@ -2,7 +2,6 @@ import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import {
   type Draft,
-  draftOf,
   memberOf,
   ownFamily,
   place,
@@ -20,6 +19,20 @@ import { dataText } from "../../src/nft/text/element-text.ts";
 export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ruleset {
   const draft = draftOf(ruleset);
   for (const command of transaction.nftables) applyCommand(draft, command);
+  return draft;
+}
+
+/** A copy of a ruleset for commands to act on. */
+export function draftOf(ruleset: Ruleset): Draft {
+  const draft: Draft = {};
+  for (const table of Object.values(ruleset)) {
+    draft[table.family] = {
+      family: table.family,
+      name: table.name,
+      chains: new Map([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }])),
+      sets: new Map([...table.sets].map(([name, { spec, elements }]) => [name, { spec, elements: new Map(elements) }])),
+    };
+  }
   return draft;
 }
 

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Family } from "../../src/base/family.ts";
 import type { Command, CommandObject, Transaction } from "../../src/nft/ast/json.ts";
-import { type ElementSet, type Ruleset, TABLE_NAME, type Table } from "../../src/nft/ast/ruleset.ts";
-import { type Draft, draftOf } from "../../src/nft/canonical/place.ts";
+import { type ElementSet, TABLE_NAME, type Table } from "../../src/nft/ast/ruleset.ts";
+import type { Draft } from "../../src/nft/canonical/place.ts";
 import { verdictTarget } from "../../src/nft/elements.ts";
-import { applyCommand } from "./apply-transaction.ts";
+import { applyCommand, draftOf } from "./apply-transaction.ts";
 
 /**
  * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with
@@ -12,7 +12,7 @@ import { applyCommand } from "./apply-transaction.ts";
  * chain or set that is in use, an unknown chain or set, a declaration that differs from what is there.
  */
 export class FakeKernel {
-  ruleset: Ruleset = {};
+  ruleset: Draft = {};
 
   /** Applies a transaction; throws, and changes nothing, if the kernel would refuse it. */
   apply(transaction: Transaction): void {

@@ -48,8 +48,8 @@ function arrive(objects: Required<Objects>, context: FamilyContext, packet: Pack
     .filter((port) => port.family === family)
     .sort(comparePrecedence)
     .map((port) => {
-      const own = objects.slices.filter((slice) => slice.service === port.service.name && slice.family === family);
-      return { port, choice: chooseEndpoints(port, endpointsOf(own, port.spec, context.place.name), context.place) };
+      const own = objects.slices.filter((slice) => slice.service === port.service.name);
+      return { port, choice: chooseEndpoints(port, endpointsOf(own, port, context.place.name), context.place) };
     });
   return {
     packet,

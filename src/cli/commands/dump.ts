@@ -110,7 +110,7 @@ function restricted(delta: TableDelta, selected: readonly Table[], wanted: IsWan
 function wantedBy({ families }: RulesetState, service: ServiceArgument | undefined): IsWanted | undefined {
   if (service === undefined) return undefined;
   const states = Object.values(families);
-  const isThere = states.some((state) => [...state.contributions()].some(({ port }) => isNamed(port, service)));
+  const isThere = states.some((state) => [...state.allServicePortRules()].some(({ port }) => isNamed(port, service)));
   if (!isThere) return undefined;
   const owners = Object.fromEntries(states.map((state) => [state.table.family, elementOwners(state)]));
   return (family, set, key) => owners[family]?.ofElement(set, key).some((port) => isNamed(port, service)) ?? false;

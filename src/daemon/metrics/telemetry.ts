@@ -118,7 +118,7 @@ export class Telemetry {
         else own.mapElements.set({ family, map: spec.name }, elements.size);
       }
       const missing = { internal: 0, external: 0 };
-      for (const { noLocalEndpoints } of familyState.contributions()) {
+      for (const { noLocalEndpoints } of familyState.allServicePortRules()) {
         for (const policy of noLocalEndpoints) missing[policy]++;
       }
       for (const policy of ["internal", "external"] as const) {

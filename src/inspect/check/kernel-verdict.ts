@@ -56,14 +56,14 @@ async function verdict(
   if (refusal === undefined) return { kind: "accepted", nft: version };
   const attempt = async (selection: readonly ServicePortRules[]) =>
     (await accepts(stateOf(nodeContext, selection))) === undefined;
-  const all = Object.values(state.families).flatMap((family) => [...family.contributions()]);
+  const all = Object.values(state.families).flatMap((family) => [...family.allServicePortRules()]);
   const culprits = (await attempt([])) ? await isolate(all, attempt) : [];
   return { kind: "refused", nft: version, reason: refusal.stderr.trim(), culprits: culprits.map(({ port }) => port) };
 }
 
-function stateOf(nodeContext: NodeContext, contributions: readonly ServicePortRules[]): RulesetState {
+function stateOf(nodeContext: NodeContext, rules: readonly ServicePortRules[]): RulesetState {
   const state = new RulesetState(nodeContext);
-  for (const servicePortRules of contributions) state.families[servicePortRules.port.family]?.put(servicePortRules);
+  for (const each of rules) state.families[each.port.family]?.put(each);
   return state;
 }
 

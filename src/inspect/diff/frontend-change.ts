@@ -1,10 +1,11 @@
 import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
-import { splitParts, targetText } from "../../nft/elements.ts";
+import { splitParts, targetText, verdictTarget } from "../../nft/elements.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
+import { parseChainName } from "../../ruleset/chain-names.ts";
 import { frontendOf } from "../../ruleset/element-owners.ts";
 import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
-import { FIREWALL_IPS, FRONTEND_MAPS, type FrontendMaps } from "../../ruleset/sets.ts";
+import { FIREWALL_IPS, type FrontendMapRole, frontendMapOf } from "../../ruleset/sets.ts";
 
 /** All changes of one frontend. */
 export interface FrontendChange {
@@ -14,13 +15,13 @@ export interface FrontendChange {
   readonly changes: readonly ElementChange[];
 }
 
-const MAPS: readonly FrontendMaps[] = Object.values(FRONTEND_MAPS);
-const named = (pick: (maps: FrontendMaps) => string): ReadonlySet<string> => new Set(MAPS.map(pick));
-const FATES = new Set([...named(({ services }) => services), ...named(({ noEndpoints }) => noEndpoints)]);
-const TREATMENTS = named(({ external }) => external);
-const SHORTCUTS = named(({ shortcut }) => shortcut);
-const ENDPOINTS = named(({ endpoints }) => endpoints);
-const AFFINITY_IDS = named(({ affinityIds }) => affinityIds);
+const roleOf = ({ set }: ElementChange): FrontendMapRole | undefined => frontendMapOf(set)?.role;
+
+/** Whether a map says what becomes of connections to a frontend. */
+const hasOutcome = (change: ElementChange): boolean => {
+  const role = roleOf(change);
+  return role === "services" || role === "noEndpoints";
+};
 
 /** Gathers the changes of a Service by frontend; what belongs to none is left over. */
 export function frontendChanges(changes: readonly ElementChange[]): {
@@ -44,41 +45,42 @@ export function frontendChanges(changes: readonly ElementChange[]): {
 }
 
 function keyOf({ set, key }: ElementChange): string | undefined {
-  if (ENDPOINTS.has(set) || AFFINITY_IDS.has(set)) return frontendOf(set, key);
-  return FATES.has(set) || TREATMENTS.has(set) || SHORTCUTS.has(set) || set === FIREWALL_IPS ? key : undefined;
+  return frontendMapOf(set) !== undefined || set === FIREWALL_IPS ? frontendOf(set, key) : undefined;
 }
 
 /** A frontend's change in words: `+ 10.96.0.10:53/udp: 2 endpoints`, then what is to be said of its endpoints. */
 export function frontendLines({ family, key, changes }: FrontendChange, targets: RulesetDiff["targets"]): string[] {
-  const fates = changes.filter(({ set }) => FATES.has(set));
-  const before = fates.find((change) => change.before !== undefined)?.before;
-  const after = fates.find((change) => change.after !== undefined)?.after;
+  const outcomes = changes.filter(hasOutcome);
+  const before = outcomes.find((change) => change.before !== undefined)?.before;
+  const after = outcomes.find((change) => change.after !== undefined)?.after;
   const isNew = before === undefined && after !== undefined;
   const isGone = before !== undefined && after === undefined;
   const targetsChange = targets.get(targetsKey(family, key));
-  const facts = [...fateFacts(before, after), ...changes.flatMap(sideFacts(isNew || isGone))];
+  const facts = [...outcomeFacts(before, after), ...changes.flatMap(sideFacts(isNew || isGone))];
   return [
     `${isNew ? "+" : isGone ? "-" : "~"} ${frontendText(family, key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`,
     ...(isGone || targetsChange === undefined ? [] : endpointLines(targetsChange)),
   ];
 }
 
-function fateFacts(before: string | undefined, after: string | undefined): string[] {
+function outcomeFacts(before: string | undefined, after: string | undefined): string[] {
   if (after === undefined) return before === undefined ? [] : [`was: ${words(before)}`];
   return [before === undefined ? words(after) : `${words(before)} -> ${words(after)}`];
 }
 
 /** What is beside a frontend's outcome; of one that goes, nothing. */
 function sideFacts(isWhole: boolean): (change: ElementChange) => string[] {
-  return ({ set, before, after }) => {
-    if (TREATMENTS.has(set)) {
+  return (change) => {
+    const { set, before, after } = change;
+    const role = roleOf(change);
+    if (role === "external") {
       return isWhole
         ? after === undefined
           ? []
           : [words(after)]
         : [`${words(before ?? "")} -> ${words(after ?? "")}`];
     }
-    if (SHORTCUTS.has(set) && after !== undefined) return [`for pods and this node ${words(after)}`];
+    if (role === "shortcut" && after !== undefined) return [`for pods and this node ${words(after)}`];
     if (set !== FIREWALL_IPS) return [];
     return after === undefined ? (isWhole ? [] : ["no longer guarded by source ranges"]) : ["guarded by source ranges"];
   };
@@ -100,10 +102,11 @@ function endpointLines({ before, after }: TargetsChange): string[] {
 
 /** A verdict as people say it: `goto balance-3` is "3 endpoints". */
 function words(verdict: string): string {
-  const [, count, seconds] = /(?:balance|affinity)-(?:cluster-)?(\d+)(?:-(\d+))?$/.exec(verdict) ?? [];
-  if (count !== undefined) {
-    const endpoints = counted(Number(count), "endpoint");
-    return seconds === undefined ? endpoints : `${endpoints}, sticky for ${seconds} s`;
+  const role = parseChainName(verdictTarget(verdict) ?? "");
+  if (role?.kind === "balancer") {
+    const { count, affinitySeconds } = role.balancer;
+    const endpoints = counted(count, "endpoint");
+    return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
   }
   if (verdict === `goto ${REJECT_CHAIN}`) return "refused";
   if (verdict === "drop") return "dropped";

@@ -2,6 +2,7 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta } from "../../nft/delta.ts";
 import { joinParts, verdictTarget } from "../../nft/elements.ts";
 import { elementText } from "../../nft/text/table-text.ts";
+import { parseChainName } from "../../ruleset/chain-names.ts";
 import type { Connection } from "./explanation.ts";
 
 /** More would not help anybody. */
@@ -57,5 +58,6 @@ function elementLines({ spec, deleted, added }: ElementsDelta, actual: Table): s
 
 /** Chains that some frontends have in common, or one has for itself: balancers and firewalls. */
 function isOfSomeFrontends(name: string): boolean {
-  return /^(?:nodeport-)?(?:balance|affinity)-|^firewall-.*\//.test(name);
+  const role = parseChainName(name);
+  return role !== undefined && role.kind !== "static";
 }

@@ -1,12 +1,14 @@
-import { FRONTEND_MAPS, type FrontendMaps } from "../../ruleset/sets.ts";
+import { FRONTEND_MAPS, type FrontendMapRole } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 
 /** Whether any way of a connection found its frontend in one of the maps that both ways in have. */
-export function isFoundIn(map: keyof FrontendMaps, outcomes: readonly Outcome[]): boolean {
+export function isFoundIn(map: FrontendMapRole, outcomes: readonly Outcome[]): boolean {
   const names = Object.values(FRONTEND_MAPS).map((maps) => maps[map]);
   return outcomes.some(({ steps }) =>
     steps.some(
-      (step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && names.includes(one.set)),
+      (step) =>
+        step.kind === "rule" &&
+        step.effects.some((one) => one.kind === "found" && names.some((name) => name === one.set)),
     ),
   );
 }

@@ -50,7 +50,7 @@ function masqueradeReason({ source, steps }: Delivered, { nodeContext }: Explain
   );
   if (marking?.chain === MARK_FOR_MASQUERADE)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
-  if (Object.values(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))
+  if (Object.values<string>(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))
     return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"

@@ -1,6 +1,7 @@
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText } from "../../nft/text/rule-text.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
+import { CLUSTER_IPS_CHECK, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
+import { parseChainName } from "../../ruleset/chain-names.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import type { Effect, Step } from "../../trace/outcome.ts";
 
@@ -70,7 +71,7 @@ function foundWords({ set, value }: Found, step: RuleStep): string | undefined {
 }
 
 function externalWords(verdict: string): string {
-  return Object.values(EXTERNAL_LOCAL).includes(verdictTarget(verdict) ?? "")
+  return Object.values<string>(EXTERNAL_LOCAL).includes(verdictTarget(verdict) ?? "")
     ? "an external address by the policy Local"
     : "an external address by the policy Cluster";
 }
@@ -84,6 +85,6 @@ function clusterIPWords({ effects }: RuleStep): string | undefined {
 }
 
 function dropWords({ chain }: RuleStep): string {
-  if (chain.startsWith("firewall-")) return "the source is in none of the ranges: dropped";
-  return chain === "cluster-ips-check" ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
+  if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
+  return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
 }

@@ -1,3 +1,5 @@
+import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
+import { parseChainName } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { balancedReason } from "./balanced-reason.ts";
@@ -63,8 +65,9 @@ function variesReason({ summary }: Evidence): Reason {
 function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
   const { connection, subject, outcomes } = evidence;
   const chain = decider(outcomes);
-  if (chain.startsWith("firewall-")) return sourceRangeReason(evidence);
-  if (chain === "cluster-ips-check" || chain === "") return outsideReason(connection, input);
+  const role = parseChainName(chain);
+  if (role?.kind === "firewall") return sourceRangeReason(evidence);
+  if (chain === CLUSTER_IPS_CHECK || chain === "") return outsideReason(connection, input);
   if (subject !== undefined) return noEndpointReason(subject, input);
   const where = result === "dropped" ? "on this node" : "anywhere";
   return {

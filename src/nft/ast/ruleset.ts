@@ -39,15 +39,15 @@ export interface SetSpec {
  */
 export interface ElementSet {
   readonly spec: SetSpec;
-  readonly elements: Map<string, string>;
+  readonly elements: ReadonlyMap<string, string>;
 }
 
 /** One of our two tables. */
 export interface Table {
   readonly family: Family;
   readonly name: string;
-  readonly chains: Map<string, Chain>;
-  readonly sets: Map<string, ElementSet>;
+  readonly chains: ReadonlyMap<string, Chain>;
+  readonly sets: ReadonlyMap<string, ElementSet>;
 }
 
 /** Both tables; a family is absent when the kernel has no such table. */

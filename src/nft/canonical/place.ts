@@ -12,24 +12,15 @@ export type Draft = Partial<Record<Family, DraftTable>>;
 /** A table that is being put together. */
 export interface DraftTable extends Table {
   readonly chains: Map<string, DraftChain>;
+  readonly sets: Map<string, DraftSet>;
 }
 
 interface DraftChain extends Chain {
   readonly rules: Rule[];
 }
 
-/** A draft to go on from, which shares nothing with `ruleset` that can change. */
-export function draftOf(ruleset: Ruleset): Draft {
-  const draft: Draft = {};
-  for (const table of Object.values(ruleset)) {
-    draft[table.family] = {
-      family: table.family,
-      name: table.name,
-      chains: new Map([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }])),
-      sets: new Map([...table.sets].map(([name, { spec, elements }]) => [name, { spec, elements: new Map(elements) }])),
-    };
-  }
-  return draft;
+interface DraftSet extends ElementSet {
+  readonly elements: Map<string, string>;
 }
 
 /** The family of an object if it is, or is in, one of our two tables; undefined for other tables' objects. */
@@ -87,7 +78,7 @@ function placeSet(table: DraftTable, kind: "set" | "map", object: JsonObject): v
   if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
 }
 
-function placeElements({ spec, elements }: ElementSet, list: readonly unknown[]): void {
+function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): void {
   if (spec.dynamic) return;
   for (const item of list) {
     const { key, value } = splitElement(item, spec.value !== undefined);

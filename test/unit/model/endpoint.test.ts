@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { endpointsOf } from "../../../src/model/endpoint.ts";
+import type { Protocol } from "../../../src/model/ids.ts";
 import { DRAINING, endpoint, GONE, HERE, localEndpoint, slice, slicePort } from "../../support/build.ts";
 
-const nameless = { name: "", protocol: "tcp" } as const;
+const portOf = (name: string, protocol: Protocol) => ({ family: "ip", spec: { name, protocol } }) as const;
+const nameless = portOf("", "tcp");
 const targets = (...args: Parameters<typeof endpointsOf>) => endpointsOf(...args).map(({ target }) => target);
 
 describe("endpointsOf", () => {
@@ -26,10 +28,10 @@ describe("endpointsOf", () => {
       slice({ name: "b", ports: [slicePort(1053, { name: "dns" })], endpoints: ["10.0.0.1"] }),
       slice({ name: "c", ports: [slicePort(9, { name: "other" })], endpoints: ["10.0.0.3"] }),
     ];
-    expect(targets(slices, { name: "dns", protocol: "tcp" }, "")).toEqual(["10.0.0.1 . 1053", "10.0.0.1 . 53"]);
-    expect(targets(slices, { name: "dns", protocol: "udp" }, "")).toEqual(["10.0.0.1 . 5353"]);
+    expect(targets(slices, portOf("dns", "tcp"), "")).toEqual(["10.0.0.1 . 1053", "10.0.0.1 . 53"]);
+    expect(targets(slices, portOf("dns", "udp"), "")).toEqual(["10.0.0.1 . 5353"]);
     expect(targets(slices, nameless, "")).toEqual(["10.0.0.1 . 9153"]);
-    expect(targets(slices, { name: "dns", protocol: "sctp" }, "")).toEqual([]);
+    expect(targets(slices, portOf("dns", "sctp"), "")).toEqual([]);
   });
 
   test.each([

@@ -20,8 +20,9 @@ const internalLocal: ServiceOptions = { internal: "Local" };
 const externalLocal: ServiceOptions = { external: "Local", ports: [port(80, { nodePort: 30080 })] };
 
 function choose(options: ServiceOptions, endpoints: readonly SliceEndpoint[], place: Place = HERE) {
-  const known = endpointsOf([slice({ endpoints, family: "ip" })], { name: "", protocol: "tcp" }, place.name);
-  const choice = chooseEndpoints(servicePort(options), known, place);
+  const given = servicePort(options);
+  const known = endpointsOf([slice({ endpoints, family: "ip" })], given, place.name);
+  const choice = chooseEndpoints(given, known, place);
   const last = (address: string) => address.slice(address.lastIndexOf(".") + 1);
   return {
     choice,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Balancer, balancerChain, balancerName } from "../../../src/ruleset/balancers.ts";
+import { balancerChain } from "../../../src/ruleset/balancers.ts";
+import { type Balancer, balancerName } from "../../../src/ruleset/chain-names.ts";
 
 const plain: Balancer = { kind: "service", shortcut: false, count: 3, affinitySeconds: 0 };
 

@@ -6,7 +6,7 @@ import { slice } from "../../support/build.ts";
 const LISTS: readonly EndpointList[] = ["cluster", "local", "shortcut"];
 
 const endpoints = (...addresses: string[]) =>
-  endpointsOf([slice({ endpoints: addresses })], { name: "", protocol: "tcp" }, "");
+  endpointsOf([slice({ endpoints: addresses })], { family: "ip", spec: { name: "", protocol: "tcp" } }, "");
 const ids = (list: EndpointList, ...addresses: string[]) => endpointIds(endpoints(...addresses), list);
 const many = Array.from({ length: 1000 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
 

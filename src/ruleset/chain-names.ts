@@ -1,0 +1,92 @@
+import type { Branded } from "../base/text.ts";
+import type { Protocol } from "../model/ids.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import type { FrontendKind } from "./sets.ts";
+
+/** The chains that are there whatever the Services are; hooked ones have kube-proxy's names. */
+const STATIC_CHAINS = [
+  "filter-prerouting-pre-dnat",
+  "filter-output-pre-dnat",
+  "filter-input",
+  "filter-forward",
+  "filter-output",
+  "nat-prerouting",
+  "nat-output",
+  "nat-postrouting",
+  "services",
+  "mark-for-masquerade",
+  "external-local",
+  "nodeport-external-local",
+  "nodeports",
+  "reject-chain",
+  "service-endpoints-check",
+  "nodeport-endpoints-check",
+  "firewall-check",
+  "cluster-ips-check",
+  "masquerading",
+] as const;
+
+/** The name of a chain that does not depend on Services. */
+export type StaticChainName = (typeof STATIC_CHAINS)[number];
+
+/** The name of a chain that chooses an endpoint: see {@link balancerName}. */
+export type BalancerName = Branded<"BalancerName">;
+
+/** The name of a chain that drops what does not come from the source ranges: see {@link firewallName}. */
+export type FirewallName = Branded<"FirewallName">;
+
+/** The name of a chain of ours. */
+export type ChainName = StaticChainName | BalancerName | FirewallName;
+
+/** A way of choosing among endpoints, shared by all frontends with as many of them. */
+export interface Balancer {
+  readonly kind: FrontendKind;
+  /** The list for short-cut traffic of a Local frontend, beside its local one. */
+  readonly shortcut: boolean;
+  /** How many endpoints, 1 or more. */
+  readonly count: number;
+  /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
+  readonly affinitySeconds: number;
+}
+
+/** What a chain of ours is for, as told from its name. */
+export type ChainRole =
+  | { readonly kind: "static"; readonly name: StaticChainName }
+  | { readonly kind: "balancer"; readonly balancer: Balancer }
+  | { readonly kind: "firewall" };
+
+/** The name of a balancer's chain: `balance-2`, `nodeport-affinity-cluster-3-600`. */
+export function balancerName({ kind, shortcut, count, affinitySeconds }: Balancer): BalancerName {
+  const prefix = kind === "nodeport" ? "nodeport-" : "";
+  const list = shortcut ? "cluster-" : "";
+  const name =
+    affinitySeconds === 0 ? `${prefix}balance-${list}${count}` : `${prefix}affinity-${list}${count}-${affinitySeconds}`;
+  return name as BalancerName;
+}
+
+/** The name of the chain that guards a service port: `firewall-shop/cart/tcp/http`. */
+export function firewallName({ service, spec }: Pick<ServicePort, "service" | "spec">): FirewallName {
+  return `firewall-${service.name}/${spec.protocol}/${spec.name}` as FirewallName;
+}
+
+const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
+const BALANCER = /^(nodeport-)?(?:balance|(affinity))-(cluster-)?([1-9]\d*)(?:-([1-9]\d*))?$/;
+const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
+const FIREWALL = new RegExp(`^firewall-[^/]+/[^/]+/(?:${PROTOCOLS.join("|")})/[^/]*$`);
+
+/** Reads a chain's name; undefined for one that we never give. */
+export function parseChainName(name: string): ChainRole | undefined {
+  if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
+  if (FIREWALL.test(name)) return { kind: "firewall" };
+  const [match, nodePort, affinity, cluster, count, seconds] = BALANCER.exec(name) ?? [];
+  if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
+  return {
+    kind: "balancer",
+    balancer: {
+      kind: nodePort === undefined ? "service" : "nodeport",
+      shortcut: cluster !== undefined,
+      count: Number(count),
+      affinitySeconds: Number(seconds ?? 0),
+    },
+  };
+}

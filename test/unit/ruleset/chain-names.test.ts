@@ -1,0 +1,41 @@
+import { describe, expect, test } from "vitest";
+import { staticChains } from "../../../src/ruleset/base-chains.ts";
+import { type Balancer, balancerName, firewallName, parseChainName } from "../../../src/ruleset/chain-names.ts";
+import { familyContext, servicePort } from "../../support/build.ts";
+
+const KINDS = ["service", "nodeport"] as const;
+
+describe("parseChainName", () => {
+  test("reads every balancer's name back", () => {
+    const balancers = KINDS.flatMap((kind) =>
+      [true, false].flatMap((shortcut) =>
+        [0, 1, 10800].map((affinitySeconds): Balancer => ({ kind, shortcut, count: 12, affinitySeconds })),
+      ),
+    );
+    for (const balancer of balancers) {
+      expect(parseChainName(balancerName(balancer))).toEqual({ kind: "balancer", balancer });
+    }
+  });
+
+  test("reads the name of a chain of source ranges, also of a nameless port", () => {
+    expect(parseChainName(firewallName(servicePort({})))).toEqual({ kind: "firewall" });
+    expect(parseChainName("firewall-shop/cart/sctp/http-alt")).toEqual({ kind: "firewall" });
+  });
+
+  test("knows every static chain", () => {
+    for (const { name } of staticChains(familyContext("ip"))) {
+      expect(parseChainName(name)).toEqual({ kind: "static", name });
+    }
+  });
+
+  test.each([
+    "",
+    "balance-",
+    "balance-0",
+    "balance-3-60",
+    "affinity-3",
+    "affinity-cluster-3",
+    "my-balance-3",
+    "firewall-x",
+  ])("gives undefined for %j, which is no name of ours", (name) => expect(parseChainName(name)).toBeUndefined());
+});
