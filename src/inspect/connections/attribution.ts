@@ -47,8 +47,7 @@ export class ConnectionAttribution {
   #endpointsOf(port: ServicePort): ReadonlyMap<string, Endpoint> {
     const known = this.#endpoints.get(port.key);
     if (known !== undefined) return known;
-    const slices = this.#cache.slices(port.service.name).filter(({ family }) => family === port.family);
-    const endpoints = endpointsOf(slices, port.spec, this.#cache.node.name);
+    const endpoints = endpointsOf(this.#cache.slices(port.service.name), port, this.#cache.node.name);
     const byTarget = new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
     this.#endpoints.set(port.key, byTarget);
     return byTarget;
