@@ -16,24 +16,28 @@ COPY schemas schemas
 COPY src src
 RUN node scripts/build.mjs
 
-FROM debian:13-slim
+# Debian 13 has Node 20.19, nft 1.1.3 (the first whose JSON is known to carry our maps) and conntrack 1.4.8.
+FROM debian:13-slim AS root
+RUN apt-get update \
+  && apt-get install --yes --no-install-recommends nodejs nftables conntrack \
+  && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* /var/log/*
+COPY scripts/image-files.sh /usr/local/bin/
+RUN sh /usr/local/bin/image-files.sh /image
+RUN ["ln", "-s", "/usr/local/lib/nft-proxy/nft-proxy.mjs", "/image/usr/local/bin/nft-proxy"]
+
+# Three programs, the libraries that they load and one file of ours: no shell, no package manager.
+FROM scratch
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="nft-proxy" \
   org.opencontainers.image.description="A Kubernetes service proxy for nftables-only distributions" \
   org.opencontainers.image.version="${VERSION}" \
-  org.opencontainers.image.licenses="Apache-2.0" \
-  org.opencontainers.image.base.name="debian:13-slim"
+  org.opencontainers.image.licenses="Apache-2.0"
 
-# Debian 13 has Node 20.19, nft 1.1.3 (the first whose JSON is known to carry our maps) and conntrack 1.4.8.
-RUN apt-get update \
-  && apt-get install --yes --no-install-recommends nodejs nftables conntrack \
-  && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* /var/log/*
-
+COPY --from=root /image /
 COPY --from=build --chmod=0755 /source/dist/nft-proxy.js /usr/local/lib/nft-proxy/nft-proxy.mjs
 COPY --from=build /source/dist/THIRD_PARTY_LICENSES /usr/share/doc/nft-proxy/THIRD_PARTY_LICENSES
 COPY LICENSE /usr/share/doc/nft-proxy/LICENSE
-# For people: kubectl exec DAEMON-POD -- nft-proxy explain ...
-RUN ["ln", "-s", "/usr/local/lib/nft-proxy/nft-proxy.mjs", "/usr/local/bin/nft-proxy"]
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # The heap of `run` and of the commands run beside it, in MiB. nft's own memory comes on top of it, in the same
 # container: the limit in deploy/base leaves room for both. A larger semi-space costs three times its size for good.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# make-image-root.sh DIR: makes in DIR the root file system that the Dockerfile describes, without a container engine:
-# Debian 13 by mmdebstrap, with the packages that the Dockerfile installs and the files that it copies. Needs root,
-# mmdebstrap and a built bundle (npm run build); DEBIAN_MIRROR names another mirror than mmdebstrap's. An existing root gets the newest bundle only.
+# make-image-root.sh DIR: makes in DIR the root file system that the Dockerfile describes, without a container engine: a
+# Debian 13 by mmdebstrap in DIR-build with the packages that the Dockerfile installs, from which image-files.sh copies
+# what the image holds, and the files that the Dockerfile copies. Needs root, mmdebstrap and a built bundle (npm run
+# build); DEBIAN_MIRROR names another mirror than mmdebstrap's. An existing root gets the newest bundle only.
 set -euo pipefail
 
 root=${1:?usage: make-image-root.sh DIR}
@@ -9,8 +10,10 @@ cd "${BASH_SOURCE[0]%/*}/.."
 packages=$(sed -nE 's/.*apt-get install --yes --no-install-recommends (.*[^ ]) *\\$/\1/p' Dockerfile)
 
 if [[ ! -x $root/usr/bin/node ]]; then
-  mmdebstrap --variant=minbase --include="${packages// /,}" trixie "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
-  rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/archives/* "$root"/var/log/*
+  mmdebstrap --variant=minbase --include="${packages// /,}" trixie "$root-build" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
+  install -m 0755 scripts/image-files.sh "$root-build/tmp/"
+  chroot "$root-build" sh /tmp/image-files.sh /image
+  mv "$root-build/image" "$root"
 fi
 install -D -m 0755 dist/nft-proxy.js "$root/usr/local/lib/nft-proxy/nft-proxy.mjs"
 install -D -m 0644 dist/THIRD_PARTY_LICENSES "$root/usr/share/doc/nft-proxy/THIRD_PARTY_LICENSES"

@@ -1,5 +1,6 @@
 // The image without a container engine: the daemon as the DaemonSet starts it, in the root file system that
 // scripts/make-image-root.sh made (the argument), beside a pretended API server that serves the recorded town.
+import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Pod } from "../support/container.ts";
 import { makeAuthority } from "../support/stub-api/certificates.ts";
@@ -41,7 +42,7 @@ const hasTables = async () => (await pod.exec(["nft", "list", "tables"])).stdout
 await show("node", "--version");
 await show("nft", "--version");
 await show("conntrack", "--version");
-await show("sh", "-c", "touch /here || true");
+await show("node", "--eval", "require('fs').writeFileSync('/here', '')");
 const { all: initOutput, exitCode: initCode } = await pod.init();
 console.log(`\n# the init container ended with ${initCode}\n${initOutput}`);
 await pod.confine();
@@ -52,11 +53,12 @@ try {
   await until("both tables are there", hasTables);
   await until("/livez answers 200", async () => (await fetch("http://127.0.0.1:10256/livez")).ok);
   await show("nft-proxy", "doctor");
-  await show("grep", "-hE", "^(VmHWM|VmRSS|CapEff)", `/proc/${daemon.pid}/status`);
+  const status = readFileSync(`/proc/${daemon.pid}/status`, "utf8").split("\n");
+  console.log(`\n${status.filter((line) => /^(?:VmHWM|VmRSS|CapEff)/.test(line)).join("\n")}`);
   await pod.exec(["nft", "delete", "table", "ip", "nft-proxy"]);
   await until("a table that was deleted is back", hasTables);
   daemon.kill("SIGUSR1");
-  await until("SIGUSR1 wrote the state to /tmp", async () => (await pod.exec(["ls", "/tmp"])).stdout !== "");
+  await until("SIGUSR1 wrote the state to /tmp", async () => readdirSync(`${root}/tmp`).length > 0);
   const asked = api.requests.map(({ method, path }) => `${method} ${path}`);
   console.log(`\n# the API server was asked for\n${[...new Set(asked)].sort().join("\n")}`);
 } finally {

@@ -8,6 +8,15 @@ const DOCKERFILE = readFileSync(fileURLToPath(new URL("../../Dockerfile", import
 const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(DOCKERFILE)?.[1] ?? "") as string[];
 const NODE_OPTIONS = /^ENV NODE_OPTIONS="(.*)"$/m.exec(DOCKERFILE)?.[1] ?? "";
 
+/** Where the pod sees the system that the image was made from: the image itself has no program that drops capabilities. */
+const TOOLS = "/mnt";
+const SETPRIV = [
+  `${TOOLS}/lib64/ld-linux-x86-64.so.2`,
+  "--library-path",
+  `${TOOLS}/usr/lib/x86_64-linux-gnu`,
+  `${TOOLS}/usr/bin/setpriv`,
+];
+
 /** A process in a root file system; its result has what it printed, also when it failed. */
 export type ContainerProcess = ReturnType<typeof startIn>;
 
@@ -50,12 +59,16 @@ export class Pod {
   async mount(): Promise<void> {
     // Debian's /var/run is a link to /run, which would lead out of the root from here.
     const account = `${this.#root}/run/secrets/kubernetes.io/serviceaccount`;
-    for (const folder of [account, `${this.#root}/etc/nft-proxy`]) mkdirSync(folder, { recursive: true });
+    for (const folder of [account, `${this.#root}/etc/nft-proxy`, `${this.#root}${TOOLS}`]) {
+      mkdirSync(folder, { recursive: true });
+    }
     writeFileSync(`${account}/token`, this.#inputs.token);
     writeFileSync(`${account}/ca.crt`, this.#inputs.ca);
     writeFileSync(`${this.#root}/etc/nft-proxy/config.yaml`, this.#configuration);
     await execa("mount", ["--bind", this.#root, this.#root]);
     await execa("mount", ["-o", "remount,bind,ro", this.#root]);
+    await execa("mount", ["--bind", `${this.#root}-build`, `${this.#root}${TOOLS}`]);
+    await execa("mount", ["--bind", "/dev", `${this.#root}/dev`]);
     await execa("mount", ["-t", "proc", "proc", `${this.#root}/proc`]);
     await execa("mount", ["-t", "tmpfs", "tmpfs", `${this.#root}/tmp`]);
   }
@@ -85,7 +98,7 @@ export class Pod {
   exec(command: readonly string[]): ContainerProcess {
     const added = this.#container.securityContext?.capabilities?.add ?? [];
     const bounding = ["-all", ...added.map((name) => `+${name.toLowerCase()}`)].join(",");
-    return this.#start(["setpriv", `--bounding-set=${bounding}`, "--no-new-privs"], command);
+    return this.#start([...SETPRIV, `--bounding-set=${bounding}`, "--no-new-privs"], command);
   }
 
   get #container(): V1Container {

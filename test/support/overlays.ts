@@ -8,7 +8,7 @@ import { buildKustomization, type Manifest } from "./kustomize.ts";
 export const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 
 /** The overlays that are to be installed as they are, once the control plane's address is filled in. */
-export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack", "host-nft"] as const;
+export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack"] as const;
 
 /** The overlay that takes the product off the nodes. */
 export const CLEANUP = "cleanup";

@@ -25,12 +25,23 @@ describe("the Dockerfile", () => {
 
   test("pins its bases, and takes only the bundle into the last one", () => {
     const bases = of("FROM").map((line) => line.replace(/^--platform=\S+ /, "").split(" ")[0]);
-    expect(bases).toHaveLength(2);
-    for (const base of bases) expect(base).toMatch(/^[a-z]+:\d+[\w.-]*$/);
+    expect(bases).toHaveLength(3);
+    for (const base of bases.slice(0, 2)) expect(base).toMatch(/^[a-z]+:\d+[\w.-]*$/);
+    expect(bases[2]).toBe("scratch");
     const last = TEXT.slice(TEXT.lastIndexOf("\nFROM "));
     const taken = [...last.matchAll(/^COPY --from=build (?:--chmod=\d+ )?(\S+)/gm)].map(([, path]) => path);
     expect(taken).toEqual(["/source/dist/nft-proxy.js", "/source/dist/THIRD_PARTY_LICENSES"]);
     expect(last).not.toContain("node_modules");
+  });
+
+  test("has no shell and no package manager in the last stage", () => {
+    const files = readFileSync(`${ROOT}scripts/image-files.sh`, "utf8");
+    expect(/^programs="(.*)"$/m.exec(files)?.[1]?.split(" ")).toEqual([
+      "/usr/bin/env",
+      "/usr/bin/node",
+      "/usr/sbin/nft",
+      "/usr/sbin/conntrack",
+    ]);
   });
 
   test("copies what is there, and what .dockerignore lets through", () => {
@@ -38,7 +49,7 @@ describe("the Dockerfile", () => {
     const ignore = readFileSync(`${ROOT}.dockerignore`, "utf8").split("\n");
     for (const source of sources) {
       expect(existsSync(ROOT + source), source).toBe(true);
-      expect(ignore).toContain(`!${source}`);
+      expect(ignore.some((line) => line === `!${source}` || source.startsWith(`${line.slice(1)}/`))).toBe(true);
     }
   });
 

@@ -53,7 +53,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(daemon?.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ["ALL"], add: overlay === "host-nft" ? ["NET_ADMIN", "SYS_CHROOT"] : ["NET_ADMIN"] },
+      capabilities: { drop: ["ALL"], add: ["NET_ADMIN"] },
     });
     expect(daemon?.securityContext?.privileged).toBeUndefined();
     expect(pod).toMatchObject({
