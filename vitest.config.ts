@@ -5,10 +5,12 @@ import { defineConfig } from "vitest/config";
  * makes, a built bundle and an nft that can load our JSON; `browser` needs a Chromium, and is left out without one.
  */
 export default defineConfig({
+  define: { __VERSION__: JSON.stringify("0.0.0-test") },
   test: {
     reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
       {
+        extends: true,
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
@@ -17,6 +19,7 @@ export default defineConfig({
         },
       },
       {
+        extends: true,
         test: {
           name: "kernel",
           include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],

@@ -1,19 +1,22 @@
 import type { CommandResult } from "./output.ts";
 import type { Progress } from "./print/progress.ts";
 
-/** What yargs made of the arguments, by flag name. */
+/** The arguments as yargs parsed them, by flag name. */
 export type Argv = Readonly<Record<string, unknown>>;
 
-/** Runs a command to its end. Throws AppError for what it cannot do. */
+/**
+ * Runs a command to its end.
+ * @throws AppError
+ */
 export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResult>;
 
 /** A command as the argument parser knows it; its code is loaded only when it runs, so that `--help` is quick. */
 export interface Command {
   readonly name: string;
   readonly summary: string;
-  /** Names of the flags that it takes besides those of the configuration. */
+  /** Names of its own flags, besides those of the configuration. */
   readonly flags: readonly string[];
-  /** Arguments after the command's name, and what they ask for. */
+  /** Arguments after the command's name, each with its meaning. */
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }

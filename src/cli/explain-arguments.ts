@@ -10,7 +10,10 @@ import { serviceArgument } from "./service-argument.ts";
 const EXAMPLES =
   "nft-proxy explain --to 10.96.0.10 --port 53 --proto udp, or nft-proxy explain --service kube-system/kube-dns:dns";
 
-/** Reads what is asked. Throws AppError BAD_ARGUMENT for what makes no sense. */
+/**
+ * Reads the query of `explain` from its arguments.
+ * @throws AppError BAD_ARGUMENT
+ */
 export function explainQueryOf(argv: Argv): ExplainQuery {
   const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
   if (to !== undefined && named !== undefined) throw wrong("--to and --service are two questions: ask one");

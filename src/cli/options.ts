@@ -5,15 +5,34 @@ import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
-import { type Argv, textArgument } from "./command.ts";
+import type { LoadRequest } from "../inspect/load/load-request.ts";
+import { type Argv, listArgument, textArgument } from "./command.ts";
 
-/** The options that a command runs with, and what to tell the user about them. */
+/** The options that a command runs with, and the notices about them. */
 export interface CommandOptions {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];
 }
 
-/** The options that flags and `--config` make. Throws AppError BAD_ARGUMENT or BAD_CONFIG. */
+/** Sent to the API server with every request. */
+export const USER_AGENT = `nft-proxy/${__VERSION__}`;
+
+/** The request for the objects of `--from`, or for those of the cluster. */
+export function loadRequest(argv: Argv, options: ProxyOptions): LoadRequest {
+  return {
+    options,
+    nodeName: nodeNameOf(options),
+    paths: listArgument(argv, "from"),
+    stdin: process.stdin,
+    env: process.env,
+    userAgent: USER_AGENT,
+  };
+}
+
+/**
+ * The options that flags and `--config` make.
+ * @throws AppError BAD_ARGUMENT; BAD_CONFIG
+ */
 export function commandOptions(argv: Argv): CommandOptions {
   const path = textArgument(argv, "config");
   const { options, warnings } = resolveOptions({
@@ -33,7 +52,10 @@ export function nodeNameOf({ hostnameOverride }: ProxyOptions): string {
   return hostnameOverride === "" ? hostname().trim().toLowerCase() : hostnameOverride;
 }
 
-/** The text of a configuration file. Throws AppError BAD_CONFIG. */
+/**
+ * The text of a configuration file.
+ * @throws AppError BAD_CONFIG
+ */
 export function readConfigFile(path: string): string {
   try {
     return readFileSync(path, "utf8");

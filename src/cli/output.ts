@@ -1,18 +1,18 @@
 import { AppError, messageOf } from "../base/errors.ts";
 
-/** What a command came to. Commands return it; only program.ts prints it and ends the process. */
+/** The result of a command. Only program.ts prints it and ends the process. */
 export interface CommandResult {
   readonly exitCode: number;
   /** For standard output, whole, with its last newline. */
   readonly output?: string;
-  /** For standard error, a line each: warnings and what was left out. */
+  /** For standard error, one line each: warnings, and objects that were ignored. */
   readonly notices?: readonly string[];
 }
 
-/** Exit codes that every command has in common. */
+/** Exit codes of all commands. */
 export const EXIT = { ok: 0, refused: 1, badInput: 2 } as const;
 
-/** Where a command line is run: streams and context, so that tests can give their own. */
+/** The streams and terminal of a command line; tests give their own. */
 export interface ProgramContext {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;
@@ -21,7 +21,7 @@ export interface ProgramContext {
   readonly columns: number;
 }
 
-/** An error for a person: message, what proves it, what to do. Never a stack. */
+/** An error for people: message, evidence and hint, never a stack trace. */
 export function errorText(error: unknown): string {
   const lines = [`nft-proxy: ${messageOf(error)}`];
   if (error instanceof AppError) {
@@ -31,7 +31,7 @@ export function errorText(error: unknown): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** 2 for what was given wrong, 1 for what was refused. */
+/** 2 for bad input, 1 for every other failure. */
 export function exitCodeOf(error: unknown): number {
   if (!(error instanceof AppError)) return EXIT.refused;
   switch (error.code) {

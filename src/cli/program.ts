@@ -34,7 +34,7 @@ interface Chosen {
   readonly argv: Argv;
 }
 
-/** What was asked for; undefined when it was help or the version, which are printed. */
+/** The chosen command; undefined after `--help` and `--version`, which are printed here. */
 async function parse(args: readonly string[], { stdout, columns }: ProgramContext): Promise<Chosen | undefined> {
   let chosen: Chosen | undefined;
   let parser = yargs()
@@ -46,7 +46,7 @@ async function parse(args: readonly string[], { stdout, columns }: ProgramContex
     .alias("h", "help")
     .wrap(Math.min(columns, 100))
     .strict()
-    .demandCommand(1, 1, "say what to do: one of the commands below", "say one thing to do, not several")
+    .demandCommand(1, 1, "missing command", "more than one command")
     .epilogue("`nft-proxy <command> --help` shows a command's options.")
     .completion("completion", "Print a script by which the shell completes commands and options")
     .exitProcess(false);

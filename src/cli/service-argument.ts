@@ -8,7 +8,8 @@ const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
 
 /**
- * What `--service namespace/name[:port]` names, undefined when it was not given. The namespace is `default` if none is.
+ * The Service or Service port of `--service namespace/name[:port]`, undefined without the flag. The namespace
+ * defaults to `default`.
  * @throws AppError BAD_ARGUMENT
  */
 export function serviceArgument(argv: Argv): ServiceArgument | undefined {

@@ -1,10 +1,10 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** Why a long-running command ends. */
+/** The reason for which a long-running command ends. */
 export interface End {
   readonly reason: string;
-  /** Nobody asked for it. */
+  /** Whether it ends because of an error. */
   readonly failed: boolean;
 }
 
@@ -15,14 +15,14 @@ export interface Ended {
   readonly end: (reason: string) => void;
 }
 
-/** What signals do. */
+/** The actions of signals. */
 export interface SignalParts {
   /** On SIGUSR1. */
   readonly dump: () => void;
   readonly logger: Logger;
 }
 
-/** Node's timers that matter are not counted as work to do; this one keeps the process. */
+/** The daemon's timers do not keep the process alive (unref); this one does. */
 const KEEP_ALIVE_PERIOD = 2 ** 30;
 
 /** Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM ends the process at once. */
@@ -44,7 +44,7 @@ export function onSignals({ dump, logger }: SignalParts): Ended {
     process.on(signal, listener);
   }
   process.on("SIGUSR1", dump);
-  // A log that nobody reads any more (a closed pipe) is no reason to end.
+  // A closed pipe at the log's other end must not end the process.
   process.stderr.on("error", () => {});
   process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
   process.on("uncaughtException", (error) => {

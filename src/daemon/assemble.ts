@@ -5,6 +5,7 @@ import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import { Conntrack } from "../kernel/conntrack.ts";
 import { hostFiles } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { systemClock } from "../kernel/system-clock.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { readHostView } from "../sync/host-view.ts";
@@ -21,7 +22,6 @@ import { addConnectionMetrics, type ConnectionCounts } from "./metrics/connectio
 import { createMetrics, type Metrics } from "./metrics/metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { Telemetry } from "./metrics/telemetry.ts";
-import { systemClock } from "./system-clock.ts";
 
 /** What the command line decides about a daemon. */
 export interface AssemblyParts {

@@ -7,7 +7,7 @@ import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts"
 
 describe("the command line", () => {
   test.each([
-    ["no command", [], "say what to do"],
+    ["no command", [], "missing command"],
     ["an unknown command", ["aply"], "aply"],
     ["an unknown flag", ["apply", "--form=x"], "form"],
     ["no objects", ["apply"], "--from"],

@@ -54,14 +54,14 @@ describe("diff", () => {
     await writeFile(`${directory}/new.yaml`, manifest(30081));
     const args = ["diff", "--from", `${directory}/new.yaml`, "--against", `${directory}/old.yaml`];
     const { exitCode, stdout, stderr } = await nftProxy(args);
-    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("stand-in addresses") });
+    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("placeholder addresses") });
     expect(stdout).toContain(
-      "default/web\n  - node port 30080/tcp (IPv4): was: refused\n  + node port 30081/tcp (IPv4): refused\n",
+      "default/web\n  - NodePort 30080/tcp (IPv4): was: refused\n  + NodePort 30081/tcp (IPv4): refused\n",
     );
   });
 
   test.each([
-    ["no nft", ["--nft-path=/nowhere/nft"], "cannot read our tables"],
+    ["no nft", ["--nft-path=/nowhere/nft"], "cannot read nft-proxy's tables"],
     ["no such file", ["--against=/nowhere/objects"], "/nowhere/objects"],
     ["no such form", ["--output=yaml"], "--output"],
   ])("ends with 2 and says why: %s", async (_, args, said) => {

@@ -10,18 +10,18 @@ const TOWN = ["--from", townObjects("town"), ...townFlags];
 const TO_DNS = ["--to", "10.96.0.10", "--port", "53", "--proto", "udp"];
 
 describe("explain from files", () => {
-  test("says what it decided, plainly, in a pipe", async () => {
+  test("explain in a pipe prints the steps and the conclusion without colours", async () => {
     const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...TO_DNS]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(stdout).toBe(`udp from 10.244.1.254 (a pod, assumed) to 10.96.0.10 port 53
-on node-1, by the rules for these objects
+on node-1, simulated from these objects
 the cluster IP of Service dns/kube-dns, port dns
 
 The way through the rules
   prerouting
     services: a Service with endpoints
       service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }
-    balance-2: one of 2 endpoints by chance; the destination becomes the
+    balance-2: one of 2 endpoints at random; the destination becomes the
       endpoint
       endpoints { 10.96.0.10 . udp . 53 . none : 10.244.1.16 . 53 } and 1 more
 
@@ -33,7 +33,7 @@ Also
   source: kept: the endpoint sees 10.244.1.254
 
 Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
-  fails all the same, see whether the pod listens on port 53 (udp) and whether a
+  still fails, check whether the pod listens on port 53 (udp) and whether a
   NetworkPolicy lets the client in.`);
   });
 
@@ -171,7 +171,7 @@ describe("explain --live", () => {
     expect(others.map(({ excluded }) => excluded?.reason)).toEqual(others.map(() => "affinity"));
     expect(others.length).toBeGreaterThan(0);
     expect(notes.find(({ topic }) => topic === "affinity")?.message).toMatch(
-      /was here before, its entry has (9m\d+s|10m) left/,
+      /known client; entry expires in (9m\d+s|10m)/,
     );
   });
 
@@ -181,7 +181,7 @@ describe("explain --live", () => {
     await nft("add", "element", "ip", "nft-proxy", "affinity", `{ ${key} timeout 10m : 8000:1 }`);
     const { verdict, notes } = await live(...TOWN, "--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80");
     expect(verdict.message).toMatch(/goes to one of \d endpoints/);
-    expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the one that this client had is gone");
+    expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the endpoint of this client is gone");
   });
 
   test("asks whether the options are the daemon's, where all rules differ", async () => {

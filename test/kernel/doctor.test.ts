@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { Ajv } from "ajv";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { diagnosticsJson } from "../../src/cli/commands/doctor.ts";
+import { diagnosticsJson } from "../../src/cli/print/doctor-text.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
 import { doctorHost } from "../../src/inspect/doctor/doctor-host.ts";
@@ -89,7 +89,7 @@ describe("the doctor", () => {
   test("tells of rules that nobody keeps current, and of the daemon that does", async () => {
     nft(["-j", "-f", "-"], TRANSACTION);
     expect(of(await examine(), "daemon")).toMatchObject([
-      { level: "warning", means: expect.stringContaining("nobody keeps them current") },
+      { level: "warning", means: expect.stringContaining("no daemon keeps them current") },
     ]);
     const body = { currentTime: "2026-01-01T00:00:30Z", status: { IPv4: { lastUpdated: "2026-01-01T00:00:00Z" } } };
     const server = createServer((_, response) => response.end(JSON.stringify(body)));
@@ -97,7 +97,7 @@ describe("the doctor", () => {
     try {
       const findings = await examine((server.address() as AddressInfo).port);
       expect(of(findings, "daemon")).toMatchObject([
-        { level: "ok", found: expect.stringContaining("last synced 30 s before it answered") },
+        { level: "ok", found: expect.stringContaining("last synced 30 s ago") },
       ]);
     } finally {
       server.close();

@@ -52,7 +52,7 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
 }
 
 function follow(input: ExplainInput): ExplainInput {
-  return { ...input, live: { ruleset: input.state.ruleset, comparable: true, remembered: [] } };
+  return { ...input, live: { ruleset: input.state.ruleset, comparable: true, affinityEntries: [] } };
 }
 
 test("every connection to a random cluster has a reason, and a share of it for each endpoint", () => {

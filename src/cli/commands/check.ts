@@ -3,11 +3,12 @@ import { compareDiagnostics, type Subject, warningAt } from "../../inspect/check
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import type { CheckReport } from "../../inspect/check/report.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
+import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { type Argv, isSet } from "../command.ts";
-import { type DesiredFromFiles, loadFromFiles } from "../desired.ts";
+import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { REPORT_FORMATS } from "../print/check-formats.ts";
 import { hasErrors } from "../print/diagnostic-text.ts";
@@ -18,10 +19,11 @@ import type { Progress } from "../print/progress.ts";
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
-  const desired = await loadFromFiles(argv, { thorough: true, placeholders: true });
+  const { options, notices } = commandOptions(argv);
+  const desired = await loadFromFiles(loadRequest(argv, options), { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
   const found = [...desired.problems, ...checkWarnings(desired)];
-  const { options, state, nodeContext } = desired;
+  const { state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
@@ -30,7 +32,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
     output: print(reportOf(desired, problems, kernel, passed)),
-    notices: desired.notices,
+    notices,
   };
 }
 

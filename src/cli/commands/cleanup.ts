@@ -5,7 +5,7 @@ import { type Argv, isSet } from "../command.ts";
 import { commandOptions } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
-/** What kube-proxy's nftables mode calls its tables. */
+/** The name of the tables of kube-proxy's nftables mode. */
 const KUBE_PROXY_TABLE = "kube-proxy";
 
 /**

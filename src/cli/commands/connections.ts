@@ -4,12 +4,13 @@ import { quoted } from "../../base/schema-error.ts";
 import { ConnectionAttribution } from "../../inspect/connections/attribution.ts";
 import { ConnectionCounter } from "../../inspect/connections/connection-counter.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
+import { loadDesired } from "../../inspect/load/desired.ts";
 import { localAddresses } from "../../kernel/addresses.ts";
 import { conntrackTimeouts, translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { loadDesired } from "../desired.ts";
+import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { connectionsText } from "../print/connections-text.ts";
 import { diagnosticText } from "../print/diagnostic-text.ts";
@@ -23,7 +24,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const service = serviceArgument(argv);
   const client = clientOf(argv);
   progress.step("reading the objects");
-  const { state, cache, problems, notices } = await loadDesired(argv);
+  const { options, notices: optionNotices } = commandOptions(argv);
+  const { state, cache, problems, notices } = await loadDesired(loadRequest(argv, options));
   const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
@@ -36,7 +38,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? `${JSON.stringify(report, null, 2)}\n` : connectionsText(report),
-    notices: [...notices, ...problems.map(diagnosticText)],
+    notices: [...optionNotices, ...notices, ...problems.map(diagnosticText)],
   };
 }
 

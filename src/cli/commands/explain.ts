@@ -1,22 +1,29 @@
 import { type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
-import type { Argv } from "../command.ts";
+import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
+import { type Argv, isSet } from "../command.ts";
 import { explainQueryOf } from "../explain-arguments.ts";
-import { loadExplainInput } from "../load-explain-input.ts";
+import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
+import { diagnosticText } from "../print/diagnostic-text.ts";
 import { explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
 import { COLOURED, PLAIN, type Style } from "../print/style.ts";
 
-/** `explain`: what becomes of a connection, rule by rule, and why. Changes nothing, and sends nothing. */
+/** `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const asked = explainQueryOf(argv);
+  const query = explainQueryOf(argv);
+  const { options, notices } = commandOptions(argv);
   progress.step("reading the objects");
-  const { input, notices } = await loadExplainInput(argv, asked);
-  const report = reportOf(asked, input);
+  const loaded = await loadExplainInput(loadRequest(argv, options), query, isSet(argv, "live"));
+  const report = reportOf(query, loaded.input);
   const output = format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : reportText(report, style());
-  return { exitCode: EXIT.ok, output, notices };
+  return {
+    exitCode: EXIT.ok,
+    output,
+    notices: [...notices, ...loaded.notices, ...loaded.problems.map(diagnosticText)],
+  };
 }
 
 function reportText(report: Report, style: Style): string {

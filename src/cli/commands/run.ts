@@ -5,20 +5,18 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";
 import { assembleDaemon } from "../../daemon/assemble.ts";
-import { hostFiles, onlineCores, setOomScore } from "../../kernel/host.ts";
+import { ConfigWatch } from "../../daemon/config-watch.ts";
+import { setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
+import { createLogger } from "../../daemon/logging.ts";
+import { clusterOrigin, fileOrigin, NO_EVENTS } from "../../daemon/object-source.ts";
+import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
+import { DryRunNft } from "../../kernel/dry-run-nft.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
-import { applySettings, conntrackSettings } from "../../kernel/sysctl.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
-import { ConfigWatch } from "../config-watch.ts";
-import { DryRunNft } from "../dry-run-nft.ts";
-import { createLogger } from "../logging.ts";
-import { type CommandOptions, commandOptions, nodeNameOf } from "../options.ts";
+import { type CommandOptions, commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { onSignals } from "../signals.ts";
-import { writeSnapshot } from "../snapshot.ts";
-import { clusterObjects, fileObjects, NO_EVENTS } from "../sources.ts";
-import { writeTextFile } from "../text-file.ts";
 import { run as cleanup } from "./cleanup.ts";
 
 /** `run`: the daemon. Ends on SIGTERM and SIGINT, and leaves the rules in the kernel. */
@@ -27,7 +25,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices } = commandOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
-    writeTextFile(target, printConfiguration(options));
+    writePrivateFile(target, printConfiguration(options));
     return { exitCode: EXIT.ok, output: `wrote the configuration to ${target}\n`, notices };
   }
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), process.stderr);
@@ -49,7 +47,8 @@ async function serve(
   await probeFeatures(nft);
   logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
   const paths = listArgument(argv, "from");
-  const objects = paths.length > 0 ? fileObjects(paths, logger) : await clusterObjects(options, nodeName, logger);
+  const access = { options, nodeName, env: process.env, userAgent: USER_AGENT };
+  const objects = paths.length > 0 ? fileOrigin(paths, logger) : await clusterOrigin(access, logger);
   const assembled = await assembleDaemon({
     options,
     nodeName,
@@ -60,12 +59,11 @@ async function serve(
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
-    // The conntrack module may come only with our rules: what it lacked can be set now.
-    onFirstSync: () => void (dryRun ? undefined : setConntrack(options, withoutWarnings(logger))),
+    onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
   });
   let current = options;
   const ended = onSignals({
-    dump: () => writeSnapshot(assembled.daemon.snapshot(), logger),
+    dump: () => writeStateFile(assembled.daemon.snapshot(), logger),
     logger,
   });
   const watch = new ConfigWatch(textArgument(argv, "config"), () => {
@@ -86,7 +84,7 @@ async function serve(
   return { exitCode: failed ? EXIT.refused : EXIT.ok };
 }
 
-/** What the changed configuration comes to; undefined when it cannot be used, or changes nothing. */
+/** The options of the changed configuration; undefined when it cannot be used, or changes nothing. */
 function planned(argv: Argv, current: ProxyOptions, logger: Logger): ProxyOptions | undefined {
   try {
     const { options, notices } = commandOptions(argv);
@@ -100,25 +98,4 @@ function planned(argv: Argv, current: ProxyOptions, logger: Logger): ProxyOption
     logger.error({ error: messageOf(error) }, "the changed configuration cannot be used; the old one stays");
     return undefined;
   }
-}
-
-/** What kube-proxy sets on its host. Whatever the host forbids is warned about and left. */
-async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
-  await setOomScore(hostFiles, options.oomScoreAdj, logger);
-  await setConntrack(options, logger);
-}
-
-/** What could not be set the first time has been warned about. */
-function withoutWarnings(logger: Logger): Logger {
-  return {
-    debug: (fields, message) => logger.debug(fields, message),
-    info: (fields, message) => logger.info(fields, message),
-    warn: (fields, message) => logger.debug(fields, message),
-    error: (fields, message) => logger.error(fields, message),
-  };
-}
-
-async function setConntrack(options: ProxyOptions, logger: Logger): Promise<void> {
-  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
-  await applySettings(hostFiles, settings, logger);
 }

@@ -2,7 +2,7 @@ import { type CheckReport, countOf, summaryLines } from "../../inspect/check/rep
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { diagnosticText } from "./diagnostic-text.ts";
 
-/** The ways in which `check` prints its report. */
+/** The output formats of `check`. */
 export const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
   text: (report) => lines([...report.problems.map(diagnosticText), ...summaryLines(report)]),
   json: jsonText,

@@ -1,13 +1,21 @@
 import type { ServicePort } from "../../model/service-port.ts";
+import type { Transaction } from "../../nft/ast/json.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { TableDelta } from "../../nft/delta.ts";
 import { deltaText } from "../../nft/text/delta-text.ts";
 import { type Comments, tableText } from "../../nft/text/table-text.ts";
+import { validateTransaction } from "../../nft/validate.ts";
 import { type ElementOwners, elementOwners } from "../../ruleset/element-owners.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
-/** More owners of one element than this are counted, not named. */
+/** The most owners of one element that are named; more are counted. */
 const MOST_NAMED = 3;
+
+/** A transaction for `nft -j -f -`, checked against its schema. Ends with a line feed. */
+export function transactionJson(transaction: Transaction): string {
+  validateTransaction(transaction);
+  return `${JSON.stringify(transaction)}\n`;
+}
 
 /** Tables as nft prints them, each element with the service port that it belongs to. */
 export function rulesetText(ruleset: Ruleset, state: RulesetState): string {
@@ -18,6 +26,7 @@ export function rulesetText(ruleset: Ruleset, state: RulesetState): string {
 
 /** Changes as nft's commands, each element with the service port that it belongs to. */
 export function changesText(deltas: readonly TableDelta[], state: RulesetState): string {
+  if (deltas.length === 0) return "# nothing to change\n";
   return deltas.map((delta) => deltaText([delta], commentsOf(state, delta.family))).join("");
 }
 

@@ -13,7 +13,7 @@ import { durationText } from "../../nft/text/rule-text.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import { printable, type Style, wrapped } from "./style.ts";
 
-/** So many endpoints of those that are used, and of those that are left out, are shown; the others are counted. */
+/** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */
 const MOST_ENDPOINTS = 10;
 
 /** One connection in full, for people; 80 columns but for words that are longer. Ends with a line feed. */
@@ -57,18 +57,18 @@ function briefLines(explanation: Explanation, style: Style): string[] {
   ];
 }
 
-/** Where all is well, what to do if it is not would only be repeated. */
+/** Omits the action of a connection that is served: it would be repeated for each frontend. */
 function shortened({ result, cause, message, action }: Verdict): Verdict {
   return cause === "served" || action === undefined ? { result, cause, message } : { result, cause, message, action };
 }
 
-/** Why a Service is none of ours. Ends with a line feed. */
+/** Why nft-proxy does not handle a Service. Ends with a line feed. */
 export function notServedText({ message, action }: Reason, style: Style): string {
-  const sentence = printable(`Not served: Service ${message}${action === undefined ? "" : `; ${action}`}.`);
-  return `${wrapped(sentence, "", "  ").join("\n").replace("Not served", style.bad("Not served"))}\n`;
+  const sentence = printable(`Not handled: Service ${message}${action === undefined ? "" : `; ${action}`}.`);
+  return `${wrapped(sentence, "", "  ").join("\n").replace("Not handled", style.bad("Not handled"))}\n`;
 }
 
-/** The same with nothing in it that could move a terminal's cursor. */
+/** The same without control characters, which could move a terminal's cursor. */
 function harmless(explanation: Explanation): Explanation {
   const clean = (_key: string, value: unknown) => (typeof value === "string" ? printable(value) : value);
   return JSON.parse(JSON.stringify(explanation), clean) as Explanation;
@@ -86,7 +86,7 @@ const SOURCES: Readonly<Record<Connection["from"]["at"], string>> = {
 };
 
 function whereText({ node, rules }: Explanation): string {
-  return rules === "live" ? `on ${node}, by the rules in the kernel` : `on ${node}, by the rules for these objects`;
+  return rules === "live" ? `on ${node}, by the rules in the kernel` : `on ${node}, simulated from these objects`;
 }
 
 function frontendText({ frontend }: Explanation): string {
@@ -129,7 +129,7 @@ function endpointLines(endpoints: readonly ExplainedEndpoint[], style: Style): s
     .flatMap((endpoint) => endpointLine(endpoint, style));
   const more = [
     ...(used.length > MOST_ENDPOINTS ? [`${used.length - MOST_ENDPOINTS} more used`] : []),
-    ...(excluded.length > MOST_ENDPOINTS ? [`${excluded.length - MOST_ENDPOINTS} more left out`] : []),
+    ...(excluded.length > MOST_ENDPOINTS ? [`${excluded.length - MOST_ENDPOINTS} more excluded`] : []),
   ];
   return more.length === 0 ? lines : [...lines, `        and ${more.join(", ")}`];
 }
@@ -157,7 +157,7 @@ function differenceLines(differences: readonly string[]): string[] {
   return differences.flatMap((difference) => wrapped(difference, "  ", "    "));
 }
 
-/** The one sentence to take away: what happens, why, and what to do. */
+/** The conclusion: outcome, cause and action in one sentence. */
 function verdictLines({ result, message, action }: Verdict, indent: string, style: Style): string[] {
   const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
   const sentence = action === undefined ? `${word}: ${message}.` : `${word}: ${message}; ${action}.`;

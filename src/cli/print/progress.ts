@@ -1,10 +1,10 @@
-/** Where a command says what it is at, while that takes long. */
+/** Shows the current step of a command that takes long. */
 export interface Progress {
   /** Begins another step: `reading objects`, without a full stop. */
   readonly step: (what: string) => void;
 }
 
-/** A terminal, or what stands for one. */
+/** A terminal, or another stream in its place. */
 export interface ProgressStream {
   readonly isTTY?: boolean;
   write(text: string): unknown;

@@ -1,4 +1,4 @@
-/** How parts of a text are set off. */
+/** The highlighting of parts of a text. */
 export interface Style {
   readonly heading: (text: string) => string;
   readonly aside: (text: string) => string;

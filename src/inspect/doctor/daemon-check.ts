@@ -1,12 +1,12 @@
 import type { HostDiagnostic } from "./diagnostic.ts";
 
-/** What one of the health endpoints answered. */
+/** The answer of a health endpoint. */
 export interface HealthAnswer {
   readonly status: number;
   readonly body: string;
 }
 
-/** What a daemon that should run here says of itself. */
+/** The state of the daemon that should run on this host, as its health endpoints report it. */
 export type DaemonFact =
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
   | { readonly kind: "answers"; readonly url: string; readonly healthz: HealthAnswer; readonly livez: HealthAnswer };
@@ -38,7 +38,7 @@ function judgeSilence(
     check: "daemon",
     level: "warning",
     found,
-    means: "rules of nft-proxy are in the kernel, and nobody keeps them current",
+    means: "rules of nft-proxy are in the kernel, and no daemon keeps them current",
     action: "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
   };
 }
@@ -86,5 +86,5 @@ function lastSync({ currentTime, status }: HealthBody): string {
   const oldest = Math.min(...times);
   // Go's zero time, for never.
   if (!Number.isFinite(oldest) || oldest < 0) return "has not synced yet";
-  return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - oldest) / 1000))} s before it answered`;
+  return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - oldest) / 1000))} s ago`;
 }

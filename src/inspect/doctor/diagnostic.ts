@@ -1,7 +1,7 @@
-/** How bad it is: a fault keeps Services from working, a warning may, or will one day. */
+/** Severity: a fault keeps Services from working; a warning may do so, now or later. */
 export type Level = "ok" | "warning" | "fault";
 
-/** What was looked at; scripts may rely on these names. */
+/** The names of the checks, which are stable for scripts. */
 export type CheckName =
   | "nft"
   | "host-nft"
@@ -23,11 +23,11 @@ export type CheckName =
 export interface HostDiagnostic {
   readonly check: CheckName;
   readonly level: Level;
-  /** What is so, one sentence or less, without a full stop. */
+  /** The fact that was found, one sentence or less, without a full stop. */
   readonly found: string;
-  /** What that means for Services; absent when there is nothing to add. */
+  /** Its meaning for Services; absent when there is nothing to add. */
   readonly means?: string;
-  /** What to do about it; absent when there is nothing to do. */
+  /** The action to take; absent when there is none. */
   readonly action?: string;
 }
 

@@ -3,7 +3,7 @@ import { type HostFiles, hostFiles } from "../../kernel/host.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import type { HealthAnswer } from "./daemon-check.ts";
 
-/** All that the doctor may ask of a host. Nothing of it changes anything. */
+/** The doctor's access to a host, read-only. */
 export interface DoctorHost {
   readonly files: HostFiles;
   /** A whole file as bytes. Rejects with the system's error. */

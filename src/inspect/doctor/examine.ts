@@ -25,7 +25,7 @@ import { judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
 import { judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
-/** Examines a host for all that our rules need and all that works against them. Changes nothing, never rejects. */
+/** Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing, never rejects. */
 export async function examineHost(host: DoctorHost, options: ProxyOptions): Promise<HostDiagnostic[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
   const families = await hostFamilies(host.files);
@@ -56,7 +56,7 @@ async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOpti
   return made.find(({ path }) => path.endsWith("/nf_conntrack_max"))?.value ?? 0;
 }
 
-/** Where the daemon's health checks are asked for from this host. */
+/** The URL of the daemon's health endpoints from this host. */
 function healthUrl({ healthzBindAddress: { address, port } }: ProxyOptions): string {
   const asked = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   return `http://${socketText(asked, port)}`;

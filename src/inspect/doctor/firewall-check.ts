@@ -1,7 +1,7 @@
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { ForeignChain } from "./foreign-chain.ts";
 
-/** What a chain that drops by default does to Services, by its hook. */
+/** The effect on Services of a chain that drops by default, by its hook. */
 const DROPS: Readonly<Record<string, string>> = {
   ingress: "it sees packets before all else: NodePorts and external addresses that it does not accept are dead",
   prerouting: "it sees packets before or beside our translation: NodePorts and external addresses may be dead",

@@ -14,7 +14,7 @@ import { SETTING_PATHS, type Settings } from "./settings-check.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
 
-/** Where a container that may look at its host's root finds it, as in the overlay that runs the host's own nft. */
+/** The mount point of the host's root in a container that runs the host's own nft (the overlay host-nft). */
 const HOST_ROOT = "/host";
 const HOST_NFT = "/usr/sbin/nft";
 
@@ -44,7 +44,7 @@ export async function gatherHostNfts({ run }: DoctorHost, ourPath: string): Prom
   return found;
 }
 
-/** What `conntrack --version` prints; undefined when it does not run. */
+/** The output of `conntrack --version`; undefined when it does not run. */
 export async function gatherConntrackTool({ run }: DoctorHost): Promise<string | undefined> {
   return await versionOf(run, ["conntrack", "--version"]);
 }
@@ -67,7 +67,7 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
   return { release, config };
 }
 
-/** The settings of /proc/sys that are judged; those that this kernel lacks are left out. */
+/** The settings of /proc/sys that are judged, without those that this kernel lacks. */
 export async function gatherSettings({ files }: DoctorHost): Promise<Settings> {
   const settings = new Map<string, number>();
   for (const path of SETTING_PATHS) {
@@ -86,7 +86,7 @@ export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined
   }
 }
 
-/** What other service proxies have left besides `chains`. */
+/** The traces of other service proxies besides `chains`. */
 export async function gatherTraces(
   { files }: DoctorHost,
   chains: readonly ForeignChain[] | undefined,

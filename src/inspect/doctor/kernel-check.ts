@@ -2,7 +2,7 @@ import type { Family } from "../../base/family.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import { isAtLeast } from "./nft-check.ts";
 
-/** What the kernel says of itself. */
+/** The kernel's release and build configuration. */
 export interface KernelFact {
   /** /proc/sys/kernel/osrelease, such as `6.12.48+deb13-amd64`; undefined when it is not to be had. */
   readonly release: string | undefined;
@@ -16,7 +16,7 @@ const OLDEST_TRIED = "5.13";
 /** The first kernel that deletes a chain right after the last element that pointed to it. */
 const DELETES_AT_ONCE = "6.2";
 
-/** What must be built in or be a module, for which families. */
+/** The build options that must be set, and the family that needs them if it is only one. */
 const NEEDED: readonly { readonly symbol: string; readonly family?: Family }[] = [
   { symbol: "NF_TABLES" },
   { symbol: "NF_CONNTRACK" },
@@ -55,8 +55,8 @@ export function judgeModules({ config }: KernelFact, families: readonly Family[]
     return {
       check: "kernel-modules",
       level: "ok",
-      found: "the kernel's configuration is not to be read",
-      means: "what nft said of the features must do",
+      found: "the kernel's build configuration is unreadable",
+      means: "relying on nft's probe",
     };
   }
   const needed = NEEDED.filter(({ family }) => family === undefined || families.includes(family));

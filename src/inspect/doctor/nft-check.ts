@@ -1,6 +1,6 @@
 import type { HostDiagnostic } from "./diagnostic.ts";
 
-/** What became of asking nft for all that we need. */
+/** The result of probing nft for the features that our transactions need. */
 export interface NftFact {
   /** As it is configured: a path or a name. */
   readonly path: string;

@@ -67,7 +67,7 @@ const RULES: readonly Rule[] = [
 /** The paths that {@link judgeSettings} and {@link judgeConntrackTable} look at. */
 export const SETTING_PATHS: readonly string[] = [...RULES.map(({ path }) => path), CONNTRACK_MAX, CONNTRACK_COUNT];
 
-/** Whether the host forwards, and is no more open than it must be. */
+/** Whether the host forwards packets, and has no needlessly open settings. */
 export function judgeSettings(settings: Settings, families: readonly Family[]): HostDiagnostic[] {
   return RULES.filter(({ family }) => families.includes(family)).flatMap(({ check, path, bad, judgement }) => {
     const value = settings.get(path);

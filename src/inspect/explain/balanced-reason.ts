@@ -1,32 +1,32 @@
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Reason } from "./endpoint-causes.ts";
 import type { Connection, ExplainedEndpoint } from "./explanation.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 import { portText } from "./words.ts";
 
 /**
- * What to say of a connection that goes to endpoints: it may fail all the same, when these are few for a reason, or at
- * fault themselves.
+ * The cause and action for a connection that goes to endpoints: it may still fail, because hints leave it few
+ * endpoints, because these terminate, or because of the endpoints themselves.
  */
 export function balancedReason(
   { protocol }: Connection,
-  subject: Subject | undefined,
+  match: Match | undefined,
   endpoints: readonly ExplainedEndpoint[],
   cache: ObjectCache,
 ): Reason {
   const used = endpoints.filter(({ probability }) => probability > 0);
-  const of = subject === undefined ? "that the rules have for it" : `of ${portText(subject.port)}`;
+  const of = match === undefined ? "that the rules have for it" : `of ${portText(match.port)}`;
   const isKept = endpoints.some(({ excluded }) => excluded?.reason === "affinity");
   const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length, endpoints.length)} ${of}`;
   const hinted = endpoints.filter(({ excluded }) => isHint(excluded?.reason));
   if (hinted.length > 0 && !isKept) return hintsReason(used.length, hinted, of, cache);
-  if (subject !== undefined && areTerminating(used, subject)) return terminatingReason(goes);
+  if (match !== undefined && areTerminating(used, match)) return terminatingReason(goes);
   const ports = new Set(used.map(({ port }) => port));
   const port = ports.size === 1 ? `port ${used[0]?.port} (${protocol})` : "that port";
   return {
     cause: "served",
     message: goes,
-    action: `if it fails all the same, see whether the pod listens on ${port} and whether a NetworkPolicy lets the client in`,
+    action: `if it still fails, check whether the pod listens on ${port} and whether a NetworkPolicy lets the client in`,
   };
 }
 
@@ -49,7 +49,7 @@ function hintsReason(used: number, hinted: readonly ExplainedEndpoint[], of: str
   };
 }
 
-function areTerminating(used: readonly ExplainedEndpoint[], { view }: Subject): boolean {
+function areTerminating(used: readonly ExplainedEndpoint[], { view }: Match): boolean {
   const targets = new Set(used.map(({ address, port }) => `${address} . ${port}`));
   const views = view.endpoints.filter(({ endpoint }) => targets.has(endpoint.target));
   return views.length > 0 && views.every(({ endpoint: { source } }) => !source.ready);
@@ -58,7 +58,7 @@ function areTerminating(used: readonly ExplainedEndpoint[], { view }: Subject): 
 function terminatingReason(goes: string): Reason {
   return {
     cause: "terminating-endpoints",
-    message: `${goes}, though none is ready: what still serves while it terminates stands in`,
+    message: `${goes}, though none is ready: terminating endpoints are used as fallback`,
     action: "see why no new pod becomes ready; these will soon be gone",
   };
 }

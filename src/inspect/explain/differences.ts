@@ -9,11 +9,11 @@ import type { Connection } from "./explanation.ts";
 const MOST = 20;
 
 /** Chains that are there for every Service are made from options alone. */
-const OTHER_OPTIONS = "other options would make such rules: were those of the daemon given here, too (--config)?";
+const OTHER_OPTIONS = "other options make such rules: give those of the daemon (--config)";
 
 /**
- * Where the kernel's table is not as it should be for one connection's frontend, a line each: its elements, the chains
- * that these lead to, and the chains that all connections pass.
+ * The differences between the kernel's table and the desired one that concern one connection's frontend, one line
+ * each: its elements, the chains that they lead to, and the chains that all connections pass.
  * @param actual the kernel's table, undefined when it has none
  */
 export function liveDifferences(
@@ -25,7 +25,7 @@ export function liveDifferences(
   if (actual === undefined) return [`the kernel has no table ${desired.family} ${desired.name}`];
   const [delta] = diffRuleset({ [actual.family]: actual }, { [desired.family]: desired });
   if (delta === undefined) return [];
-  if (delta.mode === "recreate") return ["the kernel's table is of another make: its maps have other types"];
+  if (delta.mode === "recreate") return ["the kernel's table has maps of other types: it must be recreated"];
   const own = delta.elements.map((elements) => ownElements(elements, connection));
   const lines = own.flatMap((elements) => elementLines(elements, actual));
   const targets = new Set(own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])));

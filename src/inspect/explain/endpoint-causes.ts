@@ -3,17 +3,17 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Verdict } from "./explanation.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 import { listText, portSpecText, portText } from "./words.ts";
 
-/** Why, and what to do: a verdict but for its result. */
+/** A verdict without its result: cause, message and action. */
 export type Reason = Omit<Verdict, "result">;
 
 /** Why a Service port has no endpoint to go to. */
-export function noEndpointReason(subject: Subject, input: ExplainInput): Reason {
-  const { view, port } = subject;
-  if (view.choice.hasAny) return notLocal(subject, input);
-  if (view.endpoints.length > 0) return notReady(subject);
+export function noEndpointReason(match: Match, input: ExplainInput): Reason {
+  const { view, port } = match;
+  if (view.choice.hasAny) return notLocal(match, input);
+  if (view.endpoints.length > 0) return notReady(match);
   const slices = input.cache.slices(port.service.name).filter(({ family }) => family === port.family);
   return slices.some(({ endpoints }) => endpoints.length > 0) ? otherPort(port, slices) : none(port, slices);
 }
@@ -45,7 +45,7 @@ function named(name: string, protocol: string): string {
   return `${JSON.stringify(name)} (${protocol})`;
 }
 
-function notReady({ port, view }: Subject): Reason {
+function notReady({ port, view }: Match): Reason {
   const [namespace] = port.service.name.split("/");
   const count = view.endpoints.length;
   const pods = view.endpoints.flatMap(({ endpoint: { source } }) => (source.pod === "" ? [] : [source.pod]));
@@ -65,7 +65,7 @@ function notReady({ port, view }: Subject): Reason {
   };
 }
 
-function notLocal({ port, view, frontend }: Subject, { cache }: ExplainInput): Reason {
+function notLocal({ port, view, frontend }: Match, { cache }: ExplainInput): Reason {
   const { service, spec } = port;
   const isInternal = frontend.origin === "cluster-ip";
   const policy = isInternal ? "internalTrafficPolicy" : "externalTrafficPolicy";

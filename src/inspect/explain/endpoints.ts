@@ -6,14 +6,14 @@ import { EXCLUSION_NAMES } from "../../ruleset/view-words.ts";
 import type { Summary } from "../../trace/outcome.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 import { rounded } from "./steps.ts";
 import { listText } from "./words.ts";
 
-/** Why an endpoint that is usable gets nothing of this connection. */
+/** Reasons for which a usable endpoint gets no connections. */
 const NOT_REACHED: ExcludedEndpoint = {
   reason: "not-reached",
-  message: "usable, but the connection does not come so far",
+  message: "usable, but never reached",
 };
 const NOT_IN_KERNEL: ExcludedEndpoint = { reason: "not-in-kernel", message: "usable, but the kernel does not have it" };
 const KEPT_ELSEWHERE: ExcludedEndpoint = {
@@ -28,7 +28,7 @@ const KEPT_ELSEWHERE: ExcludedEndpoint = {
  * @param isKept whether session affinity has chosen, for the client was here before
  */
 export function explainEndpoints(
-  subject: Subject | undefined,
+  match: Match | undefined,
   list: "cluster" | "local",
   isKept: boolean,
   summary: Summary,
@@ -40,7 +40,7 @@ export function explainEndpoints(
     const target = `${address} . ${port}`;
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
-  const views = subject?.view.endpoints ?? [];
+  const views = match?.view.endpoints ?? [];
   const unchosen = chances.size === 0 ? NOT_REACHED : isKept ? KEPT_ELSEWHERE : NOT_IN_KERNEL;
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));

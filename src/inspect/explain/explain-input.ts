@@ -6,14 +6,14 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { Host } from "../../trace/packet.ts";
 
-/** All that an explanation is made from. */
+/** Everything that an explanation is derived from. */
 export interface ExplainInput {
   readonly cache: ObjectCache;
   /** One for each family that is programmed. */
   readonly nodeContext: NodeContext;
-  /** What the objects ask for. */
+  /** The desired state. */
   readonly state: RulesetState;
-  /** Services that are sound and none of ours. */
+  /** Valid Services that nft-proxy does not handle. */
   readonly ignored: readonly IgnoredService[];
   /** Addresses of Services that load balancers keep to themselves. */
   readonly loadBalancers: readonly LoadBalancersAddress[];
@@ -28,19 +28,19 @@ export interface LiveRules {
   readonly ruleset: Ruleset;
   /** Whether the objects are known, so that the tables can be held against what these ask for. */
   readonly comparable: boolean;
-  /** What session affinity remembers of the client in question. */
-  readonly remembered: readonly AffinityEntry[];
+  /** The affinity entries of the client in question. */
+  readonly affinityEntries: readonly AffinityEntry[];
 }
 
-/** What a input is made from. */
+/** The parts of an explain input. */
 export type ExplainInputParts = Omit<ExplainInput, "host"> & {
-  /** Addresses of the host that we run on, which may not be the node in question; canonical. */
+  /** Canonical addresses of the host that the command runs on, which may not be the node in question. */
   readonly hostAddresses: readonly string[];
 };
 
 /**
- * Puts a input together. The host's addresses count when it bears the node's own, or when nobody knows the
- * node's: objects may be looked at on another machine than the node.
+ * Assembles an explain input. The host's own addresses are used when the node's address is among them, or when the
+ * node's address is not known: the command may run on another machine than the node.
  */
 export function explainInputOf({ hostAddresses, ...parts }: ExplainInputParts): ExplainInput {
   const ofNode = parts.nodeContext.flatMap(({ nodeAddress, nodePorts }) => [

@@ -7,7 +7,7 @@ import { explainEndpoints } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { isFoundIn, isKept } from "./found.ts";
-import { type Subject, subjectOf } from "./match.ts";
+import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
@@ -15,25 +15,25 @@ import { type Evidence, verdictOf } from "./verdict.ts";
 import { destinationText, RESULTS } from "./words.ts";
 
 /**
- * Follows one connection through the rules, and tells from the objects why it ends as it does.
- * @throws AppError NFT_OUTPUT for rules in the kernel that are none of ours
+ * Follows one connection through the rules and derives the cause of its outcome from the objects.
+ * @throws AppError NFT_OUTPUT for rules in nft-proxy's tables that other software made
  */
 export function explain(connection: Connection, input: ExplainInput): Explanation {
   const { state, live, cache } = input;
-  const subject = subjectOf(connection, input);
+  const match = matchOf(connection, input);
   const desired = state.ruleset[familyOf(connection.to)];
   const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
-  const evidence = evidenceOf(connection, subject, table, input);
+  const evidence = evidenceOf(connection, match, table, input);
   const { outcomes, endpoints, list } = evidence;
   const verdict = live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input);
   return {
     connection,
     node: cache.node.name,
     rules: live === undefined ? "desired" : "live",
-    ...(subject === undefined ? {} : { frontend: explainFrontend(subject, list) }),
+    ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
     steps: table === undefined ? [] : explainSteps(outcomes, table),
     endpoints,
-    notes: explainNotes(connection, subject, outcomes, input),
+    notes: explainNotes(connection, match, outcomes, input),
     ...(live?.comparable ? { differences: liveDifferences(connection, table, desired) } : {}),
     verdict,
   };
@@ -41,25 +41,25 @@ export function explain(connection: Connection, input: ExplainInput): Explanatio
 
 function evidenceOf(
   connection: Connection,
-  subject: Subject | undefined,
+  match: Match | undefined,
   table: Table | undefined,
   input: ExplainInput,
 ): Evidence {
   const ruleset = table === undefined ? {} : { [table.family]: table };
-  const outcomes = evaluate(ruleset, input.host, packetOf(connection, input), input.live?.remembered ?? []);
+  const outcomes = evaluate(ruleset, input.host, packetOf(connection, input), input.live?.affinityEntries ?? []);
   const summary = summarize(outcomes);
-  const list = listOf(subject, outcomes);
-  const endpoints = explainEndpoints(subject, list, isKept(outcomes), summary, input);
-  return { connection, subject, list, outcomes, summary, endpoints };
+  const list = listOf(match, outcomes);
+  const endpoints = explainEndpoints(match, list, isKept(outcomes), summary, input);
+  return { connection, match, list, outcomes, summary, endpoints };
 }
 
 /** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
-function listOf(subject: Subject | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
+function listOf(match: Match | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
   const isShortcut = isFoundIn("shortcut", outcomes);
-  return subject?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
+  return match?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 
-function explainFrontend({ port, frontend, losers }: Subject, endpointsOf: Evidence["list"]): ExplainedFrontend {
+function explainFrontend({ port, frontend, losers }: Match, endpointsOf: Evidence["list"]): ExplainedFrontend {
   const { service, spec, family } = port;
   return {
     key: frontend.key,
@@ -73,25 +73,22 @@ function explainFrontend({ port, frontend, losers }: Subject, endpointsOf: Evide
   };
 }
 
-/** Where the kernel does something else than the objects ask for, that is the cause. */
+/** A kernel that differs from the desired state is the cause, whatever else there is. */
 function liveVerdict(
   evidence: Evidence,
   desired: Table | undefined,
   table: Table | undefined,
   input: ExplainInput,
 ): Verdict {
-  const { connection, subject } = evidence;
+  const { connection, match } = evidence;
   const found = verdictOf(evidence, input);
   if (table === undefined) return notProgrammed(found, `the kernel has no table of ours, and lets everything pass`);
   if (!input.live?.comparable) return found;
-  const wanted = evidenceOf(connection, subject, desired, input);
+  const wanted = evidenceOf(connection, match, desired, input);
   const asked = verdictOf(wanted, input);
   if (asked.result === found.result && sameDestinations(evidence, wanted)) return found;
-  const by = `by these: ${RESULTS[asked.result]}, ${asked.message}`;
-  return notProgrammed(
-    found,
-    `the kernel does not have what the objects ask for ${destinationText(connection)} (${by})`,
-  );
+  const by = `desired: ${RESULTS[asked.result]}, ${asked.message}`;
+  return notProgrammed(found, `the kernel differs from the desired state of ${destinationText(connection)} (${by})`);
 }
 
 function notProgrammed({ result }: Verdict, message: string): Verdict {

@@ -1,19 +1,19 @@
 import type { ServiceName } from "../../model/ids.ts";
 import type { Hook } from "../../trace/outcome.ts";
 
-/** What becomes of a connection; `varies` when chance decides between these. */
+/** The outcome of a connection; `varies` when it depends on a random choice. */
 export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies";
 
-/** Why it becomes that, as a word that scripts can rely on. */
+/** The cause of an outcome; a stable word for scripts. */
 export type Cause =
   /** Endpoints are chosen as they should be. */
   | "served"
   /** Hints leave ready endpoints out. */
   | "hints"
-  /** None is ready; those that still serve while they terminate stand in. */
+  /** None is ready; terminating endpoints that still serve are used as fallback. */
   | "terminating-endpoints"
-  /** Several Services want the frontend; an older one has it. */
-  | "contested"
+  /** Several Services claim the frontend; the oldest has it. */
+  | "conflict"
   | "no-endpoints"
   | "not-ready"
   /** The EndpointSlices have endpoints, and no port of the Service port's name and protocol. */
@@ -22,22 +22,22 @@ export type Cause =
   | "source-ranges"
   /** A cluster IP in use, but not this port of it. */
   | "unserved-port"
-  /** In a ServiceCIDR, and nobody's. */
+  /** In a ServiceCIDR, and no Service has it. */
   | "unallocated-address"
-  /** A Service that has the address is none of ours. */
+  /** nft-proxy does not handle the Service that has the address. */
   | "other-proxy"
   | "headless"
   | "external-name"
   | "not-served"
-  /** The Service's load balancer keeps the address to itself. */
+  /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
   /** A NodePort, but not of this address. */
   | "node-port-address"
   | "loopback"
   | "not-a-service"
-  /** The kernel lacks what the objects ask for. */
+  /** The kernel differs from the desired state. */
   | "not-programmed"
-  /** The rules decide so, and no object tells why. */
+  /** The rules decide so, and no object explains it. */
   | "rules";
 
 /** The connection in question. */
@@ -54,7 +54,7 @@ export interface Connection {
   readonly protocol: "tcp" | "udp" | "sctp";
 }
 
-/** What the connection is made to. */
+/** The frontend that the connection is made to. */
 export interface ExplainedFrontend {
   /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
   readonly key: string;
@@ -68,7 +68,7 @@ export interface ExplainedFrontend {
   readonly affinitySeconds: number;
   /** The CIDRs that may come; absent when all may. */
   readonly sourceRanges?: readonly string[];
-  /** The Services that want the frontend, too, and lost it to this one. */
+  /** The other Services that claim the frontend, and lost it to this one. */
   readonly losers: readonly ServiceName[];
 }
 
@@ -80,7 +80,7 @@ export interface ExplainedStep {
   readonly rule: string;
   /** The elements that it found, as nft prints them: `service-ips { 10.96.0.10 . tcp . 53 : goto balance-2 }`. */
   readonly elements: readonly string[];
-  /** What that means, without a full stop. */
+  /** The meaning, without a full stop. */
   readonly message: string;
   /** How many connections come here, 0 to 1. */
   readonly probability: number;
@@ -102,7 +102,7 @@ export interface ExplainedEndpoint {
   readonly excluded?: ExcludedEndpoint;
 }
 
-/** Why an endpoint gets no connections: a word for scripts, and words for people. */
+/** Why an endpoint gets no connections: a reason for scripts, and a message for people. */
 export interface ExcludedEndpoint {
   readonly reason:
     | "not-ready"
@@ -117,13 +117,13 @@ export interface ExcludedEndpoint {
   readonly message: string;
 }
 
-/** Something else to know of the connection: a word or two for what it is about, and a sentence. */
+/** A further fact about the connection: its topic, and a sentence. */
 export interface Note {
-  readonly topic: "source" | "affinity" | "source ranges" | "contested" | "hints";
+  readonly topic: "source" | "affinity" | "source ranges" | "conflict" | "hints";
   readonly message: string;
 }
 
-/** What is the outcome, why, and what to do. Sentences begin small and have no full stop. */
+/** Outcome, cause and action. Sentences begin with a small letter and have no full stop. */
 export interface Verdict {
   readonly result: Result;
   readonly cause: Cause;
@@ -132,19 +132,19 @@ export interface Verdict {
   readonly action?: string;
 }
 
-/** All that there is to say of one connection. */
+/** The explanation of one connection. */
 export interface Explanation {
   readonly connection: Connection;
-  /** The node on which it is looked at. */
+  /** The node whose rules the connection passes. */
   readonly node: string;
-  /** Whose rules were followed: those that the objects ask for, or the kernel's own. */
+  /** The rules that were followed: those of the desired state, or the kernel's. */
   readonly rules: "desired" | "live";
-  /** Absent when nothing is served there. */
+  /** Absent when no Service has this destination. */
   readonly frontend?: ExplainedFrontend;
   readonly steps: readonly ExplainedStep[];
   readonly endpoints: readonly ExplainedEndpoint[];
   readonly notes: readonly Note[];
-  /** Where the kernel is not as the objects ask for this frontend; absent when that was not compared. */
+  /** Differences between the kernel and the desired state of this frontend; absent when they were not compared. */
   readonly differences?: readonly string[];
   readonly verdict: Verdict;
 }

@@ -14,12 +14,12 @@ export function isFoundIn(map: FrontendMapRole, outcomes: readonly Outcome[]): b
 }
 
 /**
- * Whether session affinity keeps the client on its endpoint: it is remembered, and that endpoint is still there (one
- * that is gone is looked up, missed, and forgotten).
+ * Whether session affinity keeps the client on its endpoint: it has an affinity entry whose endpoint still exists. The
+ * rules delete an entry whose endpoint is missing.
  */
 export function isKept(outcomes: readonly Outcome[]): boolean {
-  const isForgotten = outcomes.some(({ steps }) =>
+  const isDeleted = outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "deleted")),
   );
-  return isFoundIn("affinity", outcomes) && !isForgotten;
+  return isFoundIn("affinity", outcomes) && !isDeleted;
 }

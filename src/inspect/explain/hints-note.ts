@@ -1,13 +1,13 @@
 import { familyOf } from "../../model/ip.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Note } from "./explanation.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 
 /**
- * Why hints that endpoints have are not followed: they count only when every ready endpoint has them, and one of them
- * is for this place (KEP-2433, KEP-3015). Nothing where there are none, or where they are followed.
+ * Why the endpoints' hints are not followed: every ready endpoint must have hints, and one of them must be for this
+ * node or zone (KEP-2433, KEP-3015). Empty without hints, and where they are followed.
  */
-export function hintsNotes({ view, frontend }: Subject, { nodeContext, cache }: ExplainInput): Note[] {
+export function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainInput): Note[] {
   if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0) return [];
   const ready = view.endpoints.map(({ endpoint }) => endpoint).filter(({ source }) => source.ready);
   const hints = ready.map(({ source }) => [...source.zoneHints, ...source.nodeHints]);

@@ -7,19 +7,19 @@ import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
-/** What the objects say of the frontend that a connection is made to. */
-export interface Subject {
+/** The frontend that a connection is made to, as the objects define it. */
+export interface Match {
   readonly port: ServicePort;
   readonly view: ServicePortView;
   readonly frontend: FrontendView;
-  /** Who wants the frontend, too, in the order in which they would take over. */
+  /** The other candidates for the frontend, in the order in which they would take over. */
   readonly losers: readonly ServicePort[];
 }
 
 type Destination = Pick<Connection, "to" | "port" | "protocol">;
 
 /** The frontend that a connection is made to; undefined when no Service has it. */
-export function subjectOf(destination: Destination, input: ExplainInput): Subject | undefined {
+export function matchOf(destination: Destination, input: ExplainInput): Match | undefined {
   const { to, port, protocol } = destination;
   const own = ownerOf(joinParts(to, protocol, port), to, input);
   if (own !== undefined) return own;
@@ -27,11 +27,11 @@ export function subjectOf(destination: Destination, input: ExplainInput): Subjec
 }
 
 /** The NodePort of a connection's port, whichever addresses serve it. */
-export function nodePortAt({ to, port, protocol }: Destination, input: ExplainInput): Subject | undefined {
+export function nodePortAt({ to, port, protocol }: Destination, input: ExplainInput): Match | undefined {
   return ownerOf(joinParts(protocol, port), to, input);
 }
 
-function ownerOf(key: string, to: string, { cache, nodeContext, state }: ExplainInput): Subject | undefined {
+function ownerOf(key: string, to: string, { cache, nodeContext, state }: ExplainInput): Match | undefined {
   const family = state.families[familyOf(to)];
   const port = family?.ownerOf(key);
   if (family === undefined || port === undefined) return undefined;

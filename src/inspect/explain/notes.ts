@@ -6,29 +6,27 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import { isKept } from "./found.ts";
 import { hintsNotes } from "./hints-note.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 import type { RuleStep } from "./step-words.ts";
 import { listText, portText } from "./words.ts";
 
-/** What else there is to know of a connection. */
+/** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
 export function explainNotes(
   connection: Connection,
-  subject: Subject | undefined,
+  match: Match | undefined,
   outcomes: readonly Outcome[],
   input: ExplainInput,
 ): Note[] {
   return [
     ...sourceNotes(connection, outcomes, input),
     ...affinityNotes(outcomes, input),
-    ...(subject === undefined
-      ? []
-      : [...sourceRangeNotes(subject), ...contestedNotes(subject), ...hintsNotes(subject, input)]),
+    ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
   ];
 }
 
 type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 
-/** Whose address the endpoint sees, and why. */
+/** The source address that the endpoint sees, and why. */
 function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
   const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
   if (!delivered.some(({ translated }) => translated)) return [];
@@ -44,7 +42,7 @@ function masqueradeReason({ source, steps }: Delivered, { nodeContext }: Explain
   if (source === "kept") return undefined;
   const rules = steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
   if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
-    return "the endpoint is the client itself and would otherwise answer itself past this node";
+    return "hairpin: the client is its own endpoint";
   const marking = rules.find(({ effects }) =>
     effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0),
   );
@@ -57,29 +55,29 @@ function masqueradeReason({ source, steps }: Delivered, { nodeContext }: Explain
     : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
 }
 
-/** What the packets teach the map decides, not what the Service asks for: that is what happens. */
+/** Taken from the affinity map's updates while the packet is followed, not from the Service's fields. */
 function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
   const updates = outcomes.flatMap((outcome) => outcome.updates);
   const [first] = updates;
   if (first === undefined) return [];
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
-  const before = live?.remembered.find(({ map }) => map === first.map);
+  const before = live?.affinityEntries.find(({ map }) => map === first.map);
   const known =
     before === undefined
       ? ""
-      : `; ${isKept(outcomes) ? "this one was here before" : "the one that this client had is gone"}, its entry has ${before.expires} left`;
+      : `; ${isKept(outcomes) ? "known client" : "the endpoint of this client is gone"}; entry expires in ${before.expires}`;
   return [{ topic: "affinity", message: `${message}${known}` }];
 }
 
-function sourceRangeNotes({ frontend, port: { service, family } }: Subject): Note[] {
+function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
   if (!frontend.guarded) return [];
   const ranges = listText(service.loadBalancerSourceRanges[family], 8);
   return [{ topic: "source ranges", message: `only ${ranges} may come (loadBalancerSourceRanges)` }];
 }
 
-function contestedNotes({ port, losers }: Subject): Note[] {
+function conflictNotes({ port, losers }: Match): Note[] {
   return losers.map((loser) => ({
-    topic: "contested",
+    topic: "conflict",
     message: `${portText(loser)} wants the same address and port; ${port.service.name} is older and has it`,
   }));
 }

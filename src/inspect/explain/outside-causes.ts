@@ -6,7 +6,7 @@ import type { Connection } from "./explanation.ts";
 import { nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
 import { destinationText, listText, portSpecText, portText } from "./words.ts";
 
-/** Why nobody serves a destination. */
+/** Why no Service port serves a destination. */
 export function outsideReason(connection: Connection, input: ExplainInput): Reason {
   return (
     ignored(connection, input) ??
@@ -19,7 +19,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
   );
 }
 
-/** Why a Service is none of ours, and what to do about it. */
+/** Why nft-proxy does not handle a Service, and the action to take. */
 export function ignoredReason({ name, why, reason, externalName }: IgnoredService): Reason {
   const message = `${name} ${reason}`;
   switch (why) {
@@ -39,7 +39,7 @@ export function ignoredReason({ name, why, reason, externalName }: IgnoredServic
       return {
         cause: "external-name",
         message: `${message}: its DNS name is an alias of ${externalName || "another name"}`,
-        action: "connect to that name; no proxy has a part in it",
+        action: "connect to that name; no service proxy is involved",
       };
     case "no-cluster-ip":
       return {
@@ -58,7 +58,7 @@ function ignored({ to, port, protocol }: Connection, input: ExplainInput): Reaso
   );
   if (found === undefined) return undefined;
   const reason = ignoredReason(found);
-  return { ...reason, message: `${to} belongs to a Service that is none of ours: ${reason.message}` };
+  return { ...reason, message: `${to} belongs to a Service nft-proxy does not handle: ${reason.message}` };
 }
 
 function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reason | undefined {
@@ -88,7 +88,7 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
   if (cidr === undefined) return undefined;
   return {
     cause: "unallocated-address",
-    message: `no Service has the address ${to}, which is one of the ServiceCIDR ${cidr}`,
+    message: `no Service has the address ${to}, which is in ServiceCIDR ${cidr}`,
     action:
       "look up what the Service's address is now: it may have been deleted and made again (kubectl get services -A)",
   };
@@ -96,13 +96,13 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
 
 function otherNodePortAddress(connection: Connection, input: ExplainInput): Reason | undefined {
   const { to, protocol } = connection;
-  const subject = nodePortAt(connection, input);
+  const match = nodePortAt(connection, input);
   const nodePorts = input.nodeContext.find(({ family }) => family === familyOf(to))?.nodePorts;
-  if (subject === undefined || nodePorts === undefined) return undefined;
+  if (match === undefined || nodePorts === undefined) return undefined;
   const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    message: `NodePort ${connection.port}/${protocol} of ${portText(subject.port)} answers at ${served || "no address"} here, not at ${to}`,
+    message: `NodePort ${connection.port}/${protocol} of ${portText(match.port)} answers at ${served || "no address"} here, not at ${to}`,
     action: isLoopback(to)
       ? "connect to the node's own address: loopback never serves NodePorts"
       : "connect there, or let --nodeport-addresses cover the address",

@@ -7,10 +7,10 @@ import { isLocal, type Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
-/** Where a connection comes from. */
+/** The origin of a connection. */
 export type Source = Connection["from"]["at"];
 
-/** A connection as it was asked about; what is missing is found. All addresses canonical, of one family. */
+/** A connection as it was given; missing parts are assumed. All addresses are canonical and of one family. */
 export interface Question {
   readonly fromAddress?: string;
   readonly source?: Source;
@@ -20,10 +20,10 @@ export interface Question {
   readonly protocol: Protocol;
 }
 
-/** Addresses for documentation, which nobody has: RFC 5737, RFC 3849. */
+/** Addresses for documentation, which no host has: RFC 5737, RFC 3849. */
 const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1" };
 
-/** Completes a question: an address tells the kind of source, and a kind has an address that stands for it. */
+/** Completes a question: derives the kind of source from a given address, or assumes an address of the kind. */
 export function connectionOf(question: Question, input: ExplainInput): Connection {
   const { fromAddress, to, port, protocol } = question;
   const at = question.source ?? sourceOf(question, input);
@@ -93,7 +93,7 @@ function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   }
 }
 
-/** What goes to the node itself comes from the address that it goes to. */
+/** A connection of the node to itself has its destination as its source. */
 function nodeAddress(to: string, context: FamilyContext | undefined, { host }: ExplainInput): string {
   if (isLocal(host, to)) return to;
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;

@@ -2,7 +2,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Question } from "./packet.ts";
 
-/** What is asked: about one connection, or about a Service, or one port of it by name or number. */
+/** The question to explain: one connection, or a Service, or one port of it by name or number. */
 export type ExplainQuery =
   | { readonly kind: "connection"; readonly question: Question }
   | {
@@ -11,7 +11,7 @@ export type ExplainQuery =
       readonly from: Pick<Question, "fromAddress" | "source">;
     };
 
-/** What `--service` names: a Service, or one of its ports. */
+/** A Service, or one of its ports, as `--service` names it. */
 export interface ServiceArgument {
   readonly service: ServiceName;
   /** Its name or number. */

@@ -17,7 +17,7 @@ export interface PortReport {
   readonly explanations: readonly Explanation[];
 }
 
-/** The answer to what was asked. */
+/** The answer to a query. */
 export type Report =
   | { readonly kind: "connection"; readonly explanation: Explanation }
   | { readonly kind: "service"; readonly ports: readonly PortReport[] }
@@ -39,7 +39,7 @@ export function reportOf(asked: ExplainQuery, input: ExplainInput): Report {
   return { kind: "service", ports };
 }
 
-/** What `--output json` prints: schemas/explain.schema.json. */
+/** The output of `--output json`: schemas/explain.schema.json. */
 export function reportJson(report: Report): unknown {
   switch (report.kind) {
     case "connection":

@@ -8,7 +8,7 @@ import type { Effect, Step } from "../../trace/outcome.ts";
 /** A rule on the way. */
 export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
 
-/** What a rule's effects mean to a person, without a full stop; undefined for what nobody needs to know. */
+/** The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing. */
 export function stepWords(step: RuleStep): string | undefined {
   const words = step.effects.flatMap((effect) => effectWords(effect, step) ?? []);
   return words.length === 0 ? undefined : words.join("; ");
@@ -21,7 +21,7 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "verdict":
       return effect.verdict === "drop" ? dropWords(step) : undefined;
     case "random":
-      return effect.choices === 1 ? "the only endpoint" : `one of ${effect.choices} endpoints by chance`;
+      return effect.choices === 1 ? "the only endpoint" : `one of ${effect.choices} endpoints at random`;
     case "dnat":
       return "the destination becomes the endpoint";
     case "masquerade":
@@ -34,7 +34,7 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "deleted":
       return undefined;
     case "full":
-      return "the affinity map is full: the client is not remembered";
+      return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
       return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
   }
@@ -76,12 +76,12 @@ function externalWords(verdict: string): string {
     : "an external address by the policy Cluster";
 }
 
-/** That it is a cluster IP decides nothing by itself. */
+/** Being a cluster IP alone has no effect. */
 function clusterIPWords({ effects }: RuleStep): string | undefined {
   const isMarked = effects.some(({ kind }) => kind === "assigned");
   const isRefused = effects.some(({ kind }) => kind === "reject");
   if (isMarked) return "a cluster IP, and not from a pod: marked to be masqueraded";
-  return isRefused ? "a cluster IP, but nobody serves this port of it" : undefined;
+  return isRefused ? "a cluster IP without this port" : undefined;
 }
 
 function dropWords({ chain }: RuleStep): string {

@@ -6,14 +6,14 @@ import { balancedReason } from "./balanced-reason.ts";
 import { noEndpointReason, type Reason } from "./endpoint-causes.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Result, Verdict } from "./explanation.ts";
-import type { Subject } from "./match.ts";
+import type { Match } from "./match.ts";
 import { outsideReason } from "./outside-causes.ts";
 import { destinationText, listText } from "./words.ts";
 
-/** What a verdict is made from. */
+/** The input of a verdict. */
 export interface Evidence {
   readonly connection: Connection;
-  readonly subject: Subject | undefined;
+  readonly match: Match | undefined;
   /** Whether it may go to endpoints of the whole cluster, or of this node only. */
   readonly list: "cluster" | "local";
   readonly endpoints: readonly ExplainedEndpoint[];
@@ -21,14 +21,14 @@ export interface Evidence {
   readonly summary: Summary;
 }
 
-/** What becomes of the connection, why, and what to do about it. */
+/** The outcome of the connection, its cause, and the action to take. */
 export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
   const result = resultOf(evidence.summary);
   const reason = reasonOf(result, evidence, input);
-  return { result, ...contested(reason, evidence) };
+  return { result, ...withConflict(reason, evidence) };
 }
 
-/** What an evaluation comes to. */
+/** The outcome of an evaluation. */
 function resultOf({ refused, dropped, destinations }: Summary): Result {
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
@@ -37,10 +37,10 @@ function resultOf({ refused, dropped, destinations }: Summary): Result {
 }
 
 function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
-  const { connection, subject, endpoints } = evidence;
+  const { connection, match, endpoints } = evidence;
   switch (result) {
     case "served":
-      return balancedReason(connection, subject, endpoints, input.cache);
+      return balancedReason(connection, match, endpoints, input.cache);
     case "varies":
       return variesReason(evidence);
     case "not-handled":
@@ -61,14 +61,14 @@ function variesReason({ summary }: Evidence): Reason {
   };
 }
 
-/** The objects' reason, where the rules stopped it in the place that the objects explain. */
+/** The cause of a refusal or drop, from the chain that decided it and the objects. */
 function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
-  const { connection, subject, outcomes } = evidence;
+  const { connection, match, outcomes } = evidence;
   const chain = decider(outcomes);
   const role = parseChainName(chain);
   if (role?.kind === "firewall") return sourceRangeReason(evidence);
   if (chain === CLUSTER_IPS_CHECK || chain === "") return outsideReason(connection, input);
-  if (subject !== undefined) return noEndpointReason(subject, input);
+  if (match !== undefined) return noEndpointReason(match, input);
   const where = result === "dropped" ? "on this node" : "anywhere";
   return {
     cause: "no-endpoints",
@@ -83,8 +83,8 @@ function decider(outcomes: readonly Outcome[]): string {
   return last?.kind === "rule" ? last.chain : "";
 }
 
-function sourceRangeReason({ connection, subject }: Evidence): Reason {
-  const of = subject === undefined ? "" : ` of Service ${rangesText(subject)}`;
+function sourceRangeReason({ connection, match }: Evidence): Reason {
+  const of = match === undefined ? "" : ` of Service ${rangesText(match)}`;
   return {
     cause: "source-ranges",
     message: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,
@@ -92,21 +92,21 @@ function sourceRangeReason({ connection, subject }: Evidence): Reason {
   };
 }
 
-function rangesText({ port: { service, family } }: Subject): string {
+function rangesText({ port: { service, family } }: Match): string {
   return `${service.name} (${listText(service.loadBalancerSourceRanges[family])})`;
 }
 
-/** Whoever lost the frontend is who a person asks about when it does not answer. */
-function contested(reason: Reason, { subject }: Evidence): Reason {
-  if (subject === undefined || subject.losers.length === 0) return reason;
-  const { port, frontend, losers } = subject;
+/** Names the Services that lost the frontend: they are the ones that seem broken. */
+function withConflict(reason: Reason, { match }: Evidence): Reason {
+  if (match === undefined || match.losers.length === 0) return reason;
+  const { port, frontend, losers } = match;
   const names = listText(losers.map(({ service }) => service.name));
   const what =
     frontend.origin === "node-port"
       ? `NodePort ${frontend.port}`
       : `${ORIGIN_NAMES[frontend.origin]} ${frontend.address}`;
   return {
-    cause: "contested",
+    cause: "conflict",
     message: `${what} belongs to Service ${port.service.name}, the oldest that wants it, not to ${names}; ${reason.message}`,
     action: `give each Service its own; ${losers[0]?.service.name} takes over when ${port.service.name} lets go`,
   };

@@ -20,9 +20,9 @@ test("programs are started in two places, with argument lists and without a shel
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 
-test("files are written in two places: the kernel's settings, and what the user asks for", () => {
+test("files are written in two places: for the user and as settings of the kernel", () => {
   expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
-    "cli/text-file.ts",
+    "daemon/state-file.ts",
     "kernel/host.ts",
   ]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diffText } from "../../../src/cli/print/diff-report.ts";
+import { diffText } from "../../../src/cli/print/diff-text.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
 import { bothContexts, localEndpoint, type Objects, port, renderAll, service, slice } from "../../support/build.ts";
 
@@ -33,7 +33,7 @@ const rows: readonly {
       "default/web",
       "  + 10.96.0.10:80/tcp: 2 endpoints",
       "      + 10.244.1.1:8080, 10.244.1.2:8080",
-      "  + node port 30080/tcp (IPv4): 2 endpoints, masqueraded",
+      "  + NodePort 30080/tcp (IPv4): 2 endpoints, masqueraded",
       "      + 10.244.1.1:8080, 10.244.1.2:8080",
       "",
       "of this node",
@@ -57,7 +57,7 @@ const rows: readonly {
       "  ~ 10.96.0.10:80/tcp",
       "      + 10.244.1.3:8080",
       "      - 10.244.1.1:8080",
-      "  ~ node port 30080/tcp (IPv4)",
+      "  ~ NodePort 30080/tcp (IPv4)",
       "      + 10.244.1.3:8080",
       "      - 10.244.1.1:8080",
       "",
@@ -86,7 +86,7 @@ const rows: readonly {
     },
     lines: [
       "default/web",
-      "  ~ node port 30080/tcp (IPv4): 2 endpoints -> 1 endpoint, masqueraded -> source kept, for pods and this node 2 endpoints",
+      "  ~ NodePort 30080/tcp (IPv4): 2 endpoints -> 1 endpoint, masqueraded -> source kept, for pods and this node 2 endpoints",
       "",
       "of this node",
       "  + chain ip nodeport-balance-cluster-2",

@@ -30,7 +30,7 @@ test("sums up endpoints beyond what fits on a screen, for people alone", () => {
   const many = explanation(100);
   const lines = explanationText(many, PLAIN).split("\n");
   expect(lines.length).toBeLessThan(45);
-  expect(lines).toContain("        and 70 more used, 10 more left out");
+  expect(lines).toContain("        and 70 more used, 10 more excluded");
   expect(many.endpoints).toHaveLength(100);
   expect(many.steps.flatMap(({ elements }) => elements).filter((text) => text.startsWith("endpoints "))).toHaveLength(
     80,

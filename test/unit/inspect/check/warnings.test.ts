@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { loadFromFiles } from "../../../../src/cli/desired.ts";
+import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { checkWarnings } from "../../../../src/inspect/check/warnings.ts";
+import { loadFromFiles } from "../../../../src/inspect/load/desired.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "check-warnings-"));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -15,8 +16,9 @@ async function warningsOf(text: string): Promise<string[]> {
   files += 1;
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
-  const argv = { "hostname-override": ["node-1"] };
-  const desired = await loadFromFiles(argv, { paths: [path], thorough: true, placeholders: true });
+  const { options } = resolveOptions();
+  const request = { options, nodeName: "node-1", paths: [path], stdin: process.stdin, env: {}, userAgent: "test" };
+  const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
   expect(desired.problems.filter(({ severity }) => severity === "error")).toEqual([]);
   return checkWarnings(desired)
     .map(({ line, path: where, reason }) => `${line} ${where} ${reason.replaceAll(path, "FILE")}`)

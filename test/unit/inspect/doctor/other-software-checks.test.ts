@@ -94,8 +94,8 @@ describe("the daemon", () => {
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
     ["silent, no tables", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
     ["silent, tables not known", { kind: "silent", url, reason: "ECONNREFUSED" }, undefined, "ok", "ECONNREFUSED"],
-    ["silent, with tables", { kind: "silent", url, reason: "ECONNREFUSED" }, true, "warning", "nobody keeps them"],
-    ["healthy", answers(200, 200, body(recent)), true, "ok", "last synced 12 s before"],
+    ["silent, with tables", { kind: "silent", url, reason: "ECONNREFUSED" }, true, "warning", "no daemon keeps them"],
+    ["healthy", answers(200, 200, body(recent)), true, "ok", "last synced 12 s ago"],
     ["before its first sync", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
     ["stuck", answers(503, 503, body(recent, ["nft refuses"])), true, "fault", "nft refuses"],
     ["going", answers(503, 200, body(recent, ["the node is being deleted"])), true, "warning", "being deleted"],

@@ -153,7 +153,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
       service(", externalIPs: [203.0.113.7]", ', creationTimestamp: "2024-01-01T00:00:00Z"') + slice(READY) + OLDER,
     flags: { to: "203.0.113.7", port: "80" },
     result: "refused",
-    cause: "contested",
+    cause: "conflict",
     message: [
       "belongs to Service shop/old-cart",
       "not to shop/cart",

@@ -6,7 +6,7 @@ export interface AdjustableLogger extends Logger {
   level: string;
 }
 
-/** Where log lines go: whole lines, one call each. */
+/** The destination of log lines: whole lines, one call each. */
 export interface LogStream {
   write(line: string): void;
 }

@@ -1,6 +1,8 @@
-import { frontendChanges, frontendLines } from "../../inspect/diff/frontend-change.ts";
+import { counted } from "../../base/text.ts";
+import { frontendChanges } from "../../inspect/diff/frontend-change.ts";
 import type { ElementChange, PartChange, RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
+import { frontendLines } from "./frontend-change-text.ts";
 
 /** A difference for people: Service by Service, frontend by frontend. */
 export function diffText(diff: RulesetDiff): string {
@@ -12,7 +14,7 @@ export function diffText(diff: RulesetDiff): string {
       return { title: name, lines: [...serviceLines(changes, diff.targets), ...partsOf(name)] };
     }),
     {
-      title: "of no Service that is known",
+      title: "not owned by any known Service",
       lines: frontends.flatMap((frontend) => frontendLines(frontend, diff.targets)),
     },
     { title: "of this node", lines: [...rest.map(elementLine), ...partsOf(undefined)] },
@@ -24,7 +26,7 @@ export function diffText(diff: RulesetDiff): string {
   ].join("\n");
 }
 
-/** What else a Service has follows from its frontends. */
+/** The other changes of a Service follow from those of its frontends. */
 function serviceLines(changes: readonly ElementChange[], targets: RulesetDiff["targets"]): string[] {
   const { frontends, rest } = frontendChanges(changes);
   return frontends.length > 0
@@ -50,7 +52,12 @@ function summary({ services, others, parts }: RulesetDiff): string {
   const added = count(({ before }) => before === undefined);
   const removed = count(({ after }) => after === undefined);
   const elements = `${added} added, ${removed} removed, ${all.length - added - removed} changed`;
-  return `${services.size} Services differ; elements: ${elements}; chains, sets and tables: ${parts.length}`;
+  const differing = services.size === 1 ? "1 Service differs" : `${services.size} Services differ`;
+  const kinds = (["table", "chain", "set"] as const).flatMap((kind) => {
+    const changed = parts.filter((part) => part.kind === kind).length;
+    return changed === 0 ? [] : [counted(changed, kind)];
+  });
+  return `${[differing, `elements: ${elements}`, ...(kinds.length === 0 ? [] : [`changed: ${kinds.join(", ")}`])].join("; ")}`;
 }
 
 /** A difference as schemas/diff-report.schema.json has it. */

@@ -1,6 +1,6 @@
 import type { Logger } from "../base/logger.ts";
-import { type AppliedTransaction, Nft } from "../kernel/nft.ts";
 import type { Transaction } from "../nft/ast/json.ts";
+import { type AppliedTransaction, Nft } from "./nft.ts";
 
 /** Reads the kernel and changes nothing: what would be applied is logged. */
 export class DryRunNft extends Nft {

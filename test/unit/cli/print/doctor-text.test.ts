@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { expect, test } from "vitest";
-import { diagnosticsJson, diagnosticsText, doctorExitCode } from "../../../src/cli/commands/doctor.ts";
-import type { HostDiagnostic } from "../../../src/inspect/doctor/diagnostic.ts";
+import { doctorExitCode } from "../../../../src/cli/commands/doctor.ts";
+import { diagnosticsJson, diagnosticsText } from "../../../../src/cli/print/doctor-text.ts";
+import type { HostDiagnostic } from "../../../../src/inspect/doctor/diagnostic.ts";
 
 const OK: HostDiagnostic = { check: "ipv6", level: "ok", found: "both" };
 const WARNING: HostDiagnostic = { check: "firewall", level: "warning", found: "drops", means: "dead", action: "open" };
@@ -25,12 +26,12 @@ WARNING  firewall: drops
          -> open
 FAULT    nft: missing
          nothing works
-faults: 1, warnings: 1, ok: 1
+1 fault, 1 warning, 1 ok
 `);
 });
 
 test("for scripts, the findings are as the schema says", () => {
-  const schema = JSON.parse(readFileSync(new URL("../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
+  const schema = JSON.parse(readFileSync(new URL("../../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
   const validate = new Ajv().compile(schema);
   const printed = JSON.parse(diagnosticsJson([OK, WARNING, FAULT]));
   expect(printed.worst).toBe("fault");

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createLogger } from "../../../src/cli/logging.ts";
+import { createLogger } from "../../../src/daemon/logging.ts";
 
 function logged(format: "text" | "json", level: "info" | "debug" = "info") {
   const lines: string[] = [];

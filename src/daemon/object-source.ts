@@ -1,0 +1,61 @@
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { systemClock } from "../kernel/system-clock.ts";
+import { HttpApiClient } from "../kube/client/client.ts";
+import { loadConnection } from "../kube/client/load-connection.ts";
+import { apiDecoders, faultsText } from "../kube/decode/decoders.ts";
+import { fileSource } from "../kube/files/file-source.ts";
+import { clusterSource } from "../kube/reflector/cluster-source.ts";
+import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import { apiEventSink } from "./events/api-event-sink.ts";
+import type { EventSink } from "./events/event-recorder.ts";
+
+/** The source of a daemon's objects, and the destination of its Events. */
+export interface ObjectOrigin {
+  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  readonly eventSink: EventSink;
+  /** Closes its connections; to be called after the source was stopped. */
+  readonly close: () => void;
+}
+
+/** Discards Events: there is no API server to send them to. */
+export const NO_EVENTS: EventSink = { send: async () => {} };
+
+/** How to reach a cluster. */
+export interface ClusterAccess {
+  readonly options: ProxyOptions;
+  readonly nodeName: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly userAgent: string;
+}
+
+/**
+ * The objects of a cluster, followed as they change.
+ * @throws AppError BAD_CONFIG when no API server is known
+ */
+export async function clusterOrigin(access: ClusterAccess, logger: Logger): Promise<ObjectOrigin> {
+  const { options, nodeName, env, userAgent } = access;
+  const { kubeconfig, master } = options.client;
+  const connect = () => loadConnection({ kubeconfig, master, env });
+  // A configuration that names no server is reported at once, not retried.
+  await connect();
+  const client = new HttpApiClient({ connect, userAgent });
+  const decoders = apiDecoders((object, faults) => {
+    logger.warn({ object, faults: faultsText(faults) }, "invalid parts of an object are ignored");
+  });
+  return {
+    makeSource: (handlers) =>
+      clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger }),
+    eventSink: apiEventSink(client),
+    close: () => client.close(),
+  };
+}
+
+/** The objects of files, followed as they change. Their Events are discarded. */
+export function fileOrigin(paths: readonly string[], logger: Logger): ObjectOrigin {
+  return {
+    makeSource: (handlers) => fileSource({ paths, handlers, clock: systemClock, logger }),
+    eventSink: NO_EVENTS,
+    close: () => {},
+  };
+}

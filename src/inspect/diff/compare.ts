@@ -1,0 +1,45 @@
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
+import { loadDesired, loadFromFiles } from "../load/desired.ts";
+import { readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
+import type { LoadRequest } from "../load/load-request.ts";
+
+/** A difference, and the diagnostics of the objects behind it. */
+export interface Comparison {
+  readonly diff: RulesetDiff;
+  readonly problems: readonly Diagnostic[];
+  /** One line each. */
+  readonly notices: readonly string[];
+}
+
+const PLACEHOLDERS =
+  "note: Services without a cluster IP are shown with placeholder addresses (198.18.0.0/15, 2001:2::/48)";
+
+/**
+ * Compares this host's kernel with the desired state of the request's objects.
+ * @throws AppError as {@link loadDesired} and {@link readKernelTables} do
+ */
+export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
+  const { state, problems, notices } = await loadDesired(request);
+  const before = { ruleset: await readKernelTables(request.options.nftPath) };
+  const after = { ruleset: await tablesOfHost(state.ruleset), state };
+  return { diff: compareRulesets(before, after), problems, notices };
+}
+
+/**
+ * Compares the desired states of two sets of files. Services without a cluster IP get placeholder addresses on both
+ * sides, which depend on their names alone.
+ * @param against the files and directories of the other side
+ * @throws AppError as {@link loadFromFiles} does
+ */
+export async function compareObjects(request: LoadRequest, against: readonly string[]): Promise<Comparison> {
+  const after = await loadFromFiles(request, { placeholders: true });
+  const before = await loadFromFiles({ ...request, paths: against }, { placeholders: true });
+  const hasPlaceholders = after.files.placeholders + before.files.placeholders > 0;
+  const [left, right] = [before.state, after.state];
+  return {
+    diff: compareRulesets({ ruleset: left.ruleset, state: left }, { ruleset: right.ruleset, state: right }),
+    problems: [...after.problems, ...before.problems],
+    notices: [...after.notices, ...(hasPlaceholders ? [PLACEHOLDERS] : [])],
+  };
+}

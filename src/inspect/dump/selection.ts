@@ -1,0 +1,87 @@
+import type { Family } from "../../base/family.ts";
+import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
+import { creation, diffRuleset, isEmptyDelta, type TableDelta } from "../../nft/delta.ts";
+import { selectElements } from "../../nft/select.ts";
+import { elementOwners } from "../../ruleset/element-owners.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { isNamed, type ServiceArgument } from "../explain/query.ts";
+
+/** Whether an element belongs to the service ports that were named. */
+type IsWanted = (family: Family, set: string, key: string) => boolean;
+
+/** The part of a desired state to print. */
+export interface Selection {
+  readonly families: readonly Family[];
+  /** Absent for the elements of every service port. */
+  readonly isWanted?: IsWanted;
+}
+
+/**
+ * Selects families, and the elements of one Service or of one of its ports.
+ * @returns undefined when no rules are made for the Service
+ */
+export function selectionOf(
+  state: RulesetState,
+  families: readonly Family[],
+  service: ServiceArgument | undefined,
+): Selection | undefined {
+  if (service === undefined) return { families };
+  const states = Object.values(state.families);
+  const isThere = states.some((each) => [...each.allServicePortRules()].some(({ port }) => isNamed(port, service)));
+  if (!isThere) return undefined;
+  const owners = Object.fromEntries(states.map((each) => [each.table.family, elementOwners(each)]));
+  return {
+    families,
+    isWanted: (family, set, key) => owners[family]?.ofElement(set, key).some((port) => isNamed(port, service)) ?? false,
+  };
+}
+
+/** The selected tables; of one Service, only its elements with the chains and sets that they need. */
+export function selectedTables({ families: states }: RulesetState, { families, isWanted }: Selection): Table[] {
+  const tables = families.flatMap((family) => states[family]?.table ?? []);
+  if (isWanted === undefined) return tables;
+  return tables
+    .map((table) => selectElements(table, (set, key) => isWanted(table.family, set, key)))
+    .filter(({ sets }) => sets.size > 0);
+}
+
+/** Tables by family. */
+export function rulesetOf(tables: readonly Table[]): Ruleset {
+  return Object.fromEntries(tables.map((table) => [table.family, table]));
+}
+
+/**
+ * The changes that bring the kernel to the selected part of the desired state. Deletes nothing outside of it.
+ * @param desired the tables of the selected families that this host can have
+ */
+export function selectedChanges(
+  state: RulesetState,
+  selection: Selection,
+  kernel: Ruleset,
+  desired: Ruleset,
+): TableDelta[] {
+  const deltas = diffRuleset(kernel, desired);
+  const { isWanted } = selection;
+  if (isWanted === undefined) return deltas;
+  const selected = selectedTables(state, selection);
+  return deltas.flatMap((delta) => restricted(delta, selected, isWanted));
+}
+
+function restricted(delta: TableDelta, selected: readonly Table[], isWanted: IsWanted): TableDelta[] {
+  const table = selected.find(({ family }) => family === delta.family);
+  if (table === undefined) return [];
+  if (delta.mode !== "change") return [creation(table, delta.mode)];
+  const rest: TableDelta = {
+    ...delta,
+    addedSets: delta.addedSets.filter(({ name }) => table.sets.has(name)),
+    writtenChains: delta.writtenChains.filter(({ name }) => table.chains.has(name)),
+    deletedSets: [],
+    deletedChains: [],
+    elements: delta.elements.flatMap(({ spec, deleted, added }) => {
+      const isOwn = (key: string) => isWanted(delta.family, spec.name, key);
+      const kept = { spec, deleted: deleted.filter(isOwn), added: added.filter(({ key }) => isOwn(key)) };
+      return kept.deleted.length + kept.added.length === 0 ? [] : [kept];
+    }),
+  };
+  return isEmptyDelta(rest) ? [] : [rest];
+}

@@ -1,0 +1,83 @@
+import { AppError } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import { localAddresses } from "../../kernel/addresses.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { type ReadOptions, readFiles } from "../../kube/files/read-files.ts";
+import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import { ObjectCache } from "../../model/object-cache.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import { Renderer } from "../../ruleset/renderer.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { nodeContextOf } from "../../sync/node-context.ts";
+import { listClusterObjects } from "./cluster-objects.ts";
+import type { LoadRequest } from "./load-request.ts";
+
+/** The desired state of one node, and the objects that it was rendered from. */
+export interface Desired {
+  readonly options: ProxyOptions;
+  readonly cache: ObjectCache;
+  /** The node's part of the input, one for each family that is programmed. */
+  readonly nodeContext: NodeContext;
+  readonly state: RulesetState;
+  /** Diagnostics of the objects; those with errors are not in the cache. */
+  readonly problems: readonly Diagnostic[];
+  /** Warnings about the objects of a cluster, one line each. */
+  readonly notices: readonly string[];
+}
+
+/** {@link Desired}, and the files that it was rendered from. */
+export interface DesiredFromFiles extends Desired {
+  readonly files: FilesResult;
+}
+
+/**
+ * Renders the objects of the request's files, or of the cluster if it has none.
+ * @throws AppError BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
+ */
+export async function loadDesired(request: LoadRequest): Promise<Desired> {
+  if (request.paths.length > 0) return await loadFromFiles(request);
+  const notices: string[] = [];
+  const objects = await listClusterObjects(request, (text) => notices.push(text));
+  return { ...(await renderObjects(request, objects)), problems: [], notices };
+}
+
+/**
+ * Renders the objects of the request's files.
+ * @throws AppError BAD_ARGUMENT without files; UNREADABLE_INPUT; BAD_CONFIG
+ */
+export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}): Promise<DesiredFromFiles> {
+  if (request.paths.length === 0) {
+    throw new AppError("BAD_ARGUMENT", "say where the objects are: --from PATH...", {
+      hint: "files or directories of YAML or JSON, or - for standard input",
+    });
+  }
+  const files = await readFiles(request.paths, request.stdin, read);
+  const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
+  const rendered = await renderObjects(request, {
+    services: services.map(({ value }) => value),
+    endpointSlices: endpointSlices.map(({ value }) => value),
+    nodes: nodes.map(({ value }) => value),
+    serviceCIDRs: serviceCIDRs.map(({ value }) => value),
+  });
+  return { ...rendered, files, problems: files.problems, notices: [] };
+}
+
+/** Renders objects that were read before, for the node and with the options of the request. */
+export async function renderObjects(
+  { options, nodeName }: Pick<LoadRequest, "options" | "nodeName">,
+  { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
+): Promise<Omit<Desired, "problems" | "notices">> {
+  const cache = new ObjectCache(nodeName);
+  for (const node of nodes) cache.putNode(node);
+  for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
+  for (const service of services) cache.putService(service);
+  for (const slice of endpointSlices) cache.putSlice(slice);
+  const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
+  const nodeContext = nodeContextOf(options, cache, { families: FAMILIES, addresses });
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty());
+  return { options, cache, nodeContext, state: renderer.state };
+}

@@ -1,0 +1,26 @@
+import { AppError } from "../../base/errors.ts";
+import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { readKernel } from "../../kernel/read-kernel.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
+
+/**
+ * Reads nft-proxy's tables from this host's kernel, for the families that the host has.
+ * @param nftPath the nft program
+ * @throws AppError NFT_MISSING; NFT_TIMEOUT; NFT_OUTPUT when the tables were made by other software or cannot be read
+ */
+export async function readKernelTables(nftPath: string): Promise<Ruleset> {
+  const state = await readKernel(new Nft({ path: nftPath }), await hostFamilies(hostFiles));
+  if (state.kind === "read") return state.ruleset;
+  throw new AppError("NFT_OUTPUT", `cannot read nft-proxy's tables: ${state.reason}`, {
+    hint: "run as root or with CAP_NET_ADMIN in the node's network namespace; tables that others changed can be rebuilt with apply",
+  });
+}
+
+/** The tables of the families that this host has: the part of a ruleset that its kernel can take. */
+export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFiles): Promise<Ruleset> {
+  const families = await hostFamilies(files);
+  return Object.fromEntries(
+    families.flatMap((family) => (ruleset[family] === undefined ? [] : [[family, ruleset[family]]])),
+  );
+}

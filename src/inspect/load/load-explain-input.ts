@@ -1,0 +1,95 @@
+import { AppError } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import { localAddresses } from "../../kernel/addresses.ts";
+import { affinityEntry } from "../../kernel/affinity-entry.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { ignoredService, loadBalancersAddresses } from "../../kube/decode/ignored-service.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { familyOf } from "../../model/ip.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { writtenBy } from "../check/diagnostics.ts";
+import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
+import type { ExplainQuery } from "../explain/query.ts";
+import { listClusterObjects } from "./cluster-objects.ts";
+import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
+import { readKernelTables } from "./kernel-tables.ts";
+import type { LoadRequest } from "./load-request.ts";
+
+/** The input of an explanation, and what to tell the user about the objects. */
+export interface LoadedExplainInput {
+  readonly input: ExplainInput;
+  readonly problems: readonly Diagnostic[];
+  /** One line each. */
+  readonly notices: readonly string[];
+}
+
+type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ignored" | "loadBalancers"> &
+  Omit<LoadedExplainInput, "input"> & {
+    /** False when the objects are not known. */
+    readonly comparable: boolean;
+  };
+
+/**
+ * Loads the objects from files or the cluster, and the kernel's tables when `isLive`. The tables can be followed
+ * without objects: then no API server is needed.
+ * @throws AppError UNREADABLE_INPUT; BAD_CONFIG; API_UNAVAILABLE; NFT_OUTPUT for tables that cannot be read
+ */
+export async function loadExplainInput(
+  request: LoadRequest,
+  query: ExplainQuery,
+  isLive: boolean,
+): Promise<LoadedExplainInput> {
+  const { notices, problems, comparable, ...parts } =
+    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsOfCluster(request, isLive);
+  const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const live = isLive ? { live: { comparable, ...(await liveRules(request.options, query)) } } : {};
+  return { input: explainInputOf({ ...parts, hostAddresses, ...live }), problems, notices };
+}
+
+async function liveRules(
+  { nftPath }: ProxyOptions,
+  query: ExplainQuery,
+): Promise<Pick<LiveRules, "ruleset" | "affinityEntries">> {
+  const ruleset = await readKernelTables(nftPath);
+  if (query.kind === "service" || query.question.fromAddress === undefined) return { ruleset, affinityEntries: [] };
+  const { fromAddress, to, protocol, port } = query.question;
+  const nft = new Nft({ path: nftPath });
+  const { service, nodeport } = FRONTEND_MAPS;
+  const found = await Promise.all([
+    affinityEntry(nft, familyOf(to), service.affinity, joinParts(fromAddress, to, protocol, port)),
+    affinityEntry(nft, familyOf(to), nodeport.affinity, joinParts(fromAddress, protocol, port)),
+  ]);
+  return { ruleset, affinityEntries: found.flatMap((entry) => entry ?? []) };
+}
+
+async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
+  const { files, notices, problems, ...desired } = await loadFromFiles(request, { thorough: true });
+  const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
+  return { ...withIgnored(desired, written), notices, problems, comparable: true };
+}
+
+async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
+  const written: unknown[] = [];
+  const notices: string[] = [];
+  const keep = (service: unknown) => written.push(service);
+  try {
+    const objects = await listClusterObjects(request, (text) => notices.push(text), keep);
+    return { ...withIgnored(await renderObjects(request, objects), written), notices, problems: [], comparable: true };
+  } catch (error) {
+    if (!isLive || !(error instanceof AppError)) throw error;
+    const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
+    notices.push(`warning: by the kernel's rules alone, without names and reasons: ${error.message}`);
+    return { ...withIgnored(await renderObjects(request, nothing), []), notices, problems: [], comparable: false };
+  }
+}
+
+function withIgnored(
+  { cache, nodeContext, state }: Pick<Desired, "cache" | "nodeContext" | "state">,
+  written: readonly unknown[],
+): Omit<LoadedObjects, "notices" | "problems" | "comparable"> {
+  const ignored = written.flatMap((service) => ignoredService(service) ?? []);
+  return { cache, nodeContext, state, ignored, loadBalancers: written.flatMap(loadBalancersAddresses) };
+}

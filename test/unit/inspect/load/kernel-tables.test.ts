@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { tablesOfHost } from "../../../../src/inspect/load/kernel-tables.ts";
+import { renderAll } from "../../../support/build.ts";
+import { FakeHostFiles } from "../../../support/fake-host-files.ts";
+
+const { ruleset } = renderAll({}).state;
+
+test("a host with IPv6 gets both tables", async () => {
+  const files = new FakeHostFiles({ "/proc/net/if_inet6": "" });
+  expect(Object.keys(await tablesOfHost(ruleset, files))).toEqual(["ip", "ip6"]);
+});
+
+test("a host without IPv6 gets none for it", async () => {
+  expect(Object.keys(await tablesOfHost(ruleset, new FakeHostFiles({})))).toEqual(["ip"]);
+});
