@@ -1,3 +1,5 @@
+import { alternatives } from "./text.ts";
+
 /** The part that we read of what a JSON Schema validator says of one fault (ajv's ErrorObject, verbose). */
 export interface SchemaError {
   /** JSON pointer to the value at fault (RFC 6901). */
@@ -62,7 +64,7 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
     case "additionalProperties":
       return `must not have a property ${quoted(params.additionalProperty)}`;
     case "enum":
-      return `must be one of ${(params.allowedValues as unknown[]).map(String).join(", ")}${found}`;
+      return `must be ${alternatives(allowed(params.allowedValues as unknown[]))}${found}`;
     case "pattern":
       return `must be ${parentSchema?.description ?? `text that matches ${params.pattern}`}${found}`;
     case "type":
@@ -73,4 +75,9 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
     default:
       return message ?? `violates ${keyword}`;
   }
+}
+
+/** The values that people write, without null and "", which stand for an absent field. */
+function allowed(values: readonly unknown[]): string[] {
+  return values.filter((value) => value !== null && value !== "").map(String);
 }

@@ -21,7 +21,7 @@ export interface RetryingServerOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** An HTTP server that keeps trying to listen until it can or is closed. */
+/** An HTTP server that retries to bind its address until it succeeds or is closed. */
 export class RetryingServer {
   readonly #options: RetryingServerOptions;
   #attempt: Promise<void> | undefined;
@@ -75,7 +75,7 @@ export class RetryingServer {
   #reportFailure(error: unknown): void {
     const { name, logger, onFailure } = this.#options;
     const hint = error instanceof AppError ? error.hint : undefined;
-    logger.warn({ server: name, error: messageOf(error), hint }, "HTTP server cannot listen, and keeps trying to");
+    logger.warn({ server: name, error: messageOf(error), hint }, "HTTP server cannot bind; retrying (logged once)");
     onFailure(error);
   }
 }

@@ -57,7 +57,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   const raw = object as RawEndpointSlice;
   const reason = foreignLabel(raw.metadata);
   if (reason !== undefined) return { kind: "ignored", reason };
-  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "has host names for addresses" };
+  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "FQDN EndpointSlice" };
   const { metadata } = raw;
   const service = metadata.labels?.[SERVICE_NAME_LABEL];
   // The API allows it: slices may serve other purposes than Services.

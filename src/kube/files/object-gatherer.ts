@@ -124,7 +124,7 @@ export class ObjectGatherer {
     if (decoded.kind === "refused") return;
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
-      const reason = `takes the place of the one in ${placeOf(earlier.origin)}`;
+      const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
       this.#addFaults([{ path: "", reason, severity: "warning" }], origin, document, object);
       this.#kept.delete(object);
     }

@@ -89,7 +89,7 @@ describe("a wrong value", () => {
     expect(
       faultsOf("mode: userspace\nconntrack: {min: x, maxPerCore: 1.5}\nnodePortAddresses: [a, primary, b]"),
     ).toEqual({
-      mode: 'must be one of nftables, iptables, ipvs, not "userspace"',
+      mode: 'must be nftables, iptables or ipvs, not "userspace"',
       "conntrack.min": 'must be integer, not "x"',
       "conntrack.maxPerCore": "must be integer, not 1.5",
       "nodePortAddresses[0]": 'must be a CIDR such as "192.0.2.0/24", or the single word "primary", not "a"',

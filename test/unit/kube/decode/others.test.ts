@@ -115,7 +115,7 @@ describe("EndpointSlice", () => {
   });
 
   test.each([
-    ["has host names for addresses", slice({ addressType: "FQDN", endpoints: [{ addresses: ["a.example"] }] })],
+    ["FQDN EndpointSlice", slice({ addressType: "FQDN", endpoints: [{ addresses: ["a.example"] }] })],
     [
       "is left to another proxy by its label service.kubernetes.io/service-proxy-name",
       slice({}, { labels: { "service.kubernetes.io/service-proxy-name": "x" } }),
@@ -131,7 +131,7 @@ describe("EndpointSlice", () => {
 
   test.each<[string, string, unknown]>([
     ["", "must have required property 'addressType'", slice({ addressType: undefined })],
-    ["addressType", "must be one of IPv4, IPv6, FQDN", slice({ addressType: "IPv5" })],
+    ["addressType", "must be IPv4, IPv6 or FQDN", slice({ addressType: "IPv5" })],
     [
       'metadata.labels["kubernetes.io/service-name"]',
       "must be a DNS label",
