@@ -1,19 +1,22 @@
-import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { Rule } from "../nft/ast/json.ts";
-import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
-import type { Effect, Hook, Outcome, Step, UpdatedElement } from "./outcome.ts";
+import type { AnyChain, AnyRule, AnyTable } from "../nft/ast/any-table.ts";
+import type { Effect, Hook, Outcome, RulePlace, Step, UndecidedRule, UpdatedElement } from "./outcome.ts";
 import type { Host, Packet } from "./packet.ts";
+
+/** A base chain and its table. */
+export interface HookedChain {
+  readonly table: AnyTable;
+  readonly chain: AnyChain;
+}
 
 /** The inputs that all branches of one packet's evaluation share, and their results. */
 export interface Evaluation {
   readonly family: Family;
-  /** Absent when there is no table; packets then pass. */
-  readonly table: Table | undefined;
-  readonly baseChains: Readonly<Record<Hook, readonly Chain[]>>;
+  /** The base chains of each hook, in the order in which packets pass them. */
+  readonly baseChains: Readonly<Record<Hook, readonly HookedChain[]>>;
   readonly packet: Packet;
   readonly host: Host;
-  /** Contents of the dynamic maps before the packet, by name. */
+  /** Contents of dynamic maps before the packet, by {@link setKey}; they replace what the tables list. */
   readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Branches not followed yet. */
   readonly pending: Branch[];
@@ -28,10 +31,18 @@ export interface StepList {
 
 /** The position at which evaluation continues after a chain. */
 export interface Caller {
-  readonly chain: Chain;
+  readonly chain: AnyChain;
   /** The rule after the one that jumped. */
   readonly rule: number;
   readonly caller: Caller | undefined;
+}
+
+/** A rule that is assumed not to match, and the position from which that makes a difference. */
+export interface Assumption {
+  readonly rule: UndecidedRule;
+  readonly base: number;
+  /** {@link Branch.changes} at that moment. */
+  readonly changes: number;
 }
 
 /** One possible course of the packet: its current fields, and its position in the rules. */
@@ -39,9 +50,11 @@ export interface Branch {
   probability: number;
   destination: string;
   port: number;
-  iifname: string;
-  mark: number;
-  priority: number;
+  /** Undefined when not known. */
+  iifname: string | undefined;
+  mark: number | undefined;
+  connectionMark: number | undefined;
+  priority: number | undefined;
   translated: boolean;
   masqueraded: boolean;
   /**
@@ -50,16 +63,24 @@ export interface Branch {
    */
   destinationNatDone: boolean;
   sourceNatDone: boolean;
-  /** Changes to the dynamic maps, by `map key`; undefined for what was deleted. */
+  /** Changes to dynamic maps, by {@link setKey} and key; undefined for a deleted element. */
   dynamic: ReadonlyMap<string, string | undefined>;
   updates: readonly UpdatedElement[];
   steps: StepList | undefined;
+  assumptions: readonly Assumption[];
+  /** How often rules changed the packet, its marks or a set. */
+  changes: number;
   hook: Hook;
   /** Index of the current base chain among those of the hook. */
   base: number;
-  chain: Chain | undefined;
+  table: AnyTable | undefined;
+  chain: AnyChain | undefined;
   rule: number;
   statement: number;
+  /** The value of `numgen` in the current statement, in the branch for it. */
+  random: number | undefined;
+  /** Whether it is unknown if the current rule matches. */
+  undecided: boolean;
   caller: Caller | undefined;
   /** Effects of the current rule so far. */
   effects: readonly Effect[];
@@ -67,12 +88,14 @@ export interface Branch {
 
 /** Returns the branch with which the evaluation of a packet starts. */
 export function firstBranch(packet: Packet): Branch {
+  const isNew = packet.conntrack !== "established";
   return {
     probability: 1,
     destination: packet.to,
     port: packet.port,
-    iifname: packet.from.iifname ?? "",
+    iifname: packet.from.at === "node" ? "" : packet.from.iifname,
     mark: 0,
+    connectionMark: isNew ? 0 : undefined,
     priority: 0,
     translated: false,
     masqueraded: false,
@@ -81,11 +104,16 @@ export function firstBranch(packet: Packet): Branch {
     dynamic: new Map(),
     updates: [],
     steps: undefined,
+    assumptions: [],
+    changes: 0,
     hook: packet.from.at === "node" ? "output" : "prerouting",
     base: 0,
+    table: undefined,
     chain: undefined,
     rule: 0,
     statement: 0,
+    random: undefined,
+    undecided: false,
     caller: undefined,
     effects: [],
   };
@@ -108,24 +136,21 @@ export function stepsOf(list: StepList | undefined): Step[] {
   return steps.reverse();
 }
 
-/**
- * Returns the set or map behind a reference such as `@endpoints`.
- * @throws AppError NFT_OUTPUT when the table has no such set
- */
-export function setOf(evaluation: Evaluation, reference: string): ElementSet {
-  const set = evaluation.table?.sets.get(reference.slice(1));
-  if (set === undefined) throw notEvaluable(`the set ${reference}`, reference);
-  return set;
-}
-
-/** Returns the error for a part of a rule that the evaluator does not know: any answer would be a guess. */
-export function notEvaluable(what: string, part: unknown): AppError {
-  return new AppError("NFT_OUTPUT", `cannot tell what a packet would do: ${what} is not known to the evaluator`, {
-    evidence: { part: JSON.stringify(part) },
-  });
-}
-
 /** Returns the rule at a branch's position; undefined at the end of a chain. */
-export function currentRule(branch: Branch): Rule | undefined {
+export function currentRule(branch: Branch): AnyRule | undefined {
   return branch.chain?.rules[branch.rule];
+}
+
+/** Returns the position of the current rule. Only for a branch that is in a chain. */
+export function currentPlace({ hook, table, chain, rule: index }: Branch): RulePlace {
+  if (table === undefined || chain === undefined) throw new Error("the branch is in no chain");
+  const text = chain.texts?.[index];
+  const { family, name } = table;
+  const rule = chain.rules[index] ?? [];
+  return { hook, table: { family, name }, chain: chain.name, index, rule, ...(text !== undefined && { text }) };
+}
+
+/** The key of a set in {@link Evaluation.dynamic}. */
+export function setKey(family: string, table: string, set: string): string {
+  return `${family} ${table} ${set}`;
 }

@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
-import type { Chain, Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { type Evaluation, firstBranch } from "./branch.ts";
+import type { AnyTable } from "../nft/ast/any-table.ts";
+import { type Ruleset, TABLE_NAME } from "../nft/ast/ruleset.ts";
+import { type Evaluation, firstBranch, type HookedChain, setKey } from "./branch.ts";
 import { followBranch } from "./follow-branch.ts";
 import type { Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
@@ -8,18 +9,18 @@ import { familyOfPacket, type Host, type Packet } from "./packet.ts";
 /** An element that a dynamic map holds before the packet arrives. */
 export interface DynamicEntry {
   readonly family: Family;
+  /** The name of the table; our own when absent. */
+  readonly table?: string;
   readonly map: string;
   readonly key: string;
   readonly value: string;
 }
 
 /**
- * Walks a packet through the hooks of a ruleset. Returns every possible outcome with its probability and steps.
- * Knows netfilter, and nothing about how the rules were rendered.
+ * Walks a packet through our tables. Returns every possible outcome with its probability and steps.
  * @param ruleset in canonical form
  * @param host names the node's own addresses
  * @param dynamic elements that earlier packets left in dynamic maps; none when absent
- * @throws AppError NFT_OUTPUT for a part of a rule that the evaluator does not know
  */
 export function evaluate(
   ruleset: Ruleset,
@@ -27,28 +28,46 @@ export function evaluate(
   packet: Packet,
   dynamic: Iterable<DynamicEntry> = [],
 ): readonly Outcome[] {
+  return evaluateTables(Object.values(ruleset), host, packet, dynamic);
+}
+
+/**
+ * Walks a packet through the hooks of tables of any software. Returns every possible outcome with its probability and
+ * steps. Rules that are not understood are never guessed: see `UndecidedEnding`.
+ * @param tables of all families; those that do not see the packet are ignored
+ * @param dynamic elements that earlier packets left in dynamic maps; a map with such elements has these alone
+ */
+export function evaluateTables(
+  tables: readonly AnyTable[],
+  host: Host,
+  packet: Packet,
+  dynamic: Iterable<DynamicEntry> = [],
+): readonly Outcome[] {
   const family = familyOfPacket(packet);
-  const table = ruleset[family];
   const evaluation: Evaluation = {
     family,
-    table,
-    baseChains: baseChainsOf(table),
+    baseChains: baseChainsOf(tables.filter((table) => table.family === family || table.family === "inet")),
     packet,
     host,
-    dynamic: contentsOf(family, dynamic),
+    dynamic: contentsOf(dynamic),
     pending: [firstBranch(packet)],
     outcomes: [],
   };
-  for (let branch = evaluation.pending.pop(); branch !== undefined; branch = evaluation.pending.pop())
-    followBranch(evaluation, branch);
+  const { pending } = evaluation;
+  for (let branch = pending.pop(); branch !== undefined; branch = pending.pop()) followBranch(evaluation, branch);
   return evaluation.outcomes;
 }
 
-/** The base chains of every hook by priority; chains of one priority in the order of their creation. */
-function baseChainsOf(table: Table | undefined): Readonly<Record<Hook, readonly Chain[]>> {
-  const all = [...(table?.chains.values() ?? [])];
-  const at = (hook: Hook): readonly Chain[] =>
-    all.filter((chain) => chain.base?.hook === hook).sort((a, b) => (a.base?.prio ?? 0) - (b.base?.prio ?? 0));
+/**
+ * The base chains of every hook by priority. Of two with one priority, the kernel runs the later made first (measured
+ * with Linux 6.18, filter and nat chains); tables and chains are taken to be listed in the order of their creation.
+ */
+function baseChainsOf(tables: readonly AnyTable[]): Readonly<Record<Hook, readonly HookedChain[]>> {
+  const all = tables.flatMap((table) => [...table.chains.values()].map((chain) => ({ table, chain }))).reverse();
+  const at = (hook: Hook): readonly HookedChain[] =>
+    all
+      .filter(({ chain }) => chain.base?.hook === hook)
+      .sort((a, b) => (a.chain.base?.prio ?? 0) - (b.chain.base?.prio ?? 0));
   return {
     prerouting: at("prerouting"),
     input: at("input"),
@@ -58,12 +77,12 @@ function baseChainsOf(table: Table | undefined): Readonly<Record<Hook, readonly 
   };
 }
 
-function contentsOf(family: Family, entries: Iterable<DynamicEntry>): ReadonlyMap<string, ReadonlyMap<string, string>> {
+function contentsOf(entries: Iterable<DynamicEntry>): ReadonlyMap<string, ReadonlyMap<string, string>> {
   const contents = new Map<string, Map<string, string>>();
-  for (const entry of entries) {
-    if (entry.family !== family) continue;
-    const map = contents.get(entry.map) ?? new Map<string, string>();
-    contents.set(entry.map, map.set(entry.key, entry.value));
+  for (const { family, table = TABLE_NAME, map, key, value } of entries) {
+    const set = setKey(family, table, map);
+    const elements = contents.get(set) ?? new Map<string, string>();
+    contents.set(set, elements.set(key, value));
   }
   return contents;
 }

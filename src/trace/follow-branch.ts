@@ -1,14 +1,13 @@
+import type { AnyChain, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
-import { addStep, type Branch, currentRule, type Evaluation, notEvaluable, stepsOf } from "./branch.ts";
-import type { Hook, Outcome } from "./outcome.ts";
+import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation } from "./branch.ts";
+import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
+import type { Hook } from "./outcome.ts";
 import { isLocal, isLoopback } from "./packet.ts";
-import { assignRandom, type Result, runStatement } from "./run-statement.ts";
+import { type RandomNumber, randomNumberOf } from "./random-number.ts";
+import { isPassive, type Result, runStatement } from "./run-statement.ts";
 
-/**
- * Follows one branch until it ends or forks, and adds its outcome or its branches to the evaluation.
- * @throws AppError NFT_OUTPUT for a part of a rule that the evaluator does not know
- */
+/** Follows one branch until it ends or forks, and adds its outcome or its branches to the evaluation. */
 export function followBranch(evaluation: Evaluation, branch: Branch): void {
   while (true) {
     const rule = currentRule(branch);
@@ -19,68 +18,104 @@ export function followBranch(evaluation: Evaluation, branch: Branch): void {
     } else {
       const statement = rule[branch.statement];
       if (statement === undefined) nextRule(branch, true);
-      else if (!take(evaluation, branch, runStatement(evaluation, branch, statement))) return;
+      else if (!run(evaluation, branch, statement)) return;
     }
   }
 }
 
+/** Runs a statement. Returns false when the branch ends here. */
+function run(evaluation: Evaluation, branch: Branch, statement: AnyStatement): boolean {
+  if (branch.undecided && !isPassive(statement)) {
+    skipUndecided(branch, statement);
+    return true;
+  }
+  const random = branch.random === undefined ? randomNumberOf(statement) : undefined;
+  if (random !== undefined) {
+    fork(evaluation, branch, random);
+    return false;
+  }
+  return take(evaluation, branch, statement, runStatement(evaluation, branch, statement));
+}
+
 /** Continues after a statement. Returns false when the branch ends here. */
-function take(evaluation: Evaluation, branch: Branch, result: Result): boolean {
+function take(evaluation: Evaluation, branch: Branch, statement: AnyStatement, result: Result): boolean {
   switch (result.kind) {
+    case "undecided":
+      branch.undecided = true;
+      break;
     case "continue":
-      branch.statement++;
-      return true;
+      break;
     case "break":
       nextRule(branch, false);
       return true;
-    case "fork":
-      fork(evaluation, branch, result.choices, result.offset);
-      return false;
+    case "not-understood":
+      skipUndecided(branch, statement);
+      return true;
     case "refuse":
       nextRule(branch, true);
-      return end(evaluation, branch, { kind: "refused" });
+      return endBranch(evaluation, branch, { kind: "refused" });
     case "verdict":
-      return takeVerdict(evaluation, branch, result.verdict);
+      return takeVerdict(evaluation, branch, statement, result.verdict);
   }
+  branch.statement++;
+  branch.random = undefined;
+  return true;
 }
 
-function takeVerdict(evaluation: Evaluation, branch: Branch, verdict: Verdict): boolean {
-  nextRule(branch, true);
-  if ("drop" in verdict) return end(evaluation, branch, { kind: "dropped" });
+/** Goes on as if the rule did not match, and records that. */
+function skipUndecided(branch: Branch, statement: AnyStatement): void {
+  assume(branch, statement);
+  nextRule(branch, false);
+}
+
+function takeVerdict(evaluation: Evaluation, branch: Branch, statement: AnyStatement, verdict: Verdict): boolean {
+  if ("drop" in verdict) {
+    nextRule(branch, true);
+    return endBranch(evaluation, branch, { kind: "dropped" });
+  }
   if ("accept" in verdict) {
+    nextRule(branch, true);
     leaveBase(branch);
     return true;
   }
-  if ("return" in verdict) return leaveChain(evaluation, branch);
+  if ("return" in verdict) {
+    nextRule(branch, true);
+    return leaveChain(evaluation, branch);
+  }
   const isJump = "jump" in verdict;
   const { target } = isJump ? verdict.jump : verdict.goto;
-  const chain = evaluation.table?.chains.get(target);
-  if (chain === undefined || branch.chain === undefined) throw notEvaluable(`the chain ${target}`, verdict);
+  const chain = branch.table?.chains.get(target);
+  if (chain === undefined || branch.chain === undefined) {
+    skipUndecided(branch, statement);
+    return true;
+  }
+  nextRule(branch, true);
   if (isJump) branch.caller = { chain: branch.chain, rule: branch.rule, caller: branch.caller };
   enter(branch, chain, 0);
   return true;
 }
 
-function fork(evaluation: Evaluation, branch: Branch, choices: number, offset: number): void {
+/** One branch for each value of a random number; all values are as likely. */
+function fork(evaluation: Evaluation, branch: Branch, { choices, offset }: RandomNumber): void {
   for (let choice = choices - 1; choice >= 0; choice--) {
-    const next: Branch = { ...branch, probability: branch.probability / choices, statement: branch.statement + 1 };
-    assignRandom(next, offset + choice, choices);
+    const value = offset + choice;
+    const next: Branch = { ...branch, probability: branch.probability / choices, random: value };
+    addEffect(next, { kind: "random", value, choices });
     evaluation.pending.push(next);
   }
 }
 
 function nextRule(branch: Branch, completed: boolean): void {
-  const rule = currentRule(branch);
-  if (rule !== undefined && branch.chain !== undefined && branch.effects.length > 0) {
-    const { hook, chain, effects } = branch;
-    addStep(branch, { kind: "rule", hook, chain: chain.name, index: branch.rule, rule, effects, completed });
-  }
+  const { effects } = branch;
+  if (effects.length > 0) addStep(branch, { kind: "rule", ...currentPlace(branch), effects, completed });
   branch.effects = [];
+  branch.undecided = false;
+  branch.random = undefined;
   branch.rule++;
   branch.statement = 0;
 }
 
-function enter(branch: Branch, chain: Chain, rule: number): void {
+function enter(branch: Branch, chain: AnyChain, rule: number): void {
   branch.chain = chain;
   branch.rule = rule;
   branch.statement = 0;
@@ -88,22 +123,25 @@ function enter(branch: Branch, chain: Chain, rule: number): void {
 
 /** Returns to the calling chain, or applies the policy of a base chain. Returns false when the policy drops. */
 function leaveChain(evaluation: Evaluation, branch: Branch): boolean {
-  const { caller } = branch;
+  const { caller, hook } = branch;
   if (caller !== undefined) {
     branch.caller = caller.caller;
     enter(branch, caller.chain, caller.rule);
     return true;
   }
-  const base = evaluation.baseChains[branch.hook][branch.base];
-  if (base?.base?.policy === "drop") {
-    addStep(branch, { kind: "policy", hook: branch.hook, chain: base.name, policy: "drop" });
-    return end(evaluation, branch, { kind: "dropped" });
+  const hooked = evaluation.baseChains[hook][branch.base];
+  if (hooked?.chain.base?.policy === "drop") {
+    const { family, name } = hooked.table;
+    addStep(branch, { kind: "policy", hook, table: { family, name }, chain: hooked.chain.name, policy: "drop" });
+    return endBranch(evaluation, branch, { kind: "dropped" });
   }
   leaveBase(branch);
   return true;
 }
 
 function leaveBase(branch: Branch): void {
+  dropIrrelevantAssumptions(branch);
+  branch.table = undefined;
   branch.chain = undefined;
   branch.caller = undefined;
   branch.base++;
@@ -112,10 +150,13 @@ function leaveBase(branch: Branch): void {
 /** Enters the hook's next base chain, or the next hook. Returns false when the packet has passed all hooks. */
 function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
   if (branch.base === 0) addStep(branch, { kind: "hook", hook: branch.hook });
-  const base = evaluation.baseChains[branch.hook][branch.base];
-  if (base === undefined) return route(evaluation, branch);
-  if (base.base?.type === "nat" && !meetsNat(evaluation, branch)) branch.base++;
-  else enter(branch, base, 0);
+  const hooked = evaluation.baseChains[branch.hook][branch.base];
+  if (hooked === undefined) return route(evaluation, branch);
+  if (hooked.chain.base?.type === "nat" && !meetsNat(evaluation, branch)) branch.base++;
+  else {
+    branch.table = hooked.table;
+    enter(branch, hooked.chain, 0);
+  }
   return true;
 }
 
@@ -132,7 +173,7 @@ function route(evaluation: Evaluation, branch: Branch): boolean {
       branch.destinationNatDone = true;
       if (isLoopback(branch.destination) && branch.iifname !== "lo") {
         addStep(branch, { kind: "martian", address: branch.destination });
-        return end(evaluation, branch, { kind: "dropped" });
+        return endBranch(evaluation, branch, { kind: "dropped" });
       }
       // ip_forward() sets the priority from the type of service, ip6_forward() does not.
       if (!local && evaluation.family === "ip") branch.priority = 0;
@@ -159,7 +200,7 @@ function goTo(branch: Branch, hook: Hook): boolean {
 }
 
 function deliver(evaluation: Evaluation, branch: Branch, local: boolean): boolean {
-  return end(evaluation, branch, {
+  return endBranch(evaluation, branch, {
     kind: "delivered",
     to: { address: branch.destination, port: branch.port },
     local,
@@ -168,12 +209,4 @@ function deliver(evaluation: Evaluation, branch: Branch, local: boolean): boolea
     mark: branch.mark,
     priority: branch.priority,
   });
-}
-
-type Ending<T> = T extends unknown ? Omit<T, "probability" | "steps" | "updates"> : never;
-
-function end(evaluation: Evaluation, branch: Branch, ending: Ending<Outcome>): false {
-  const { probability, updates } = branch;
-  evaluation.outcomes.push({ ...ending, probability, updates, steps: stepsOf(branch.steps) });
-  return false;
 }

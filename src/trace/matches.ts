@@ -1,63 +1,100 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { Family } from "../base/family.ts";
-import type { Expression, Statement } from "../nft/ast/json.ts";
+import type { AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
-import { addEffect, type Branch, type Evaluation, notEvaluable, setOf } from "./branch.ts";
-import { expressionValue, type Value } from "./expression-value.ts";
+import { addEffect, type Branch, type Evaluation } from "./branch.ts";
+import { expressionValue } from "./expression-value.ts";
+import { elementValue, setOf } from "./set-lookup.ts";
+import { UNKNOWN, type Value } from "./value.ts";
 
-type Match = Extract<Statement, { readonly match: unknown }>["match"];
+type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 
-/**
- * Whether a comparison holds for the current packet.
- * @throws AppError NFT_OUTPUT for an operand that the evaluator does not know
- */
-export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): boolean {
-  if (isStatus(left)) return statusMatches(branch, right) === (op !== "!=");
+/** Whether something holds. */
+export type Truth = boolean | typeof UNKNOWN;
+
+/** Whether a comparison holds for the current packet; `UNKNOWN` when that cannot be told. */
+export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
+  if (isStatus(left)) return negatedFor(op, statusMatches(evaluation, branch, right));
   const value = expressionValue(evaluation, branch, left);
   if (value === undefined) return false;
-  return isIn(evaluation, branch, value, right, isInterfaceName(left)) === (op !== "!=");
+  if (op === "<" || op === ">" || op === "<=" || op === ">=") return compares(value, op, right);
+  if (value === UNKNOWN) return UNKNOWN;
+  if (op === "in" && typeof value === "number") return hasBits(evaluation, branch, value, right);
+  return negatedFor(op, isIn(evaluation, branch, value, right));
 }
 
-function isStatus(left: Expression): boolean {
+function negatedFor(op: Operator, truth: Truth): Truth {
+  return op !== "!=" || truth === UNKNOWN ? truth : !truth;
+}
+
+function isStatus(left: AnyExpression): boolean {
   return typeof left === "object" && "ct" in left && left.ct.key === "status";
 }
 
-function isInterfaceName(left: Expression): boolean {
-  return typeof left === "object" && "meta" in left && left.meta.key === "iifname";
+/** Bits of a new connection's status that packets never have before nat chains set them. */
+const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
+  dnat: ({ translated }) => translated,
+  snat: ({ masqueraded }) => masqueraded,
+};
+
+/** A connection's status is a set of bits. Only its translations are known, and of new connections alone. */
+function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
+  const names = typeof right === "object" && "set" in right ? right.set : [right];
+  if (packet.conntrack === "established") return UNKNOWN;
+  const truths = names.map((name): Truth => {
+    const bit = typeof name === "string" ? TRANSLATIONS[name] : undefined;
+    return bit === undefined ? UNKNOWN : bit(branch);
+  });
+  return anyOf(truths);
 }
 
-/** A connection's status is a set of bits. Only `dnat` is known of the first packet. */
-function statusMatches(branch: Branch, right: Expression): boolean {
-  if (right === "dnat") return branch.translated;
-  throw notEvaluable("this conntrack status", right);
+function compares(value: Value | typeof UNKNOWN, op: Operator, right: AnyExpression): Truth {
+  if (typeof value !== "number" || typeof right !== "number") return UNKNOWN;
+  if (op === "<") return value < right;
+  if (op === ">") return value > right;
+  return op === "<=" ? value <= right : value >= right;
 }
 
-function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: Expression, wildcard: boolean): boolean {
-  if (typeof right === "number") return value === right;
+/** `tcp flags syn`: some of the bits. */
+function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: AnyExpression): Truth {
+  const members = typeof right === "object" && "set" in right ? right.set : [right];
+  const bits = members.map((member) => expressionValue(evaluation, branch, member));
+  return anyOf(bits.map((bit) => (typeof bit === "number" ? (value & bit) !== 0 : UNKNOWN)));
+}
+
+/** Whether one of several holds; unknown when none does and one is unknown. */
+function anyOf(truths: readonly Truth[]): Truth {
+  return truths.includes(true) ? true : truths.includes(UNKNOWN) ? UNKNOWN : false;
+}
+
+function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyExpression): Truth {
+  if (typeof right === "number") return typeof value === "number" ? value === right : UNKNOWN;
   if (typeof right === "string") {
     if (right.startsWith("@")) return isElement(evaluation, branch, right, String(value));
-    if (wildcard && right.endsWith("*")) return String(value).startsWith(right.slice(0, -1));
-    return value === right;
+    return right.endsWith("*") ? String(value).startsWith(right.slice(0, -1)) : value === right;
   }
-  if ("set" in right) return right.set.some((member) => isIn(evaluation, branch, value, member, wildcard));
-  if ("prefix" in right || "range" in right) return isBetween(evaluation.family, value, right);
-  throw notEvaluable("this side of a comparison", right);
+  if ("set" in right) return anyOf(right.set.map((member) => isIn(evaluation, branch, value, member)));
+  if ("prefix" in right || "range" in right) return isBetween(value, right);
+  const other = expressionValue(evaluation, branch, right);
+  return other === undefined ? false : other === UNKNOWN ? UNKNOWN : value === other;
 }
 
 /** Records only elements that are found: a packet is in few of the sets. */
-function isElement(evaluation: Evaluation, branch: Branch, reference: string, key: string): boolean {
-  const { spec, elements } = setOf(evaluation, reference);
-  const value = elements.get(key);
-  if (spec.dynamic) throw notEvaluable("a comparison with a dynamic set", reference);
-  if (value !== undefined) addEffect(branch, { kind: "found", set: spec.name, key, value });
+function isElement(evaluation: Evaluation, branch: Branch, reference: string, key: string): Truth {
+  const set = setOf(branch, reference);
+  if (set === undefined) return UNKNOWN;
+  const value = elementValue(evaluation, branch, set, key);
+  if (value !== undefined) addEffect(branch, { kind: "found", set: set.spec.name, key, value });
   return value !== undefined;
 }
 
-function isBetween(family: Family, value: Value, interval: Expression): boolean {
+function isBetween(value: Value, interval: AnyExpression): Truth {
   if (typeof value === "number") {
-    if (typeof interval !== "object" || !("range" in interval)) throw notEvaluable("this range", interval);
-    return value >= Number(interval.range[0]) && value <= Number(interval.range[1]);
+    if (typeof interval !== "object" || !("range" in interval)) return UNKNOWN;
+    const [first, last] = interval.range.map(Number) as [number, number];
+    return Number.isNaN(first + last) ? UNKNOWN : first <= value && value <= last;
   }
+  const family = value.includes(":") ? "ip6" : "ip";
+  if (family === "ip" && !/^[\d.]+$/.test(value)) return UNKNOWN;
   const { first, last } = addressInterval(family, interval);
   const address = addressNumber(family, value);
   return first <= address && address <= last;

@@ -1,4 +1,4 @@
-import type { Rule } from "../nft/ast/json.ts";
+import type { AnyRule, TableName } from "../nft/ast/any-table.ts";
 import type { BaseChain } from "../nft/ast/ruleset.ts";
 import type { Destination } from "./packet.ts";
 
@@ -25,25 +25,46 @@ export type Effect =
   | { readonly kind: "deleted"; readonly map: string; readonly key: string }
   | { readonly kind: "full"; readonly map: string };
 
+/** The position of a rule, and the rule as it stands. */
+export interface RulePlace {
+  readonly hook: Hook;
+  readonly table: TableName;
+  readonly chain: string;
+  /** Position in the chain, from 0. */
+  readonly index: number;
+  readonly rule: AnyRule;
+  /** The rule as `nft list` prints it, where that is known. */
+  readonly text?: string;
+}
+
+/** A rule of which it is not known whether it matches, or what it does. The steps after it assume that it does not. */
+export interface UndecidedRule extends RulePlace {
+  /** What it does if it matches: a verdict in nft's words; undefined when that is not known or more than a verdict. */
+  readonly verdict?: string;
+}
+
 /** One step of a packet through the hooks. Rules without an effect are omitted. */
 export type Step =
   | { readonly kind: "hook"; readonly hook: Hook }
-  | {
+  | (RulePlace & {
       readonly kind: "rule";
-      readonly hook: Hook;
-      readonly chain: string;
-      /** Position in the chain, from 0. */
-      readonly index: number;
-      readonly rule: Rule;
       readonly effects: readonly Effect[];
       /** False when a comparison or lookup in it failed and ended it there. */
       readonly completed: boolean;
+    })
+  | (UndecidedRule & { readonly kind: "undecided" })
+  | {
+      readonly kind: "policy";
+      readonly hook: Hook;
+      readonly table: TableName;
+      readonly chain: string;
+      readonly policy: "drop";
     }
-  | { readonly kind: "policy"; readonly hook: Hook; readonly chain: string; readonly policy: "drop" }
   | { readonly kind: "martian"; readonly address: string };
 
-/** An element that this packet put into, or refreshed in, a dynamic map. */
+/** An element that this packet put into, or refreshed in, a dynamic map or set. */
 export interface UpdatedElement {
+  readonly table: TableName;
   readonly map: string;
   readonly key: string;
   readonly value: string;
@@ -51,12 +72,8 @@ export interface UpdatedElement {
   readonly timeout: number;
 }
 
-/** A possible outcome for a packet. The probabilities of all its outcomes add up to 1. */
-export type Outcome = {
-  readonly probability: number;
-  readonly steps: readonly Step[];
-  readonly updates: readonly UpdatedElement[];
-} & (
+/** How a packet ends. */
+export type Ending =
   | {
       readonly kind: "delivered";
       readonly to: Destination;
@@ -65,13 +82,27 @@ export type Outcome = {
       /** False when it reaches its original destination. */
       readonly translated: boolean;
       readonly source: "kept" | "masqueraded";
-      /** Final values of the registers. Our values must not reach the rules of other software. */
-      readonly mark: number;
-      readonly priority: number;
+      /** Final values of the registers, undefined when not known. Our values must not reach other software's rules. */
+      readonly mark: number | undefined;
+      readonly priority: number | undefined;
     }
   | { readonly kind: "refused" }
-  | { readonly kind: "dropped" }
-);
+  | { readonly kind: "dropped" };
+
+/** An end that is not certain: rules on the way are not understood, and may decide otherwise. */
+export interface UndecidedEnding {
+  readonly kind: "not-understood";
+  readonly rules: readonly UndecidedRule[];
+  /** The end if none of them matches. */
+  readonly otherwise: Ending;
+}
+
+/** A possible outcome for a packet. The probabilities of all its outcomes add up to 1. */
+export type Outcome = (Ending | UndecidedEnding) & {
+  readonly probability: number;
+  readonly steps: readonly Step[];
+  readonly updates: readonly UpdatedElement[];
+};
 
 /** A destination of a packet, with its probability. */
 export interface WeightedDestination extends Destination {
@@ -87,6 +118,7 @@ export interface Summary {
   /** Probabilities. */
   readonly refused: number;
   readonly dropped: number;
+  readonly notUnderstood: number;
   /** The next connection of this client will find an entry in a dynamic map. */
   readonly sticky: boolean;
 }
@@ -96,9 +128,11 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
   const destinations = new Map<string, WeightedDestination>();
   let refused = 0;
   let dropped = 0;
+  let notUnderstood = 0;
   for (const outcome of outcomes) {
     if (outcome.kind === "refused") refused += outcome.probability;
     else if (outcome.kind === "dropped") dropped += outcome.probability;
+    else if (outcome.kind === "not-understood") notUnderstood += outcome.probability;
     else {
       const { to, source, translated } = outcome;
       const key = `${to.address} ${String(to.port).padStart(5)} ${source} ${translated}`;
@@ -111,6 +145,7 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
     destinations: sorted,
     refused,
     dropped,
+    notUnderstood,
     sticky: outcomes.some(({ updates }) => updates.length > 0),
   };
 }

@@ -6,7 +6,7 @@ export interface Packet {
     readonly address: string;
     /** A pod of this node, somewhere else, or a process of the node itself. */
     readonly at: "pod" | "outside" | "node";
-    /** The interface it arrives on; "" when it does not matter. The node's own packets have none. */
+    /** The interface it arrives on; absent when not known. The node's own packets have none. */
     readonly iifname?: string;
   };
   readonly to: string;
@@ -23,6 +23,8 @@ export interface Packet {
 export interface Host {
   /** Addresses of the node's interfaces, loopback apart; canonical. */
   readonly localAddresses: ReadonlySet<string>;
+  /** Returns the interface to which an address is routed; undefined when that is not known. */
+  readonly interfaceTo?: (address: string) => string | undefined;
 }
 
 /** An address and port that a packet may be sent to. */

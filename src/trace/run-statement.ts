@@ -1,40 +1,60 @@
-import type { Expression, Statement, Verdict } from "../nft/ast/json.ts";
+import type { AnonymousMap, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { Verdict } from "../nft/ast/json.ts";
 import { verdictJson, verdictText } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluation, notEvaluable } from "./branch.ts";
-import { expressionValue, lookUp, runMapStatement, type Value } from "./expression-value.ts";
+import { addEffect, type Branch, type Evaluation } from "./branch.ts";
+import { expressionValue } from "./expression-value.ts";
 import { matches } from "./matches.ts";
+import { lookUp } from "./set-lookup.ts";
+import { type UpdateResult, updateSet } from "./set-update.ts";
+import { type Evaluated, UNKNOWN } from "./value.ts";
 
 /**
- * How evaluation continues after a statement: with the next statement, the next rule (`break`), a verdict, or, after
- * a random choice, with the next statement in several branches (`fork`, one for each value of the register).
+ * How evaluation continues after a statement: with the next statement, the next rule (`break`), or a verdict. After a
+ * comparison that cannot be told, the rule is `undecided`; `not-understood` is a statement that may do anything.
  */
 export type Result =
   | { readonly kind: "continue" }
   | { readonly kind: "break" }
+  | { readonly kind: "undecided" }
+  | { readonly kind: "not-understood" }
   | { readonly kind: "verdict"; readonly verdict: Verdict }
-  | { readonly kind: "refuse" }
-  | { readonly kind: "fork"; readonly choices: number; readonly offset: number };
+  | { readonly kind: "refuse" };
 
 const CONTINUE: Result = { kind: "continue" };
 const BREAK: Result = { kind: "break" };
+const UNDECIDED: Result = { kind: "undecided" };
+const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
 const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
-/**
- * Runs one statement on the current packet.
- * @throws AppError NFT_OUTPUT for a statement that the evaluator does not know
- */
-export function runStatement(evaluation: Evaluation, branch: Branch, statement: Statement): Result {
-  if ("match" in statement) return matches(evaluation, branch, statement.match) ? CONTINUE : BREAK;
+/** Whether a statement only compares, counts or logs. */
+export function isPassive(statement: AnyStatement): boolean {
+  return "match" in statement || "noEffect" in statement || "condition" in statement;
+}
+
+/** Runs one statement on the current packet. */
+export function runStatement(evaluation: Evaluation, branch: Branch, statement: AnyStatement): Result {
+  if ("match" in statement) {
+    const truth = matches(evaluation, branch, statement.match);
+    return truth === UNKNOWN ? UNDECIDED : truth ? CONTINUE : BREAK;
+  }
   if ("vmap" in statement) return runVerdictMap(evaluation, branch, statement.vmap);
   if ("mangle" in statement) return runMangle(evaluation, branch, statement.mangle);
-  if ("map" in statement) return runMapStatement(evaluation, branch, statement.map) ? CONTINUE : BREAK;
-  if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat.addr);
+  if ("map" in statement) {
+    const { map, data } = statement.map;
+    return afterUpdate(branch, updateSet(evaluation, branch, statement.map, map, data));
+  }
+  if ("set" in statement) {
+    return afterUpdate(branch, updateSet(evaluation, branch, statement.set, statement.set.set));
+  }
+  if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
   if ("masquerade" in statement) return runMasquerade(branch);
   if ("reject" in statement) {
     addEffect(branch, { kind: "reject" });
     return { kind: "refuse" };
   }
-  return runVerdict(branch, statement);
+  if ("noEffect" in statement) return CONTINUE;
+  if ("condition" in statement) return UNDECIDED;
+  return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
 }
 
 function runVerdict(branch: Branch, verdict: Verdict): Result {
@@ -45,62 +65,73 @@ function runVerdict(branch: Branch, verdict: Verdict): Result {
 function runVerdictMap(
   evaluation: Evaluation,
   branch: Branch,
-  { key, data }: { readonly key: Expression; readonly data: Expression },
+  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousMap },
 ): Result {
-  if (typeof data !== "string") throw notEvaluable("an anonymous verdict map", data);
   const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
+  if (found === UNKNOWN) return NOT_UNDERSTOOD;
   return found === undefined ? BREAK : { kind: "verdict", verdict: verdictJson(found) };
 }
 
+/** Assigns a mark or the priority. A value that is not known makes the register unknown. */
 function runMangle(
   evaluation: Evaluation,
   branch: Branch,
-  { key, value }: { readonly key: Expression; readonly value: Expression },
+  { key, value }: { readonly key: AnyExpression; readonly value: AnyExpression },
 ): Result {
-  const register = typeof key === "object" && "meta" in key ? key.meta.key : undefined;
-  if (register !== "mark" && register !== "priority") throw notEvaluable("an assignment to this", key);
-  if (typeof value === "object" && "numgen" in value) {
-    if (register !== "priority") throw notEvaluable("a random mark", value);
-    return { kind: "fork", choices: value.numgen.mod, offset: value.numgen.offset };
-  }
-  const number = expressionValue(evaluation, branch, value);
-  if (number === undefined) return BREAK;
-  assign(branch, register, number);
+  const assigned = expressionValue(evaluation, branch, value);
+  if (assigned === undefined) return BREAK;
+  const number = typeof assigned === "number" ? assigned : undefined;
+  if (typeof key !== "object") return NOT_UNDERSTOOD;
+  if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
+  else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
+    branch[key.meta.key] = number;
+    // A random number is an effect of its own.
+    const isRandom = typeof value === "object" && "numgen" in value;
+    if (number !== undefined && !isRandom) {
+      addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
+    }
+  } else return NOT_UNDERSTOOD;
+  branch.changes++;
   return CONTINUE;
 }
 
-function assign(branch: Branch, register: "mark" | "priority", value: Value): void {
-  if (typeof value !== "number") throw notEvaluable("an assignment of text", value);
-  branch[register] = value;
-  addEffect(branch, { kind: "assigned", register, value });
+function afterUpdate(branch: Branch, result: UpdateResult): Result {
+  if (result === UNKNOWN) return NOT_UNDERSTOOD;
+  branch.changes++;
+  return result === "done" ? CONTINUE : BREAK;
 }
 
-/** Completes an assignment of a random number, in the branch for one of its values. */
-export function assignRandom(branch: Branch, value: number, choices: number): void {
-  branch.priority = value;
-  addEffect(branch, { kind: "random", value, choices });
-}
+type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
 
 /**
  * Translates the destination. This also accepts the packet, and skips the hook's later nat chains. The connection
  * counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and nf_nat_core.c, Linux 6.18.
  */
-function runDnat(evaluation: Evaluation, branch: Branch, addr: Expression): Result {
-  const target = expressionValue(evaluation, branch, addr);
-  if (target === undefined) return BREAK;
-  const [address = "", port] = String(target).split(" . ");
-  const to = { address, port: port === undefined ? branch.port : Number(port) };
+function runDnat(evaluation: Evaluation, branch: Branch, { addr, port }: Dnat): Result {
+  const target = addr === undefined ? branch.destination : expressionValue(evaluation, branch, addr);
+  const given = port === undefined ? undefined : expressionValue(evaluation, branch, port);
+  if (target === undefined || (port !== undefined && given === undefined)) return BREAK;
+  const to = destinationOf(branch, target, given);
+  if (to === undefined) return NOT_UNDERSTOOD;
   branch.translated = to.address !== branch.destination || to.port !== branch.port;
   branch.destinationNatDone = true;
   branch.destination = to.address;
   branch.port = to.port;
+  branch.changes++;
   addEffect(branch, { kind: "dnat", to });
   return ACCEPT;
+}
+
+function destinationOf({ port }: Branch, target: Evaluated, given: Evaluated) {
+  if (target === UNKNOWN || given === UNKNOWN) return undefined;
+  const [address = "", withAddress] = String(target).split(" . ");
+  return { address, port: Number(withAddress ?? given ?? port) };
 }
 
 function runMasquerade(branch: Branch): Result {
   branch.masqueraded = true;
   branch.sourceNatDone = true;
+  branch.changes++;
   addEffect(branch, { kind: "masquerade" });
   return ACCEPT;
 }

@@ -1,5 +1,5 @@
-import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { evaluate } from "../../src/trace/evaluate.ts";
+import type { AnyTable } from "../../src/nft/ast/any-table.ts";
+import { evaluateTables } from "../../src/trace/evaluate.ts";
 import type { Outcome } from "../../src/trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
 import { outcomeOf, type Probe, type Outcome as ProbeOutcome, type Tally } from "./lab/outcome.ts";
@@ -53,14 +53,14 @@ function nodeAddressTowards(address: string): string {
  * What a probe would see by the evaluator: one outcome, or, for a sticky probe, one for every endpoint that its
  * first connection may draw, each followed by the connections that find what the first one left.
  */
-export function probeOutcomes(ruleset: Ruleset, probe: Probe): readonly ProbeOutcome[] {
+export function probeOutcomes(tables: readonly AnyTable[], probe: Probe): readonly ProbeOutcome[] {
   const packet = packetOf(probe);
-  const first = evaluate(ruleset, LAB_NODE, packet);
+  const first = evaluateTables(tables, LAB_NODE, packet);
   if (probe.sticky !== true) return [outcomeOf(probe, tallyOf(packet, first))];
   const family = familyOfPacket(packet);
   return first.map((outcome) => {
-    const left = outcome.updates.map(({ map, key, value }) => ({ family, map, key, value }));
-    return outcomeOf(probe, tallyOf(packet, [outcome, ...evaluate(ruleset, LAB_NODE, packet, left)]));
+    const left = outcome.updates.map(({ table, ...element }) => ({ ...element, family, table: table.name }));
+    return outcomeOf(probe, tallyOf(packet, [outcome, ...evaluateTables(tables, LAB_NODE, packet, left)]));
   });
 }
 
@@ -79,6 +79,7 @@ export function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
 function answerOf(packet: Packet, outcome: Outcome): string {
   if (outcome.kind === "refused") return "refused";
   if (outcome.kind === "dropped") return isSenderTold(packet, outcome) ? "refused" : "timeout";
+  if (outcome.kind === "not-understood") return outcome.kind;
   const { address, port } = outcome.to;
   if (!outcome.local && !machines.has(address)) return "timeout";
   if (!served.has(port)) return "refused";

@@ -1,3 +1,4 @@
+import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
@@ -43,8 +44,16 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table): Explai
 }
 
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
-  const { hook, chain, rule } = step;
-  return { hook, chain, rule: ruleText(rule), elements: [...elements], message, probability: rounded(probability) };
+  // Only rules of our own tables come without a text.
+  const { hook, chain, rule, text } = step;
+  return {
+    hook,
+    chain,
+    rule: text ?? ruleText(rule as Rule),
+    elements: [...elements],
+    message,
+    probability: rounded(probability),
+  };
 }
 
 function elementTexts(effect: Effect, table: Table): string[] {

@@ -13,7 +13,7 @@ describe.each(scenarios)(
     const ruleset = townRuleset(name);
 
     test.each(probes)("$id", (probe) => {
-      const outcomes = probeOutcomes(ruleset, probe);
+      const outcomes = probeOutcomes(Object.values(ruleset), probe);
       expect(outcomes).toEqual(outcomes.map(() => recorded[probe.id]));
       expect(outcomes.length).toBeGreaterThan(0);
     });

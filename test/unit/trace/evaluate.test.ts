@@ -227,6 +227,7 @@ describe("random numbers", () => {
       {
         kind: "rule",
         hook: "prerouting",
+        table: { family: "ip", name: "nft-proxy" },
         chain: "pre",
         index: 0,
         rule: [balance, toEndpoint],
@@ -329,15 +330,33 @@ describe("dynamic maps", () => {
 
 describe("unknown parts of rules", () => {
   test.each([
-    ["a field", [is({ payload: { protocol: "ip", field: "ttl" } }, 1)]],
-    ["a meta key", [is({ meta: { key: "oifname" } }, "eth0")]],
-    ["a fib", [is({ fib: { flags: ["saddr", "iif"], result: "oif" } }, "x")]],
-    ["a conntrack key", [is({ ct: { key: "mark" } }, 1)]],
+    ["a field", [is({ payload: { protocol: "ip", field: "ttl" } }, 1), drop]],
+    ["a meta key", [is({ meta: { key: "length" } }, 60), drop]],
+    ["a fib", [is({ fib: { flags: ["iif", "saddr"], result: "oif" } }, "x"), drop]],
+    ["a conntrack key", [is({ ct: { key: "label" } }, 1), drop]],
     ["a chain", [jump("nowhere")]],
-    ["a set", [is(daddr, "@nowhere")]],
-    ["an assignment", [set({ ct: { key: "mark" } }, mark)]],
-    ["a random number in a comparison", [is({ numgen: { mode: "random", mod: 2, offset: 0 } }, 1)]],
-  ])("%s throws NFT_OUTPUT", (_, rule) => {
-    expect(() => kind({ base: [rule as Rule] })).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
+    ["a set", [is(daddr, "@nowhere"), drop]],
+    ["an assignment", [set({ ct: { key: "zone" } }, 1)]],
+  ])("%s makes the outcome not understood, with the rule", (_, rule) => {
+    const rules = ruleset({ hooks: { base: filter("prerouting") }, chains: { base: [rule as Rule] } });
+    expect(evaluate(rules, host, packet())).toMatchObject([
+      {
+        kind: "not-understood",
+        rules: [{ table: { family: "ip", name: "nft-proxy" }, chain: "base", index: 0, rule }],
+        otherwise: { kind: "delivered" },
+      },
+    ]);
+  });
+
+  const unknown = is({ payload: { protocol: "ip", field: "ttl" } }, 1);
+  test.each([
+    ["a rule that fails another comparison", { base: [[unknown, is(daddr, "10.0.0.1"), drop]] }, "delivered"],
+    ["a rule without an effect", { base: [[unknown]] }, "delivered"],
+    ["a rule that accepts what is accepted anyway", { base: [[unknown, accept]] }, "delivered"],
+    ["a rule that accepts what is dropped later", { base: [[unknown, accept], [drop]] }, "not-understood"],
+    ["a rule that drops what is dropped later", { base: [[unknown, drop], [drop]] }, "dropped"],
+    ["a rule that rejects what is dropped later", { base: [[unknown, { reject: null }], [drop]] }, "not-understood"],
+  ])("%s: the outcome is not understood only where it matters", (_, chains, outcome) => {
+    expect(kind(chains as Parts["chains"])).toBe(outcome);
   });
 });

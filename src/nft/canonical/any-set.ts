@@ -1,0 +1,36 @@
+import type { AnySet } from "../ast/any-table.ts";
+import type { AnyType } from "./any-constant.ts";
+import { anyElements } from "./any-elements.ts";
+import { anyExpression, partTypes } from "./any-expression.ts";
+import { asFlags, asList, asNumber, asObject, asText, type JsonObject } from "./shape.ts";
+
+/** Types of set keys and values by nft's names; others are kept as they are. Source: nft(8), "Data types". */
+const TYPES: Readonly<Record<string, AnyType>> = {
+  ipv4_addr: "ip",
+  ipv6_addr: "ip6",
+  inet_proto: "protocol",
+  inet_service: "number",
+  mark: "number",
+  classid: "classid",
+};
+
+/**
+ * Reads a set or map as `nft -j list table` prints it.
+ * @throws AppError NFT_OUTPUT for a declaration or an element that is not understood
+ */
+export function anySet(kind: "set" | "map", set: JsonObject): AnySet {
+  const flags = asFlags(set.flags ?? [], "flags");
+  const spec = {
+    name: asText(set.name, "name"),
+    dynamic: flags.includes("dynamic"),
+    ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
+  };
+  return anyElements(spec, asList(set.elem ?? [], "elements"), keyTypes(set.type), kind);
+}
+
+/** A declaration by `typeof` names expressions in place of types. */
+function keyTypes(type: unknown): readonly AnyType[] {
+  if (typeof type === "string") return type.split(" . ").map((name) => TYPES[name] ?? "any");
+  if (Array.isArray(type)) return type.map((name) => TYPES[asText(name, "type")] ?? "any");
+  return partTypes(anyExpression(asObject(type, "type").typeof));
+}

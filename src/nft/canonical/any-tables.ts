@@ -1,0 +1,81 @@
+import type { AnyBaseChain, AnyChain, AnyRule, AnySet, AnyTable, TableFamily } from "../ast/any-table.ts";
+import { anyRule } from "./any-rule.ts";
+import { anySet } from "./any-set.ts";
+import type { Listing } from "./parse.ts";
+import { asObject, asTagged, asText, type JsonObject } from "./shape.ts";
+
+interface DraftChain extends AnyChain {
+  readonly rules: AnyRule[];
+  readonly texts?: string[];
+}
+
+interface DraftTable extends AnyTable {
+  readonly chains: Map<string, DraftChain>;
+  readonly sets: Map<string, AnySet>;
+}
+
+const FAMILIES: ReadonlySet<unknown> = new Set<TableFamily>(["ip", "ip6", "inet"]);
+
+/**
+ * Reads the tables of a listing (`nft -j list table FAMILY NAME`, of any nft and any software) that see IP packets.
+ * Rules and sets that are not understood stay in them as such.
+ * @param texts the same tables as `nft -a list table` prints them, for the words of their rules
+ * @throws AppError NFT_OUTPUT for something that is not a listing of nft
+ */
+export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
+  const tables = new Map<string, DraftTable>();
+  const ruleTexts = textsByHandle(texts);
+  for (const object of objects) {
+    const [kind, value] = asTagged(object, "listed object");
+    if (kind === "metainfo") continue;
+    const body = asObject(value, kind);
+    const { family } = body;
+    if (!FAMILIES.has(family)) continue;
+    const name = asText(kind === "table" ? body.name : body.table, "table");
+    const key = `${family} ${name}`;
+    const table = tables.get(key) ?? { family: family as TableFamily, name, chains: new Map(), sets: new Map() };
+    tables.set(key, table);
+    place(table, kind, body, ruleTexts);
+  }
+  return [...tables.values()];
+}
+
+function place(table: DraftTable, kind: string, body: JsonObject, texts: ReadonlyMap<unknown, string>): void {
+  if (kind === "chain") {
+    const base = baseChain(body);
+    const known = texts.size > 0 ? { texts: [] } : {};
+    table.chains.set(...named(body.name, (name) => ({ name, ...(base && { base }), rules: [], ...known })));
+  } else if (kind === "rule") {
+    const chain = table.chains.get(asText(body.chain, "chain"));
+    chain?.rules.push(anyRule(body.expr));
+    chain?.texts?.push(texts.get(body.handle) ?? JSON.stringify(body.expr));
+  } else if (kind === "set" || kind === "map") table.sets.set(...named(body.name, () => readableSet(kind, body)));
+}
+
+function named<T>(name: unknown, make: (name: string) => T): [string, T] {
+  const text = asText(name, "name");
+  return [text, make(text)];
+}
+
+function readableSet(kind: "set" | "map", body: JsonObject): AnySet {
+  try {
+    return anySet(kind, body);
+  } catch {
+    return { spec: { name: asText(body.name, "name"), dynamic: false }, elements: new Map(), unreadable: true };
+  }
+}
+
+function baseChain({ hook, type, prio, policy }: JsonObject): AnyBaseChain | undefined {
+  if (typeof hook !== "string" || typeof type !== "string") return undefined;
+  return { hook, type, prio: Number(prio ?? 0), policy: policy === "drop" ? "drop" : "accept" };
+}
+
+/** `\t\tct state new jump services # handle 12`. */
+function textsByHandle(text: string): ReadonlyMap<unknown, string> {
+  const texts = new Map<unknown, string>();
+  for (const line of text.split("\n")) {
+    const [, rule, handle] = /^\s*(.*\S) # handle (\d+)$/.exec(line) ?? [];
+    if (rule !== undefined) texts.set(Number(handle), rule);
+  }
+  return texts;
+}

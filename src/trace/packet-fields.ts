@@ -1,0 +1,87 @@
+import type { AnyExpression } from "../nft/ast/any-table.ts";
+import type { Branch, Evaluation } from "./branch.ts";
+import { isLocal } from "./packet.ts";
+import { type Evaluated, UNKNOWN } from "./value.ts";
+
+type Payload = Extract<AnyExpression, { readonly payload: unknown }>["payload"];
+type Ct = Extract<AnyExpression, { readonly ct: unknown }>["ct"];
+type Fib = Extract<AnyExpression, { readonly fib: unknown }>["fib"];
+
+const TRANSPORT_PROTOCOLS = new Set(["tcp", "udp", "sctp", "udplite", "dccp", "icmp", "icmpv6"]);
+
+/** SYN, as a number: the flags of the first packet of a TCP connection (RFC 9293). */
+const SYN = 2;
+
+/** Returns a field of the packet's headers; undefined for a header that the packet does not have. */
+export function payloadValue({ packet, family }: Evaluation, branch: Branch, { protocol, field }: Payload): Evaluated {
+  if (protocol === "ip" || protocol === "ip6") {
+    if (protocol !== family) return undefined;
+    // The node's own packets are masqueraded as the address that they have already.
+    if (field === "saddr") return branch.masqueraded && packet.from.at !== "node" ? UNKNOWN : packet.from.address;
+    if (field === "daddr") return branch.destination;
+    if (field === "version") return family === "ip" ? 4 : 6;
+    return field === "protocol" || field === "nexthdr" ? packet.protocol : UNKNOWN;
+  }
+  if (protocol !== "th") {
+    if (!TRANSPORT_PROTOCOLS.has(protocol)) return UNKNOWN;
+    if (protocol !== packet.protocol) return undefined;
+  }
+  if (field === "dport") return branch.port;
+  return protocol === "tcp" && field === "flags" && packet.conntrack !== "established" ? SYN : UNKNOWN;
+}
+
+/** Returns what the kernel knows of a packet beside its headers. */
+export function metaValue(evaluation: Evaluation, branch: Branch, key: string): Evaluated {
+  const { packet, family } = evaluation;
+  switch (key) {
+    case "l4proto":
+      return packet.protocol;
+    case "mark":
+    case "priority":
+      return branch[key] ?? UNKNOWN;
+    case "iifname":
+    case "iif":
+      return branch.iifname ?? UNKNOWN;
+    case "oifname":
+    case "oif":
+      return outputInterface(evaluation, branch);
+    case "nfproto":
+      return family === "ip" ? "ipv4" : "ipv6";
+    case "protocol":
+      return family;
+    case "skuid":
+    case "skgid":
+    case "cgroup":
+      // A packet that is forwarded belongs to no socket, which ends the rule.
+      return packet.from.at === "node" ? UNKNOWN : undefined;
+    default:
+      return UNKNOWN;
+  }
+}
+
+function outputInterface({ host }: Evaluation, { hook, destination }: Branch): Evaluated {
+  if (hook === "prerouting" || hook === "input") return "";
+  if (hook !== "forward" && isLocal(host, destination)) return "lo";
+  return host.interfaceTo?.(destination) ?? UNKNOWN;
+}
+
+/** Returns what connection tracking knows of the packet's connection. `status` is a set of bits: see matches.ts. */
+export function ctValue({ packet, family }: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
+  const isNew = packet.conntrack !== "established";
+  if (key === "state") return packet.conntrack ?? "new";
+  if (key === "mark") return branch.connectionMark ?? UNKNOWN;
+  if (!isNew) return UNKNOWN;
+  if (key === "direction") return "original";
+  if (dir !== "original") return UNKNOWN;
+  if (key === `${family} saddr` || key === "saddr") return packet.from.address;
+  if (key === `${family} daddr` || key === "daddr") return packet.to;
+  if (key === "proto-dst") return packet.port;
+  return key === "protocol" ? packet.protocol : UNKNOWN;
+}
+
+/** Returns the answer of a route lookup. Only the kind of an address is known. */
+export function fibValue({ host, packet }: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
+  const [flag, more] = flags;
+  if (result !== "type" || more !== undefined || (flag !== "saddr" && flag !== "daddr")) return UNKNOWN;
+  return isLocal(host, flag === "saddr" ? packet.from.address : branch.destination) ? "local" : "unicast";
+}

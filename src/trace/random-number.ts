@@ -1,0 +1,41 @@
+import type { AnonymousMap, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+
+/** The numbers that a `numgen` of a statement may give: `choices` of them, from `offset` on. */
+export interface RandomNumber {
+  readonly choices: number;
+  readonly offset: number;
+}
+
+/** More values than this are not followed one by one. */
+const MOST_CHOICES = 65_536;
+
+const known = new WeakMap<AnyStatement, RandomNumber | null>();
+
+/** Returns the `numgen` in a statement, whose values are as likely as each other; undefined when there is none. */
+export function randomNumberOf(statement: AnyStatement): RandomNumber | undefined {
+  let found = known.get(statement);
+  if (found === undefined) {
+    found = expressionsOf(statement).reduce<RandomNumber | null>((first, one) => first ?? find(one), null);
+    known.set(statement, found);
+  }
+  return found ?? undefined;
+}
+
+function expressionsOf(statement: AnyStatement): readonly (AnyExpression | AnonymousMap)[] {
+  if ("vmap" in statement) return [statement.vmap.key];
+  if ("mangle" in statement) return [statement.mangle.value];
+  if ("match" in statement) return [statement.match.left];
+  if ("dnat" in statement) return [statement.dnat.addr ?? "", statement.dnat.port ?? ""];
+  return [];
+}
+
+function find(expression: AnyExpression | AnonymousMap): RandomNumber | null {
+  if (typeof expression !== "object") return null;
+  if ("numgen" in expression) {
+    const { mod: choices, offset } = expression.numgen;
+    return choices <= MOST_CHOICES ? { choices, offset } : null;
+  }
+  if ("map" in expression) return find(expression.map.key);
+  if ("concat" in expression) return expression.concat.map(find).find((one) => one !== null) ?? null;
+  return null;
+}

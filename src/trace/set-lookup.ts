@@ -1,0 +1,75 @@
+import { addressNumber } from "../base/address-interval.ts";
+import type { AnonymousMap, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
+import { splitParts } from "../nft/elements.ts";
+import { addEffect, type Branch, type Evaluation, setKey } from "./branch.ts";
+import { type Evaluated, UNKNOWN } from "./value.ts";
+
+/** Returns the set or map behind a reference such as `@endpoints`; undefined when it is missing or not understood. */
+export function setOf({ table }: Branch, reference: AnyExpression | AnonymousMap): AnySet | undefined {
+  if (typeof reference === "object" && "anonymous" in reference) return reference.anonymous;
+  const set = typeof reference === "string" ? table?.sets.get(reference.slice(1)) : undefined;
+  return set?.unreadable ? undefined : set;
+}
+
+/** Looks a key up and records the result as an effect. Returns the value ("" in a set), or undefined when missing. */
+export function lookUp(
+  evaluation: Evaluation,
+  branch: Branch,
+  reference: AnyExpression | AnonymousMap,
+  key: Evaluated,
+): string | undefined | typeof UNKNOWN {
+  if (key === undefined) return undefined;
+  const set = setOf(branch, reference);
+  if (set === undefined || key === UNKNOWN) return UNKNOWN;
+  const text = String(key);
+  const value = elementValue(evaluation, branch, set, text);
+  const { name } = set.spec;
+  if (name !== "") {
+    addEffect(
+      branch,
+      value === undefined ? { kind: "missed", set: name, key: text } : { kind: "found", set: name, key: text, value },
+    );
+  }
+  return value;
+}
+
+/** Returns the value of an element ("" in a set); undefined when there is none. */
+export function elementValue(evaluation: Evaluation, branch: Branch, set: AnySet, key: string): string | undefined {
+  if (set.spec.dynamic) {
+    const own = branchKey(branch, set);
+    const changed = `${own} ${key}`;
+    if (branch.dynamic.has(changed)) return branch.dynamic.get(changed);
+    const given = evaluation.dynamic.get(own);
+    if (given !== undefined) return given.get(key);
+  }
+  return set.elements.get(key) ?? intervalValue(set, key);
+}
+
+/** The identity of a set in the table that the branch is in. */
+export function branchKey({ table }: Branch, { spec }: AnySet): string {
+  return setKey(table?.family ?? "", table?.name ?? "", spec.name);
+}
+
+function intervalValue({ intervals = [] }: AnySet, key: string): string | undefined {
+  if (intervals.length === 0) return undefined;
+  const values = splitParts(key);
+  return intervals.find(({ parts }) => parts.every((part, index) => includes(part, values[index] ?? "")))?.value;
+}
+
+function includes(part: KeyPart, value: string): boolean {
+  switch (part.kind) {
+    case "exact":
+      return part.text === value;
+    case "addresses": {
+      if (value.includes(":") !== (part.family === "ip6")) return false;
+      const address = addressNumber(part.family, value);
+      return part.first <= address && address <= part.last;
+    }
+    case "numbers":
+      return part.first <= Number(value) && Number(value) <= part.last;
+    case "names":
+      return value.startsWith(part.prefix);
+    case "any":
+      return true;
+  }
+}

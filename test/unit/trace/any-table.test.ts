@@ -1,0 +1,219 @@
+import { describe, expect, test } from "vitest";
+import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
+import { evaluateTables } from "../../../src/trace/evaluate.ts";
+import { summarize } from "../../../src/trace/outcome.ts";
+import type { Packet } from "../../../src/trace/packet.ts";
+
+const host = { localAddresses: new Set(["192.0.2.2"]) };
+const tcp: Packet = {
+  from: { address: "10.244.1.11", at: "pod", iifname: "cali1" },
+  to: "10.96.0.1",
+  port: 80,
+  protocol: "tcp",
+};
+const tcp6: Packet = { ...tcp, from: { ...tcp.from, address: "fd00:244::11" }, to: "fd00:10:96::1" };
+
+const at = { family: "inet", table: "other" };
+const field = (protocol: string, name: string) => ({ payload: { protocol, field: name } });
+const meta = (key: string) => ({ meta: { key } });
+const ct = (key: string) => ({ ct: { key } });
+const is = (left: unknown, right: unknown, op = "==") => ({ match: { op, left, right } });
+const drop = { drop: null };
+
+const SETS = [
+  {
+    set: {
+      ...at,
+      name: "blocked",
+      type: "ipv4_addr",
+      flags: ["interval"],
+      elem: [{ prefix: { addr: "10.96.0.0", len: 24 } }, { range: ["10.97.0.1", "10.97.0.9"] }],
+    },
+  },
+  {
+    set: {
+      ...at,
+      name: "pairs",
+      type: ["ipv4_addr", "inet_service"],
+      flags: ["interval"],
+      elem: [{ concat: [{ prefix: { addr: "10.96.0.0", len: 16 } }, { range: [80, 90] }] }],
+    },
+  },
+  {
+    map: {
+      ...at,
+      name: "zones",
+      type: "ifname",
+      map: "verdict",
+      elem: [
+        ["cali*", drop],
+        ["*", { accept: null }],
+      ],
+    },
+  },
+  { set: { ...at, name: "strange", type: "ipv4_addr", elem: [{ unheard: "of" }] } },
+];
+
+/** The tables of a listing: a base chain with one rule. */
+function tablesWith(expr: readonly unknown[], chain: object = {}) {
+  const base = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept", ...chain };
+  const rule = { rule: { ...at, chain: "base", handle: 7, expr } };
+  return anyTables({ objects: [{ table: { family: "inet", name: "other" } }, { chain: base }, ...SETS, rule] });
+}
+
+function kindOf(expr: readonly unknown[], packet = tcp, chain: object = {}): string | undefined {
+  return evaluateTables(tablesWith(expr, chain), host, packet)[0]?.kind;
+}
+
+describe("comparisons of other software's rules", () => {
+  test.each([
+    ["an established connection", [is(ct("state"), { set: ["established", "related"] })], false],
+    ["a new or untracked one", [is(ct("state"), ["new", "untracked"], "in")], true],
+    ["a set with prefixes", [is(field("ip", "daddr"), "@blocked")], true],
+    [
+      "a concatenation with prefixes and ranges",
+      [is({ concat: [field("ip", "daddr"), field("tcp", "dport")] }, "@pairs")],
+      true,
+    ],
+    ["a name with a wildcard in a map", [{ vmap: { key: meta("iifname"), data: "@zones" } }], true],
+    ["a port beyond a number", [is(field("tcp", "dport"), 1024, ">")], false],
+    ["ports in a set", [is(field("tcp", "dport"), { set: [22, { range: [80, 90] }] })], true],
+    ["a protocol by number", [is(meta("l4proto"), 6)], true],
+    [
+      "TCP flags of a first packet",
+      [is({ "&": [field("tcp", "flags"), { "|": ["fin", "syn", "rst", "ack"] }] }, "syn")],
+      true,
+    ],
+    ["some TCP flags", [is(field("tcp", "flags"), ["ack", "rst"], "in")], false],
+    ["the protocol of another header", [is(field("icmp", "type"), "echo-request")], false],
+    ["the family", [is(meta("nfproto"), "ipv6")], false],
+    ["an IPv6 address", [is(field("ip6", "daddr"), "::1", "!=")], false],
+    ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
+    ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
+    ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
+    ["a comment of iptables", [{ xt: { type: "match", name: "comment" } }], true],
+  ])("%s", (_, statements, holds) => {
+    const isVerdictMap = statements.some((one) => "vmap" in one);
+    expect(kindOf(isVerdictMap ? statements : [...statements, drop])).toBe(holds ? "dropped" : "delivered");
+  });
+
+  test("a set of IPv4 addresses ends the rule for IPv6", () => {
+    expect(kindOf([is(field("ip", "daddr"), "@blocked", "!="), drop], tcp6)).toBe("delivered");
+  });
+});
+
+describe("statements that are not understood", () => {
+  test.each([
+    ["a rate", [{ limit: { rate: 5, burst: 5, per: "second" } }, drop]],
+    ["a quota", [{ quota: "q1" }, drop]],
+    ["a match of xtables", [{ xt: { type: "match", name: "conntrack" } }, drop]],
+    ["a target of xtables", [{ xt: { type: "target", name: "DROP" } }]],
+    ["a queue", [{ queue: { num: 0 } }]],
+    ["a source port", [is(field("tcp", "sport"), 1234), drop]],
+    ["an output interface", [is(meta("oifname"), "eth0"), drop]],
+    [
+      "a hash",
+      [
+        {
+          vmap: {
+            key: { symhash: { mod: 2 } },
+            data: {
+              set: [
+                [0, drop],
+                [1, { accept: null }],
+              ],
+            },
+          },
+        },
+      ],
+    ],
+    ["a set with strange elements", [is(field("ip", "daddr"), "@strange"), drop]],
+    ["an unheard-of expression", [is({ novel: 1 }, 1), drop]],
+    ["an unheard-of statement", [{ novel: 1 }]],
+    ["something that is no list", "novel"],
+  ])("%s is shown as it stands", (_, expr) => {
+    const [outcome] = evaluateTables(tablesWith(expr as readonly unknown[]), host, tcp);
+    expect(outcome).toMatchObject({
+      kind: "not-understood",
+      rules: [{ hook: "forward", table: { family: "inet", name: "other" }, chain: "base", index: 0 }],
+    });
+  });
+
+  test("their text is the one that nft prints", () => {
+    const objects = [
+      { chain: { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" } },
+      { rule: { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "target", name: "DROP" } }] } },
+    ];
+    const tables = anyTables({ objects }, '\t\txt target "DROP" # handle 7\n');
+    expect(evaluateTables(tables, host, tcp)).toMatchObject([{ rules: [{ text: 'xt target "DROP"' }] }]);
+  });
+});
+
+describe("verdicts of other software's rules", () => {
+  test.each([
+    ["icmpx", { type: "icmpx", expr: "admin-prohibited" }],
+    ["icmpv6", { type: "icmpv6", expr: "addr-unreachable" }],
+    ["a reset", { type: "tcp reset" }],
+    ["nothing more", null],
+  ])("a reject with %s refuses", (_, reject) => {
+    expect(kindOf([{ reject }])).toBe("refused");
+  });
+
+  test("a policy of drop drops, and names its chain", () => {
+    const outcomes = evaluateTables(tablesWith([], { policy: "drop" }), host, tcp);
+    expect(outcomes).toMatchObject([{ kind: "dropped" }]);
+    expect(outcomes[0]?.steps.at(-1)).toEqual({
+      kind: "policy",
+      hook: "forward",
+      table: { family: "inet", name: "other" },
+      chain: "base",
+      policy: "drop",
+    });
+  });
+
+  test("a base chain of another layer sees nothing", () => {
+    expect(kindOf([drop], tcp, { hook: "ingress" })).toBe("delivered");
+  });
+
+  const dnat = (addr: unknown, more: object = {}) => [{ dnat: { family: "ip", addr, ...more } }];
+  const destinations = (expr: readonly unknown[]) =>
+    summarize(evaluateTables(tablesWith(expr, { type: "nat", hook: "prerouting" }), host, tcp)).destinations.map(
+      ({ address, port, probability }) => `${address} ${port} ${probability}`,
+    );
+  const members = {
+    set: [
+      [0, { concat: ["10.0.0.1", 8080] }],
+      [{ range: [1, 3] }, { concat: ["10.0.0.2", 8081] }],
+    ],
+  };
+  test.each([
+    ["an address", dnat("10.0.0.1"), ["10.0.0.1 80 1"]],
+    ["an address and a port", dnat("10.0.0.1", { port: 8080 }), ["10.0.0.1 8080 1"]],
+    [
+      "a random member of a map in the rule",
+      dnat({ map: { key: { numgen: { mode: "random", mod: 4, offset: 0 } }, data: members } }),
+      ["10.0.0.1 8080 0.25", "10.0.0.2 8081 0.75"],
+    ],
+    [
+      "members in turn",
+      dnat({ map: { key: { numgen: { mode: "inc", mod: 2, offset: 0 } }, data: members } }),
+      ["10.0.0.1 8080 0.5", "10.0.0.2 8081 0.5"],
+    ],
+    ["a range", dnat({ range: ["10.0.0.1", "10.0.0.9"] }), []],
+  ])("a dnat to %s", (_, expr, expected) => {
+    expect(destinations(expr)).toEqual(expected);
+  });
+
+  test("of two base chains with one priority, the one made later runs first", () => {
+    const [table] = tablesWith(dnat("10.0.0.1"), { type: "nat", hook: "prerouting" });
+    const [later] = tablesWith(dnat("10.0.0.2"), { type: "nat", hook: "prerouting" });
+    if (table === undefined || later === undefined) throw new Error("no tables");
+    expect(evaluateTables([table, { ...later, name: "later" }], host, tcp)).toMatchObject([
+      { to: { address: "10.0.0.2" } },
+    ]);
+  });
+
+  test("listings of other families are left alone", () => {
+    expect(anyTables({ objects: [{ table: { family: "bridge", name: "filter" } }] })).toEqual([]);
+  });
+});
