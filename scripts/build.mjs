@@ -2,6 +2,7 @@
 // of what it contains beside it.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
+import { precompileSchemas } from "./precompile-schemas.mjs";
 import { thirdPartyLicenses } from "./third-party-licenses.mjs";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
@@ -17,11 +18,15 @@ const { metafile } = await build({
   minifyWhitespace: true,
   legalComments: "none",
   metafile: true,
+  plugins: [precompileSchemas],
   define: { __VERSION__: JSON.stringify(version) },
   banner: {
     // CommonJS dependencies inside an ES module bundle call require() for Node's own modules.
     js: '#!/usr/bin/env node\nimport { createRequire as __createRequire } from "node:module";const require = __createRequire(import.meta.url);',
   },
 });
+if (Object.keys(metafile.inputs).some((path) => path.includes("node_modules/ajv/dist/core"))) {
+  throw new Error("the bundle contains the compiler of schemas: compile each in a file NAME.validator.ts");
+}
 chmodSync("dist/nft-proxy.js", 0o755);
 writeFileSync("dist/THIRD_PARTY_LICENSES", thirdPartyLicenses(metafile));

@@ -49,7 +49,10 @@ async function parse(args: readonly string[], { stdout, columns }: ProgramContex
     .demandCommand(1, 1, "missing command", "more than one command")
     .epilogue("`nft-proxy <command> --help` shows a command's options.")
     .completion("completion", "Print a script by which the shell completes commands and options")
-    .exitProcess(false);
+    .exitProcess(false)
+    .fail((message, error) => {
+      throw badArgument(message ?? error.message);
+    });
   for (const command of COMMANDS) {
     parser = parser.command(
       command.name,
@@ -61,12 +64,19 @@ async function parse(args: readonly string[], { stdout, columns }: ProgramContex
     );
   }
   let printed = "";
-  await parser.parseAsync(normaliseArguments(args), {}, (error, _argv, output) => {
+  const onPrint = (error: unknown, _argv: unknown, output: string): void => {
     printed = output;
-    if (error) throw badArgument(error.message);
-  });
+    if (error instanceof Error) throw badArgument(error.message);
+  };
+  const parsed = normaliseArguments(args);
+  await parser.parseAsync(parsed, {}, mayPrint(parsed) ? onPrint : undefined);
   if (printed !== "") await write(stdout, `${printed}\n`);
   return printed === "" ? chosen : undefined;
+}
+
+/** Whether yargs may print help, the version or completions. Given a callback for it, it renders help on every parse. */
+function mayPrint(args: readonly string[]): boolean {
+  return args.some((argument) => /^(?:-h|--help|--version|completion|--get-yargs-completions)(?:=|$)/.test(argument));
 }
 
 function examplesOf({ name, examples = [] }: Command): [string, string][] {

@@ -69,6 +69,11 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   },
 };
 
+/** The checks of {@link FORMATS} by name, as a validator calls them. */
+export const FORMAT_CHECKS: Readonly<Record<string, Format["check"]>> = Object.fromEntries(
+  Object.entries(FORMATS).map(([name, { check }]) => [name, check]),
+);
+
 function isBetween(text: string, least: number, most: number): boolean {
   const duration = parseDuration(text);
   return duration !== undefined && duration >= least && duration <= most;

@@ -1,21 +1,12 @@
-import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
-import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
-import { describeSchemaError, joinPath, quoted, VALIDATOR_OPTIONS } from "../base/schema-error.ts";
+import type { ErrorObject, ValidateFunction } from "ajv";
+import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
+import { compileConfigurationValidator } from "./configuration.validator.ts";
 import type { ConfigDiagnostic } from "./diagnostic.ts";
 import { parseDuration } from "./duration.ts";
 import { FORMATS } from "./formats.ts";
 
 let compiled: ValidateFunction<GivenConfiguration> | undefined;
-
-/** Compiled at the first use only: it costs 20 to 40 ms. */
-function validator(): ValidateFunction<GivenConfiguration> {
-  if (compiled !== undefined) return compiled;
-  const ajv = new Ajv({ ...VALIDATOR_OPTIONS, allErrors: true });
-  for (const [name, { check }] of Object.entries(FORMATS)) ajv.addFormat(name, check);
-  compiled = ajv.compile<GivenConfiguration>(schema);
-  return compiled;
-}
 
 /**
  * Checks a document of any shape against the schema.
@@ -23,7 +14,8 @@ function validator(): ValidateFunction<GivenConfiguration> {
  * @returns every wrong value with its path; none when `document` is a {@link GivenConfiguration}.
  */
 export function schemaFaults(document: unknown): ConfigDiagnostic[] {
-  const validate = validator();
+  compiled ??= compileConfigurationValidator();
+  const validate = compiled;
   if (validate(document)) return [];
   return (validate.errors ?? []).map(faultOf);
 }

@@ -1,17 +1,10 @@
-import { Ajv, type ValidateFunction } from "ajv";
-import transactionSchema from "../../schemas/transaction.schema.json" with { type: "json" };
+import type { ValidateFunction } from "ajv";
 import { AppError } from "../base/errors.ts";
-import { describeSchemaError, VALIDATOR_OPTIONS } from "../base/schema-error.ts";
+import { describeSchemaError } from "../base/schema-error.ts";
 import type { Transaction } from "./ast/json.ts";
+import { compileTransactionValidator } from "./transaction.validator.ts";
 
 let compiled: ValidateFunction | undefined;
-
-/** Compiled on first use: it takes longer than a small command's whole work. */
-function validator(): ValidateFunction {
-  // Inlined references make one function that the engine gives up optimising: 10 times slower.
-  compiled ??= new Ajv({ ...VALIDATOR_OPTIONS, inlineRefs: false }).compile(transactionSchema);
-  return compiled;
-}
 
 /**
  * Holds a transaction against schemas/transaction.schema.json, before it leaves.
@@ -19,7 +12,8 @@ function validator(): ValidateFunction {
  * Throws INVALID_TRANSACTION that names the first fault's JSON path and reason.
  */
 export function validateTransaction(transaction: Transaction): void {
-  const validate = validator();
+  compiled ??= compileTransactionValidator();
+  const validate = compiled;
   if (validate(transaction)) return;
   const [error] = validate.errors ?? [];
   if (error === undefined) throw new Error("a validator that refuses gives a reason");

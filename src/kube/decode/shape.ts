@@ -1,30 +1,31 @@
-import { Ajv, type ValidateFunction } from "ajv";
-import endpointSliceSchema from "../../../schemas/endpointslice.schema.json" with { type: "json" };
-import nodeSchema from "../../../schemas/node.schema.json" with { type: "json" };
-import serviceSchema from "../../../schemas/service.schema.json" with { type: "json" };
-import serviceCIDRSchema from "../../../schemas/servicecidr.schema.json" with { type: "json" };
-import { describeSchemaError, VALIDATOR_OPTIONS } from "../../base/schema-error.ts";
+import type { ValidateFunction } from "ajv";
+import { describeSchemaError } from "../../base/schema-error.ts";
 import type { FieldDiagnostic } from "./decode.ts";
+import {
+  compileEndpointSliceValidator,
+  compileNodeValidator,
+  compileServiceCIDRValidator,
+  compileServiceValidator,
+} from "./object.validator.ts";
 
 /** The kinds that we read, as `kind` names them. */
 export type ObjectKind = "Service" | "EndpointSlice" | "Node" | "ServiceCIDR";
 
-const SCHEMAS: Readonly<Record<ObjectKind, object>> = {
-  Service: serviceSchema,
-  EndpointSlice: endpointSliceSchema,
-  Node: nodeSchema,
-  ServiceCIDR: serviceCIDRSchema,
+const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
+  Service: compileServiceValidator,
+  EndpointSlice: compileEndpointSliceValidator,
+  Node: compileNodeValidator,
+  ServiceCIDR: compileServiceCIDRValidator,
 };
 
 /** More than these of one object tell a reader nothing. */
 const MOST_FAULTS = 20;
 
-const ajv = new Ajv({ ...VALIDATOR_OPTIONS, allErrors: true });
 const compiled = new Map<ObjectKind, ValidateFunction>();
 
 /** Compiled on first use: most runs of a command see two kinds or none. */
 function validatorOf(kind: ObjectKind): ValidateFunction {
-  const validate = compiled.get(kind) ?? ajv.compile(SCHEMAS[kind]);
+  const validate = compiled.get(kind) ?? COMPILE[kind]();
   compiled.set(kind, validate);
   return validate;
 }
