@@ -19,13 +19,13 @@ export interface StaleFlowCleanerOptions {
   /** Wall clock, milliseconds. */
   readonly now: () => number;
   readonly logger: Logger;
-  /** Told of each cleaning that succeeded. */
+  /** Called after each successful cleaning. */
   readonly onCleaned: (report: CleaningReport) => void;
 }
 
 /**
- * Clears UDP flows that no longer lead to an endpoint. Ask after every sync in which a UDP service port changed, and
- * after the first. Cleanings never overlap; of those asked for meanwhile only the last is done.
+ * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
+ * changed, the first included. Cleanings never overlap; of those requested during one, only the last is done.
  */
 export class StaleFlowCleaner {
   readonly #options: StaleFlowCleanerOptions;
@@ -38,7 +38,7 @@ export class StaleFlowCleaner {
     this.#options = options;
   }
 
-  /** Cleans, now or after what is under way, and resolves when no more is asked for. Never rejects. */
+  /** Cleans, now or after the current cleaning; resolves when no cleaning is left to do. Never rejects. */
   clean(frontends: UdpFrontends): Promise<void> {
     this.#next = frontends;
     this.#underWay ??= this.#drain();
@@ -71,13 +71,13 @@ export class StaleFlowCleaner {
     }
   }
 
-  /** Once for each reason: a host without the program stays without it. */
+  /** Warns once for each reason: a host without the program stays without it. */
   #warn(error: unknown): void {
     const reason = messageOf(error);
     if (reason === this.#warned) return;
     this.#warned = reason;
     const hint =
       "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
-    this.#options.logger.warn({ error: reason, hint }, "cannot clear stale UDP flows");
+    this.#options.logger.warn({ error: reason, hint }, "cannot delete stale UDP flows");
   }
 }

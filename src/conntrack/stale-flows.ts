@@ -17,7 +17,7 @@ export interface ServicePortEndpoints {
   readonly endpoints: readonly Endpoint[];
 }
 
-/** Gathers the frontends of those service ports that are UDP. Of a contested one, the first in the order given is taken. */
+/** The frontends of the UDP service ports. Of several with one frontend, the first in the given order has it. */
 export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontends {
   const frontends = new Map<string, ReadonlySet<string>>();
   for (const { port, endpoints } of ports) {
@@ -52,12 +52,12 @@ export function withRemoved(wanted: UdpFrontends, previous: UdpFrontends): UdpFr
 }
 
 /**
- * The flows that stand in the way: sent to one of the frontends, and answered by none of its endpoints. That is a
- * flow to an endpoint that is gone, and one that was let through untranslated before the frontend had any. Without
- * deletion it lives as long as its client keeps sending. Flows to anything else are never stale, not even when their
- * port is a NodePort's: only `nodeAddresses` have NodePorts.
+ * Finds the stale flows: those to one of the frontends that none of its endpoints answers. They lead to an endpoint
+ * that is gone, or passed untranslated before the frontend had one. Unless deleted, such a flow lives as long as its
+ * client keeps sending. Flows to other addresses are never stale, even to the port of a NodePort: only
+ * `nodeAddresses` have NodePorts.
  *
- * @returns what to delete, `undefined` if the flow is live or none of ours
+ * @returns the group to delete, undefined if the flow is live or not to a frontend
  */
 export function staleGroup(
   { destination, replySource }: UdpFlow,
@@ -71,7 +71,7 @@ export function staleGroup(
       : undefined);
   if (endpoints === undefined || endpoints.has(socketKey(replySource.address, replySource.port))) return undefined;
   if (endpoints.size > 0) return { destination, replySource };
-  // Nothing to send it to instead: an untranslated flow may stay, it may not even be a Service's any more.
+  // There is no endpoint to send it to instead. An untranslated flow stays: its address may be a host's by now.
   const translated = replySource.address !== destination.address || replySource.port !== destination.port;
   return translated ? { destination, replySource: undefined } : undefined;
 }

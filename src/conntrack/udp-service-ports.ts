@@ -4,7 +4,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import { comparePrecedence, servicePortsOf } from "../model/service-port.ts";
 import type { ServicePortEndpoints } from "./stale-flows.ts";
 
-/** Which Services have UDP ports, kept in step with the object cache, so that flows are looked at only when these change. */
+/** Tracks which Services have UDP ports, so that flows are listed only after these changed. */
 export class UdpServicePorts {
   readonly #cache: ObjectCache;
   readonly #services = new Set<ServiceName>();
@@ -13,7 +13,7 @@ export class UdpServicePorts {
     this.#cache = cache;
   }
 
-  /** Looks at these Services again; true when one of them has, or had, a UDP port. */
+  /** Updates these Services; true when one of them has or had a UDP port. */
   update(names: Iterable<ServiceName>): boolean {
     let changed = false;
     for (const name of names) {
@@ -25,7 +25,7 @@ export class UdpServicePorts {
     return changed;
   }
 
-  /** The UDP service ports with all their endpoints; those that win a contested frontend first. */
+  /** The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes first. */
   ports(): ServicePortEndpoints[] {
     return [...this.#services]
       .flatMap((name) => {

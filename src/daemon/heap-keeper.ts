@@ -1,13 +1,15 @@
 import type { Clock, Timer } from "../base/clock.ts";
+import { deltaSize } from "../nft/delta.ts";
+import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
-/** How long nothing must have been done before memory is given back, milliseconds: changes go first. */
+/** How long the daemon must be idle before memory is given back, milliseconds: changes go first. */
 const QUIET = 3000;
 
 /** Elements sent to the kernel, and as many endpoints decoded, that leave some 100 MB of garbage behind. */
 const MUCH = 10_000;
 
-/** Has memory given back when much was done and it has become quiet. */
-export class HeapKeeper {
+/** Gives memory back to the system when the daemon is idle after much work. */
+export class HeapKeeper implements SyncSubscriber {
   readonly #clock: Clock;
   readonly #compact: () => void;
   #done = 0;
@@ -20,9 +22,9 @@ export class HeapKeeper {
     this.#compact = compact;
   }
 
-  /** A sync sent so many elements; `isFull`: it compared everything, which is much work whatever it sent. */
-  synced(elements: number, isFull: boolean): void {
-    this.#done += isFull ? MUCH : elements;
+  synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
+    // A full sync compares everything: much work, whatever it sent.
+    this.#done += kind === "full" ? MUCH : deltaSize(deltas).elements;
     this.#timer?.cancel();
     if (this.#done < MUCH || this.#stopped) return;
     this.#timer = this.#clock.after(QUIET, () => {
@@ -31,7 +33,7 @@ export class HeapKeeper {
     });
   }
 
-  /** Does nothing any more. */
+  /** Cancels what is due. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();

@@ -38,5 +38,5 @@ export interface EndpointSlice {
   readonly ports: readonly SlicePort[];
   readonly endpoints: readonly SliceEndpoint[];
   /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */
-  readonly triggeredAt: number;
+  readonly lastChangeTriggerTime: number;
 }

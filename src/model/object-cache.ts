@@ -12,6 +12,7 @@ export class ObjectCache {
   readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
   #node: Node;
+  #isNodeKnown = false;
   #dirty = new Set<ServiceName>();
 
   /** @param nodeName the node that we run on; its object may follow later, or never. */
@@ -22,6 +23,11 @@ export class ObjectCache {
   /** The node that we run on. */
   get node(): Node {
     return this.#node;
+  }
+
+  /** Whether our Node object has been seen. */
+  get isNodeKnown(): boolean {
+    return this.#isNodeKnown;
   }
 
   /** How many Services there are. */
@@ -56,18 +62,13 @@ export class ObjectCache {
     return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Makes a Service dirty that did not change. */
-  markDirty(name: ServiceName): void {
-    this.#dirty.add(name);
-  }
-
   /** Puts a Service, new or changed. */
   putService(service: Service): void {
     this.#services.set(service.name, service);
     this.#dirty.add(service.name);
   }
 
-  /** Forgets a Service. Its slices stay: they are objects of their own. */
+  /** Deletes a Service. Its slices stay: they are objects of their own. */
   deleteService(name: ServiceName): void {
     if (this.#services.delete(name)) this.#dirty.add(name);
   }
@@ -79,7 +80,7 @@ export class ObjectCache {
     this.#dirty.add(slice.service);
   }
 
-  /** Forgets a slice. */
+  /** Deletes a slice. */
   deleteSlice(slice: Pick<EndpointSlice, "service" | "name">): void {
     const others = this.#otherSlices(slice);
     if (others.length === this.slices(slice.service).length) return;
@@ -92,6 +93,7 @@ export class ObjectCache {
   putNode(node: Node): void {
     if (node.name !== this.#node.name) return;
     this.#node = node;
+    this.#isNodeKnown = true;
   }
 
   /** Puts a ServiceCIDR, new or changed. */
@@ -99,12 +101,12 @@ export class ObjectCache {
     this.#serviceCIDRs.set(serviceCIDR.name, serviceCIDR);
   }
 
-  /** Forgets a ServiceCIDR. */
+  /** Deletes a ServiceCIDR. */
   deleteServiceCIDR(name: string): void {
     this.#serviceCIDRs.delete(name);
   }
 
-  /** Hands over the Services that changed, themselves or in their slices, and begins anew. */
+  /** Hands over the dirty Services: those that changed since the last call, themselves or in their slices. */
   takeDirty(): ReadonlySet<ServiceName> {
     const changes = this.#dirty;
     this.#dirty = new Set();

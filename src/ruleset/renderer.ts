@@ -7,51 +7,48 @@ import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
-/** Keeps a ruleset in step with an object cache: renders the changed Services again, and nothing else. */
+const NONE: ReadonlySet<ServicePortKey> = new Set();
+
+/** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
 export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
-  readonly #excluded: ReadonlySet<ServicePortKey>;
   #nodeContext: NodeContext;
-  /** The ports of each Service in the state, to find those that are gone. */
+  /** The service ports of each Service in the state, to find those that it lost. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
 
-  /**
-   * @param cache the objects; the caller takes its dirty Services and hands them to {@link Renderer.update}
-   * @param nodeContext one for each family that is to be programmed
-   * @param excluded service ports that get no rules; may change before each call
-   */
-  constructor(cache: ObjectCache, nodeContext: NodeContext, excluded: ReadonlySet<ServicePortKey> = new Set()) {
+  constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
     this.#nodeContext = nodeContext;
-    this.#excluded = excluded;
     this.state = new RulesetState(nodeContext);
   }
 
   /**
-   * Replaces the node context: all Services are rendered again. The declarations of the sets (counters, the
+   * Takes over another node context and renders all Services again. The declarations of the sets (counters, the
    * affinity map's size) are fixed for the life of a renderer.
+   * @param excluded service ports that get no rules
    */
-  setNodeContext(nodeContext: NodeContext): void {
+  setNodeContext(nodeContext: NodeContext, excluded = NONE): void {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
-    for (const name of this.#names()) this.#renderService(name);
+    for (const name of this.#names()) this.#renderService(name, excluded);
   }
 
   /**
-   * Renders the changed Services.
-   * @param changes from {@link ObjectCache.takeDirty}
+   * Renders Services again.
+   * @param dirty those that changed, themselves or in their slices
+   * @param excluded service ports that get no rules
    */
-  update(changes: ReadonlySet<ServiceName>): void {
-    for (const name of [...changes].sort()) this.#renderService(name);
+  update(dirty: Iterable<ServiceName>, excluded = NONE): void {
+    for (const name of [...dirty].sort()) this.#renderService(name, excluded);
   }
 
   #names(): ServiceName[] {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
-  #renderService(name: ServiceName): void {
-    const rules = this.#rulesOf(name).filter(({ port }) => !this.#excluded.has(port.key));
+  #renderService(name: ServiceName, excluded: ReadonlySet<ServicePortKey>): void {
+    const rules = this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key));
     const ports = rules.map(({ port }) => port);
     for (const { family, key } of this.#ports.get(name) ?? []) {
       if (!ports.some((port) => port.key === key)) this.state.families[family]?.remove(key);

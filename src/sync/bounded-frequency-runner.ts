@@ -2,55 +2,83 @@ import type { Clock, Timer } from "../base/clock.ts";
 
 /** When a {@link BoundedFrequencyRunner} runs. Milliseconds. */
 export interface SyncInterval {
-  /** Between the starts of two runs, at least. */
+  /** At least between the starts of two runs. */
   readonly minPeriodMs: number;
   /** After a failed run; doubled for each further failure, up to `maxRetryMs`. */
   readonly firstRetryMs: number;
   readonly maxRetryMs: number;
 }
 
+/** Does the work; true when it succeeded. Must not reject. */
+export type Run = () => Promise<boolean>;
+
 /**
- * Runs something when asked: at once when idle, then at most once per period; what is asked for during a run is
- * one more run. A run that fails is retried with back-off until one succeeds.
+ * Runs something on request: at once when idle, then at most once per period. All requests during a run make one
+ * more run. A failed run is retried with back-off until one succeeds. kube-proxy's BoundedFrequencyRunner with retries
+ * (k8s.io/kubernetes/pkg/util/async).
  */
 export class BoundedFrequencyRunner {
   readonly #clock: Clock;
-  readonly #run: () => Promise<boolean>;
-  #rhythm: SyncInterval;
+  #run: Run | undefined;
+  #interval: SyncInterval;
   #timer: Timer | undefined;
   #timerAt = 0;
+  #requestedAt: number | undefined;
+  #lastRequestedAt: number | undefined;
+  /** The first request that the current run answers. */
+  #runningFor: number | undefined;
   #running = false;
-  #wanted = false;
   #stopped = false;
   #failures = 0;
   #lastStart = Number.NEGATIVE_INFINITY;
-  #idle: (() => void)[] = [];
+  #onIdle: (() => void)[] = [];
 
-  /** @param run true when it succeeded; must not reject */
-  constructor(clock: Clock, rhythm: SyncInterval, run: () => Promise<boolean>) {
+  constructor(clock: Clock, interval: SyncInterval) {
     this.#clock = clock;
-    this.#rhythm = rhythm;
+    this.#interval = interval;
+  }
+
+  /** Sets the work to do. Requests before this are kept. */
+  start(run: Run): void {
     this.#run = run;
+    if (this.#requestedAt !== undefined) this.#schedule(this.#clock.now());
   }
 
-  /** Takes over another rhythm, from the next run on. */
-  setSyncInterval(rhythm: SyncInterval): void {
-    this.#rhythm = rhythm;
+  /** Takes effect with the next run. */
+  setInterval(interval: SyncInterval): void {
+    this.#interval = interval;
   }
 
-  /** Asks for a run, as soon as the rhythm allows one; `urgent`: at once. While runs fail, the back-off decides. */
+  /** Since when a request has waited for a successful run, milliseconds since 1970; undefined when none does. */
+  get pendingSince(): number | undefined {
+    return this.#runningFor ?? this.#requestedAt;
+  }
+
+  /** As {@link pendingSince}, but without the requests that the current run answers. */
+  get pendingAfterRun(): number | undefined {
+    return this.#requestedAt;
+  }
+
+  /** When a run was last requested, milliseconds since 1970. */
+  get lastRequestedAt(): number | undefined {
+    return this.#lastRequestedAt;
+  }
+
+  /** Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides. */
   request(urgent = false): void {
     if (this.#stopped) return;
-    this.#wanted = true;
-    if (this.#running || this.#failures > 0) return;
-    this.#schedule(urgent ? this.#clock.now() : this.#lastStart + this.#rhythm.minPeriodMs);
+    const now = this.#clock.now();
+    this.#requestedAt ??= now;
+    this.#lastRequestedAt = now;
+    if (this.#run === undefined || this.#running || this.#failures > 0) return;
+    this.#schedule(urgent ? now : this.#lastStart + this.#interval.minPeriodMs);
   }
 
-  /** No run starts any more; resolves when the one that is under way has ended. */
+  /** Starts no more runs; resolves when the current one has ended. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
-    if (this.#running) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#running) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
   }
 
   #schedule(at: number): void {
@@ -64,20 +92,26 @@ export class BoundedFrequencyRunner {
   }
 
   async #start(): Promise<void> {
-    if (this.#stopped || this.#running) return;
+    if (this.#stopped || this.#running || this.#run === undefined) return;
     this.#running = true;
-    this.#wanted = false;
     this.#lastStart = this.#clock.now();
-    const succeeded = await this.#run();
+    this.#runningFor = this.#requestedAt ?? this.#lastStart;
+    this.#requestedAt = undefined;
+    this.#ended(await this.#run());
+  }
+
+  #ended(succeeded: boolean): void {
     this.#running = false;
-    for (const resolve of this.#idle.splice(0)) resolve();
+    if (!succeeded) this.#requestedAt = this.#runningFor;
+    this.#runningFor = undefined;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
     if (this.#stopped) return;
     this.#failures = succeeded ? 0 : this.#failures + 1;
     if (!succeeded) this.#schedule(this.#clock.now() + this.#retryDelay());
-    else if (this.#wanted) this.#schedule(this.#lastStart + this.#rhythm.minPeriodMs);
+    else if (this.#requestedAt !== undefined) this.#schedule(this.#lastStart + this.#interval.minPeriodMs);
   }
 
   #retryDelay(): number {
-    return Math.min(this.#rhythm.maxRetryMs, this.#rhythm.firstRetryMs * 2 ** (this.#failures - 1));
+    return Math.min(this.#interval.maxRetryMs, this.#interval.firstRetryMs * 2 ** (this.#failures - 1));
   }
 }

@@ -4,42 +4,51 @@ import type { Logger } from "../base/logger.ts";
 import type { ResourceName, SourceHandler, SourceHandlers } from "../kube/source.ts";
 import { RESOURCE_NAMES } from "../kube/source.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { Node } from "../model/node.ts";
+import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 
-/** What a feed tells of. */
+/** What a change tracker works with. */
 export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
   readonly logger: Logger;
-  /** Something changed, and every resource has been given once. */
+  /** Called for each change once every resource has been listed. */
   readonly onChange: () => void;
-  /** Our Node appeared or changed. */
-  readonly onNode: (node: Node) => void;
 }
 
-/** A change of endpoints that the kernel does not have yet. */
-export interface EndpointTrigger {
+/** When the cluster saw the reason for a change of endpoints (the annotation endpoints.kubernetes.io/last-change-trigger-time). */
+export interface ChangeTriggerTime {
   readonly family: Family;
-  /** When the cluster saw the reason for it, milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** How many changes came. */
+/** The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. */
+export interface Changes {
+  /** Services that changed, themselves or in their slices. */
+  readonly services: ReadonlySet<ServiceName>;
+  readonly triggerTimes: readonly ChangeTriggerTime[];
+}
+
+/** How many changes were received. */
 export interface ChangeCount {
   /** Since the start. */
   total: number;
-  /** Since the last sync. */
+  /** Since the last sync that began after all of them. */
   unsynced: number;
 }
 
-/** More of these than anyone looks at; the rest of a storm would only cost memory. */
-const MOST_TRIGGERS = 10_000;
+/** The most trigger times that are kept; beyond that, a storm of changes would only cost memory. */
+const MAX_TRIGGER_TIMES = 10_000;
 
-/** Puts what a source gives into the object cache, and counts it. Tells of nothing before every resource was given once. */
+/**
+ * Takes the objects of a source into the {@link ObjectCache} and tracks their changes until a sync takes them.
+ * The cache holds the objects and knows which Services are dirty; only this class takes the dirty ones out.
+ * Changes are announced once every resource has been listed, so that nothing is programmed from half of a cluster.
+ */
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
   readonly #waitingFor = new Set<ResourceName>(RESOURCE_NAMES);
-  #triggers: EndpointTrigger[] = [];
+  #triggerTimes: ChangeTriggerTime[] = [];
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
 
@@ -57,30 +66,30 @@ export class ChangeTracker {
     return this.#endpoints;
   }
 
-  /** A sync that began after the last change has succeeded. */
-  synced(): void {
-    this.#services.unsynced = 0;
-    this.#endpoints.unsynced = 0;
-  }
-
-  /** The resources that have not been given yet. */
+  /** The resources that have not been listed yet. */
   get waitingFor(): readonly ResourceName[] {
     return [...this.#waitingFor];
   }
 
-  /** Hands over the changes of endpoints since the last call. */
-  takeTriggers(): EndpointTrigger[] {
-    const triggers = this.#triggers;
-    this.#triggers = [];
-    return triggers;
+  /** Hands over the changes since the last call. */
+  take(): Changes {
+    const triggerTimes = this.#triggerTimes;
+    this.#triggerTimes = [];
+    return { services: this.#parts.cache.takeDirty(), triggerTimes };
   }
 
-  /** Takes back what a sync that failed was given. */
-  returnTriggers(triggers: readonly EndpointTrigger[]): void {
-    this.#triggers = [...triggers, ...this.#triggers].slice(0, MOST_TRIGGERS);
+  /** Puts back the trigger times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
+  putBack({ triggerTimes }: Changes): void {
+    this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TRIGGER_TIMES);
   }
 
-  /** What a source is to be given. */
+  /** Resets the counts of changes: a sync that began after the last one has succeeded. */
+  allSynced(): void {
+    this.#services.unsynced = 0;
+    this.#endpoints.unsynced = 0;
+  }
+
+  /** The handlers to give to a source. */
   handlers(): SourceHandlers {
     const { cache } = this.#parts;
     return {
@@ -92,17 +101,14 @@ export class ChangeTracker {
       endpointslices: this.#handler("endpointslices", {
         put: (slice, previous) => {
           cache.putSlice(slice, previous);
-          this.#trigger(slice, previous);
+          this.#addTriggerTime(slice, previous);
         },
         remove: (slice) => cache.deleteSlice(slice),
         count: () => count(this.#endpoints),
       }),
       nodes: this.#handler("nodes", {
-        put: (node) => {
-          cache.putNode(node);
-          this.#parts.onNode(node);
-        },
-        // A Node object deleted under a running kubelet comes back; what it said of this host stays true meanwhile.
+        put: (node) => cache.putNode(node),
+        // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes this host.
         remove: () => {},
         count: () => {},
       }),
@@ -122,32 +128,36 @@ export class ChangeTracker {
       onUpsert: (_key, object, previous) => {
         use.put(object, previous);
         use.count();
-        this.#changed();
+        this.#announce();
       },
       onDelete: (_key, previous) => {
         use.remove(previous);
         use.count();
-        this.#changed();
+        this.#announce();
       },
       onInvalid: (key, error) => {
-        this.#parts.logger.warn({ resource, object: key, error: messageOf(error) }, "object left out: it is not valid");
+        this.#parts.logger.warn({ resource, object: key, error: messageOf(error) }, "invalid object ignored");
       },
       onSynced: () => {
         if (!this.#waitingFor.delete(resource)) return;
         this.#parts.logger.info({ resource, waitingFor: this.waitingFor }, "resource synced");
-        this.#changed();
+        this.#announce();
       },
     };
   }
 
-  #changed(): void {
+  #announce(): void {
     if (this.#waitingFor.size === 0) this.#parts.onChange();
   }
 
-  /** A slice's first sight is no change of endpoints: its time may be long ago. */
-  #trigger({ family, triggeredAt }: EndpointSlice, previous: EndpointSlice | undefined): void {
-    const isNew = triggeredAt > 0 && this.#waitingFor.size === 0 && triggeredAt !== previous?.triggeredAt;
-    if (isNew && this.#triggers.length < MOST_TRIGGERS) this.#triggers.push({ family, at: triggeredAt });
+  /** The first sight of a slice is no change of its endpoints: its trigger time may be long ago. */
+  #addTriggerTime({ family, lastChangeTriggerTime }: EndpointSlice, previous: EndpointSlice | undefined): void {
+    const isNew =
+      lastChangeTriggerTime > 0 &&
+      this.#waitingFor.size === 0 &&
+      lastChangeTriggerTime !== previous?.lastChangeTriggerTime;
+    if (!isNew || this.#triggerTimes.length >= MAX_TRIGGER_TIMES) return;
+    this.#triggerTimes.push({ family, at: lastChangeTriggerTime });
   }
 }
 

@@ -2,66 +2,68 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
 import { sameChain } from "../nft/delta.ts";
+import type { Expectation } from "./sync-loop.ts";
 
-/** What the kernel should have. Another object each time that this changes. */
-export interface Expectation {
-  readonly ruleset: Ruleset;
-}
+/** A change of our tables that somebody else made. */
+export type Drift =
+  /** Tables that are missing, as `ip nft-proxy`. */
+  | { readonly kind: "tables"; readonly missing: readonly string[] }
+  /** A chain that is missing or has other rules, as `ip services`. */
+  | { readonly kind: "chain"; readonly chain: string };
 
-/** What a drift watcher looks at, and whom it tells. */
+/** What a drift watcher works with. */
 export interface DriftWatcherParts {
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Undefined while it is not settled what the kernel should have: nothing is looked at then. */
+  /** What the kernel should have; undefined while a sync is due or under way, which suspends the watch. */
   readonly expected: () => Expectation | undefined;
-  readonly onDrift: (what: string) => void;
-  /** Between two looks at which tables there are. One costs about 5 ms of CPU (nft 1.1.3). */
+  readonly onDrift: (drift: Drift) => void;
+  /** Between two checks that the tables exist. One costs about 5 ms of CPU (nft 1.1.3). */
   readonly tablesPeriodMs: number;
-  /** Between two looks at chains and rules, without elements. One costs about 10 ms of CPU for each family. */
+  /** Between two checks of chains and rules, without elements. One costs about 10 ms of CPU for each family. */
   readonly chainsPeriodMs: number;
 }
 
 /**
- * Notices that someone removed our tables, chains or rules, by looking: the kernel's own notifications
+ * Notices that somebody removed our tables or changed our chains, by polling: the kernel's own notifications
  * (`nft monitor`) carry every element of every transaction, ours included, and are lost when they come too fast.
  */
 export class DriftWatcher {
   readonly #parts: DriftWatcherParts;
   #timer: Timer | undefined;
   #stopped = false;
-  #chainsSeenAt: number;
+  #chainsCheckedAt: number;
 
   constructor(parts: DriftWatcherParts) {
     this.#parts = parts;
-    this.#chainsSeenAt = parts.clock.now();
+    this.#chainsCheckedAt = parts.clock.now();
   }
 
-  /** Begins to look, from time to time. */
+  /** Begins to poll. */
   start(): void {
-    this.#timer = this.#parts.clock.after(this.#parts.tablesPeriodMs, () => void this.#look());
+    this.#timer = this.#parts.clock.after(this.#parts.tablesPeriodMs, () => void this.#poll());
   }
 
-  /** Looks no more. */
+  /** Ends the polling. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     try {
       const drift = await this.#drift();
       if (drift !== undefined && !this.#stopped) this.#parts.onDrift(drift);
     } catch (error) {
-      this.#parts.logger.debug({ error: messageOf(error) }, "cannot look at our tables");
+      this.#parts.logger.debug({ error: messageOf(error) }, "cannot list our tables");
     }
     if (!this.#stopped) this.start();
   }
 
-  async #drift(): Promise<string | undefined> {
+  async #drift(): Promise<Drift | undefined> {
     const { nft, expected, clock, chainsPeriodMs } = this.#parts;
     const expectation = expected();
     if (expectation === undefined) return undefined;
@@ -69,26 +71,26 @@ export class DriftWatcher {
     const missing = Object.values(expectation.ruleset)
       .map(({ family, name }) => `${family} ${name}`)
       .filter((name) => !names.has(name));
-    if (missing.length > 0) return this.#unlessOutdated(expectation, `table ${missing.join(", ")} is gone`);
-    if (clock.now() - this.#chainsSeenAt < chainsPeriodMs) return undefined;
-    this.#chainsSeenAt = clock.now();
+    if (missing.length > 0) return this.#unlessOutdated(expectation, { kind: "tables", missing });
+    if (clock.now() - this.#chainsCheckedAt < chainsPeriodMs) return undefined;
+    this.#chainsCheckedAt = clock.now();
     return await this.#changedChain(expectation);
   }
 
-  async #changedChain(expectation: Expectation): Promise<string | undefined> {
+  async #changedChain(expectation: Expectation): Promise<Drift | undefined> {
     for (const { family, chains } of Object.values(expectation.ruleset)) {
       const text = await this.#parts.nft.listTable(family);
       const actual = text === undefined ? undefined : parseListing(readListing(text))[family];
       for (const chain of chains.values()) {
         if (sameChain(actual?.chains.get(chain.name), chain)) continue;
-        return this.#unlessOutdated(expectation, `chain ${family} ${chain.name} was changed`);
+        return this.#unlessOutdated(expectation, { kind: "chain", chain: `${family} ${chain.name}` });
       }
     }
     return undefined;
   }
 
-  /** The listing may be older than a change of ours that came meanwhile. */
-  #unlessOutdated(expectation: Expectation, drift: string): string | undefined {
+  /** The listing may be older than a sync that took place meanwhile. */
+  #unlessOutdated(expectation: Expectation, drift: Drift): Drift | undefined {
     return this.#parts.expected() === expectation ? drift : undefined;
   }
 }

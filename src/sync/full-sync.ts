@@ -16,37 +16,38 @@ import {
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
-  /** What was different; empty when the kernel was right. Unknown, and empty, after a rebuild. */
+  /** The differences that were found; empty when there were none, and after a rebuild, which does not know them. */
   readonly deltas: readonly TableDelta[];
   /** Why our tables could not be read and were rebuilt; undefined when they could. */
   readonly unreadable: string | undefined;
-  /** What was sent, in order. */
+  /** The transactions that were sent, in order. */
   readonly applied: readonly AppliedTransaction[];
-}
-
-/**
- * Compares our tables in the kernel with the desired ruleset and repairs what differs. What is right stays
- * untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
- * @throws as {@link Nft.apply}; the kernel is then as it was
- */
-export async function fullSync(nft: Nft, desired: Ruleset): Promise<FullSyncReport> {
-  const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
-  if (kernel.kind === "unreadable") {
-    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
-  }
-  const deltas = diffRuleset(kernel.ruleset, desired);
-  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas) };
 }
 
 /** Elements in one transaction of a cold start: nft then takes 60 MB, and no more time than in one go. */
 const CHUNK_SIZE = 20_000;
 
 /**
- * Applies deltas in one transaction; only on kernels that ask for it, chains are deleted in a second one. What
- * session affinity remembers is carried over into tables that have to be made anew. Where there were no tables, they
- * are made in several transactions of which the last one puts them in force.
+ * Compares our tables in the kernel with the desired ruleset and repairs what differs. Everything else stays
+ * untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
+ * @param chunkSize the most elements in one transaction of a cold start
+ * @throws as {@link Nft.apply}; the kernel is then as it was
  */
-export async function applyDeltas(
+export async function fullSync(nft: Nft, desired: Ruleset, chunkSize = CHUNK_SIZE): Promise<FullSyncReport> {
+  const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
+  if (kernel.kind === "unreadable") {
+    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
+  }
+  const deltas = diffRuleset(kernel.ruleset, desired);
+  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas, chunkSize) };
+}
+
+/**
+ * Applies deltas in one transaction; only on kernels that require it, chains are deleted in a second one. The entries
+ * of session affinity are carried over into tables that have to be made anew. Tables that did not exist are made in
+ * several transactions, of which the last one puts them in force.
+ */
+async function applyDeltas(
   nft: Nft,
   deltas: readonly TableDelta[],
   chunkSize = CHUNK_SIZE,
@@ -65,7 +66,7 @@ export async function applyDeltas(
   }
 }
 
-/** All of it or nothing, as with one transaction. While nft works on one chunk, the next is made. */
+/** Makes the tables as a whole or not at all, as one transaction would. While nft works on one chunk, the next is made. */
 async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   const chunks = creationChunks(deltas, chunkSize);
@@ -82,7 +83,7 @@ async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number
     return applied;
   } catch (error) {
     const begun = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
-    // What cannot be removed now is in nobody's way without its base chains, and the next full sync repairs it.
+    // A leftover that cannot be removed now has no base chains yet and so sees no packets; the next full sync repairs it.
     if (applied.length > 0) await nft.apply(begun).catch(() => {});
     throw error;
   }
@@ -111,10 +112,10 @@ async function rememberedElements(nft: Nft, family: Family, map: string): Promis
 }
 
 /**
- * Makes both tables whole whatever is in them. What keeps the affinity maps in place is tried first; a table that
- * does not take it, or cannot be read even then (a foreign chain stays), is made anew.
+ * Rebuilds both tables whatever is in them. A transaction that keeps the affinity maps is tried first; a table that
+ * refuses it, or that is still unreadable after it (a foreign chain stays), is made anew.
  */
-export async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction[]> {
+async function rebuild(nft: Nft, desired: Ruleset): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   try {
     applied.push(await nft.apply(rebuildTransaction(desired)));

@@ -4,7 +4,7 @@ import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { HostView } from "./node-context.ts";
 
 /**
- * Looks at the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
+ * Reads the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
  * @throws AppError HOST when /proc does not say
  */
 export async function readHostView(

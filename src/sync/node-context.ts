@@ -8,11 +8,11 @@ import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
 
-/** What the host contributes to the rules. */
+/** The properties of the host that rules depend on. */
 export interface HostView {
-  /** The families that this kernel has. */
+  /** The families that the kernel supports. */
   readonly families: readonly Family[];
-  /** The addresses that the host bears, canonical. */
+  /** The addresses of the host, canonical. */
   readonly addresses: ByFamily<readonly string[]>;
 }
 

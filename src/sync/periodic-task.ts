@@ -1,17 +1,17 @@
 import type { Clock, Timer } from "../base/clock.ts";
 
-/** Does something again and again, one period after its last end. Begins when it is made. */
+/** Repeats an action, each time one period after its last end. Starts when constructed. */
 export class PeriodicTask {
   readonly #clock: Clock;
   readonly #period: () => number;
   readonly #action: () => Promise<void>;
   #timer: Timer | undefined;
-  /** What the timer was set to, milliseconds. */
+  /** The period that the timer was set to, milliseconds. */
   #setTo = 0;
   #stopped = false;
 
   /**
-   * @param period milliseconds; asked for before each turn, as it may change
+   * @param period milliseconds; read before each turn, as it may change
    * @param action must not reject
    */
   constructor(clock: Clock, period: () => number, action: () => Promise<void>) {
@@ -21,12 +21,12 @@ export class PeriodicTask {
     this.#next();
   }
 
-  /** Waits anew if the period is another one now; a turn that is under way will do so at its end. */
+  /** Restarts the wait if the period changed; a running action does so at its end. */
   periodChanged(): void {
     if (this.#timer !== undefined && this.#period() !== this.#setTo) this.#next();
   }
 
-  /** No turn begins any more. */
+  /** Starts no more turns. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();

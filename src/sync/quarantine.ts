@@ -1,66 +1,52 @@
 import type { ServicePortKey } from "../model/ids.ts";
-import type { FamilyState, RulesetState } from "../ruleset/ruleset-state.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
+import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
+import { type Attempt, bisect } from "./bisect.ts";
 
-/** Whether a selection is accepted. */
-type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
-
-/**
- * Finds the members of a list that something refuses, by halving: everything else is accepted. Costs about
- * 2 log2 n attempts for each refused member, all of them together as much as a few attempts with the whole list.
- * @param candidates each may be refused by itself or in company
- * @returns the refused ones
- * @throws whatever `attempt` throws
- */
-export async function isolate<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
-  const refused = await halved(candidates, (part) => attempt(part));
-  const rest = candidates.filter((candidate) => !refused.includes(candidate));
-  if (refused.length > 0 && (await attempt(rest))) return refused;
-  // Some are refused only in company, which is rare: each part is tried together with all that was accepted before.
-  const accepted: T[] = [];
-  const inCompany = await halved(rest, async (part) => {
-    const isAccepted = await attempt([...accepted, ...part]);
-    if (isAccepted) accepted.push(...part);
-    return isAccepted;
-  });
-  return [...refused, ...inCompany];
-}
-
-async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
-  const refused: T[] = [];
-  const queue: (readonly T[])[] = [candidates];
-  for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
-    if (part.length === 0 || (await attempt(part))) continue;
-    if (part.length === 1) refused.push(...part);
-    else queue.unshift(part.slice(0, part.length >> 1), part.slice(part.length >> 1));
-  }
-  return refused;
-}
-
-/** A service port that may be what the kernel refuses: what the kernel has of it, and what it is to have. */
+/** A service port that may be the cause of a refusal: its rules in the kernel, and those that it should have. */
 export interface Suspect {
-  readonly state: FamilyState;
   readonly key: ServicePortKey;
   readonly before: ServicePortRules | undefined;
   readonly after: ServicePortRules | undefined;
 }
 
-/** The service ports that the kernel does not have as they are wanted: what it refuses is among them. */
-export function suspectsOf(state: RulesetState): Suspect[] {
-  return Object.values(state.families).flatMap((family) =>
-    family
-      .uncommitted()
-      .map(({ key, before }) => ({ state: family, key, before, after: family.servicePortRules(key) })),
-  );
+/** A search for the service ports whose rules are refused. */
+export interface Search {
+  readonly nodeContext: NodeContext;
+  /** Rules that have been accepted. */
+  readonly accepted: Iterable<ServicePortRules>;
+  readonly suspects: readonly Suspect[];
+  /** Whether a ruleset would be accepted. */
+  readonly accepts: (ruleset: Ruleset) => Promise<boolean>;
 }
 
-/** Makes the state as if only the selected suspects had changed. */
-export function select(suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
+/**
+ * Finds the service ports whose rules are refused, by bisection. Each attempt is made with a trial ruleset built
+ * here: the desired state, which others read meanwhile, stays as it is.
+ * @returns none when the refusal has another cause
+ * @throws whatever `accepts` throws
+ */
+export async function findRefused({ nodeContext, accepted, suspects, accepts }: Search): Promise<Suspect[]> {
+  if (suspects.length === 0) return [];
+  const trial = new RulesetState(nodeContext);
+  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
+  const attempt: Attempt<Suspect> = async (selection) => {
+    apply(trial, suspects, new Set(selection));
+    return await accepts(trial.ruleset);
+  };
+  return (await attempt([])) ? await bisect(suspects, attempt) : [];
+}
+
+/** Makes the trial as if only the selected suspects had changed. */
+function apply(trial: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
   for (const suspect of suspects) {
-    const { state, key, before, after } = suspect;
+    const { key, before, after } = suspect;
+    const family = trial.families[(after ?? before)?.port.family ?? "ip"];
     const wanted = selection.has(suspect) ? after : before;
-    if (wanted === state.servicePortRules(key)) continue;
-    if (wanted === undefined) state.remove(key);
-    else state.put(wanted);
+    if (family === undefined || wanted === family.servicePortRules(key)) continue;
+    if (wanted === undefined) family.remove(key);
+    else family.put(wanted);
   }
 }

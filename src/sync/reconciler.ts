@@ -1,6 +1,6 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { type AppliedTransaction, isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import { isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -10,108 +10,91 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
-import { applyDeltas, rebuild } from "./full-sync.ts";
-import { isolate, type Suspect, select, suspectsOf } from "./quarantine.ts";
-
-/** Why a full sync was asked for. */
-export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
-
-/** What a sync did. */
-export interface SyncReport {
-  readonly kind: "nothing" | "partial" | "full";
-  /** For a full sync: why. */
-  readonly reason?: FullSyncReason;
-  /** Services rendered again since the last sync that succeeded: they, their slices or the context changed. */
-  readonly rendered: ReadonlySet<ServiceName>;
-  /** What was sent to the kernel. */
-  readonly deltas: readonly TableDelta[];
-  readonly applied: readonly AppliedTransaction[];
-  /** What a full sync found different from what the kernel was last told; empty unless someone interfered. */
-  readonly drift: readonly TableDelta[];
-  /** Our tables could not be read and were rebuilt, for this reason. */
-  readonly unreadable?: string;
-  /** Service ports that the kernel refused in this sync. */
-  readonly refused: readonly ServicePortKey[];
-}
+import { fullSync } from "./full-sync.ts";
+import { findRefused, type Suspect } from "./quarantine.ts";
+import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 
 /** What a reconciler works with. */
 export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
-  /** The context as they are now. */
-  readonly nodeContext: () => NodeContext;
-  /** Most elements in one transaction of a cold start. */
+  /** The most elements in one transaction of a cold start. */
   readonly chunkSize?: number;
 }
 
+/** What a sync depends on besides the objects in the cache. */
+export interface SyncInput {
+  readonly nodeContext: NodeContext;
+  /** Services that changed since the last call, whatever came of it. */
+  readonly services: Iterable<ServiceName>;
+}
+
 /**
- * Brings the kernel to what the object cache wants. Usually it sends what changed since the last success; when it cannot
- * be sure what the kernel has, it reads our tables and repairs them. State is committed only when the kernel has
- * taken it.
+ * Brings the kernel to the state that the cached objects describe. Usually it sends what changed since the last
+ * success; when the state of the kernel is not known for sure, it reads our tables and repairs them. A state is
+ * committed only when the kernel has taken it.
  */
 export class Reconciler {
   readonly #parts: ReconcilerParts;
-  readonly #quarantined = new Set<ServicePortKey>();
-  /** Chains that nothing leads to any more, by family. */
-  #unused: TableDelta[] = [];
+  #quarantined: ReadonlySet<ServicePortKey> = new Set();
+  #retryQuarantined = false;
+  /** Chains in the kernel that nothing leads to any more, by family. */
+  #staleChains: TableDelta[] = [];
+  #nodeContext: NodeContext = [];
   #renderer: Renderer;
-  #nodeContext: NodeContext;
   #fullSync: FullSyncReason | undefined = "start";
-  /** The kernel has had the whole ruleset from us. */
+  /** The kernel has had our whole ruleset. */
   #established = false;
-  /** What was rendered by syncs that then failed. */
-  #rendered: ReadonlySet<ServiceName> = new Set();
+  /** Services rendered since the last success. */
+  #rendered = new Set<ServiceName>();
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts;
-    this.#nodeContext = parts.nodeContext();
-    this.#renderer = new Renderer(parts.cache, this.#nodeContext, this.#quarantined);
+    this.#renderer = new Renderer(parts.cache, this.#nodeContext);
   }
 
-  /** The desired state. */
+  /** The desired state; empty before the first sync. */
   get state(): RulesetState {
     return this.#renderer.state;
   }
 
-  /** Service ports that are left out because the kernel refuses them. */
+  /** Service ports that have no rules because the kernel refuses them. */
   get quarantined(): ReadonlySet<ServicePortKey> {
     return this.#quarantined;
   }
 
-  /** The next sync compares everything with the kernel. */
-  requestFullSync(reason: FullSyncReason): void {
-    this.#fullSync ??= reason;
-  }
-
-  /** The next sync will compare everything with the kernel. */
+  /** Whether the next sync compares everything with the kernel. */
   get isFullSyncDue(): boolean {
     return this.#fullSync !== undefined;
   }
 
-  /** Whether these context make another ruleset than those of the last sync. */
-  wouldChange(nodeContext: NodeContext): boolean {
-    return JSON.stringify(nodeContext) !== JSON.stringify(this.#nodeContext);
+  /** Makes the next sync compare everything with the kernel. */
+  requestFullSync(reason: FullSyncReason): void {
+    this.#fullSync ??= reason;
   }
 
-  /** The next sync tries again what the kernel refused. @returns whether there is anything to try */
+  /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
   retryQuarantined(): boolean {
-    const services = new Set([...this.#quarantined].map(serviceOf));
-    this.#quarantined.clear();
-    for (const name of services) this.#parts.cache.markDirty(name);
-    return services.size > 0;
+    this.#retryQuarantined = this.#quarantined.size > 0;
+    return this.#retryQuarantined;
+  }
+
+  /** Whether the last sync used this node context. */
+  isCurrent(nodeContext: NodeContext): boolean {
+    return JSON.stringify(nodeContext) === JSON.stringify(this.#nodeContext);
   }
 
   /**
    * One sync.
    * @throws AppError when the kernel could not be brought to the desired state; the next sync will be a full one
    */
-  async sync(): Promise<SyncReport> {
-    this.#rendered = new Set([...this.#rendered, ...this.#render()]);
+  async sync(input: SyncInput): Promise<SyncOutcome> {
+    this.#render(input);
     try {
-      const outcome = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
+      const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const rendered = this.#rendered;
       this.#rendered = new Set();
-      return { ...outcome, rendered };
+      return { ...result, rendered };
     } catch (error) {
       this.requestFullSync("failure");
       throw error;
@@ -119,25 +102,25 @@ export class Reconciler {
   }
 
   /**
-   * Deletes chains that fell out of use. Kernels before 6.2 may answer that they are busy: then later.
-   * @throws as {@link Nft.apply}; what is busy, or could not be asked for, is tried again by the next call
+   * Deletes stale chains. Kernels before 6.2 may answer that they are busy: then later.
+   * @throws as {@link Nft.apply}; the next call tries again what was busy or could not be sent
    */
-  async tidy(): Promise<void> {
-    const deletions = this.#unusedChains();
-    this.#unused = [];
+  async deleteStaleChains(): Promise<void> {
+    const deletions = this.#staleDeletions();
+    this.#staleChains = [];
     if (deletions.length === 0) return;
     try {
       await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      if (!(error instanceof NftRefusedError) || error.isBusy) this.#unused.push(...deletions);
+      if (!(error instanceof NftRefusedError) || error.isBusy) this.#staleChains.push(...deletions);
       throw error;
     }
   }
 
-  /** Each chain once: it may have come and gone several times since it was last looked at. */
-  #unusedChains(): TableDelta[] {
+  /** Names each chain once, and none that is in use again. */
+  #staleDeletions(): TableDelta[] {
     return Object.values(this.state.families).flatMap(({ table }) => {
-      const own = this.#unused.filter(({ family }) => family === table.family);
+      const own = this.#staleChains.filter(({ family }) => family === table.family);
       const names = new Set(
         own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
       );
@@ -145,38 +128,47 @@ export class Reconciler {
     });
   }
 
-  #render(): ReadonlySet<ServiceName> {
-    const all = this.#takeContexts(this.#parts.nodeContext());
-    const changes = this.#parts.cache.takeDirty();
-    for (const key of this.#quarantined) {
-      if (changes.has(serviceOf(key))) this.#quarantined.delete(key);
+  #render({ nodeContext, services }: SyncInput): void {
+    const dirty = new Set(services);
+    for (const key of this.#takeRetries(dirty)) dirty.add(serviceOf(key));
+    if (this.isCurrent(nodeContext)) {
+      this.#renderer.update(dirty, this.#quarantined);
+    } else {
+      this.#renderAll(nodeContext);
+      for (const name of this.#parts.cache.serviceNames()) dirty.add(name);
     }
-    this.#renderer.update(changes);
-    return all ? new Set(this.#parts.cache.serviceNames()) : changes;
-  }
-
-  /** @returns whether all Services had to be rendered again */
-  #takeContexts(nodeContext: NodeContext): boolean {
-    if (!this.wouldChange(nodeContext)) return false;
-    const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
+    for (const name of dirty) this.#rendered.add(name);
     this.#nodeContext = nodeContext;
-    if (sameSets) {
-      this.#renderer.setNodeContext(nodeContext);
-      return true;
-    }
-    this.#renderer = new Renderer(this.#parts.cache, nodeContext, this.#quarantined);
-    this.#renderer.update(new Set(this.#parts.cache.serviceNames()));
-    this.requestFullSync("configuration");
-    return true;
   }
 
-  async #partial(): Promise<SyncOutcome> {
+  /** Ends the quarantine of what changed, and of everything when a retry was asked for. */
+  #takeRetries(dirty: ReadonlySet<ServiceName>): ServicePortKey[] {
+    const retried = [...this.#quarantined].filter((key) => this.#retryQuarantined || dirty.has(serviceOf(key)));
+    this.#retryQuarantined = false;
+    if (retried.length > 0) this.#quarantined = new Set([...this.#quarantined].filter((key) => !retried.includes(key)));
+    return retried;
+  }
+
+  /** Other declarations of sets cannot be taken over by the state that is there: it is made anew. */
+  #renderAll(nodeContext: NodeContext): void {
+    const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
+    if (sameSets) {
+      this.#renderer.setNodeContext(nodeContext, this.#quarantined);
+      return;
+    }
+    this.#renderer = new Renderer(this.#parts.cache, nodeContext);
+    this.#renderer.update(this.#parts.cache.serviceNames(), this.#quarantined);
+    this.requestFullSync("configuration");
+  }
+
+  async #partial(): Promise<SyncResult> {
     const { main, deletions } = withoutChainDeletions(this.state.pending());
     const deltas = main.filter((delta) => !isEmptyDelta(delta));
-    if (deltas.length === 0) return this.#succeeded({ ...NOTHING, deltas: [] }, deletions);
     try {
-      const applied = [await this.#parts.nft.apply(toTransaction(deltas))];
-      return this.#succeeded({ ...NOTHING, kind: "partial", deltas, applied }, deletions);
+      const applied = deltas.length === 0 ? [] : [await this.#parts.nft.apply(toTransaction(deltas))];
+      this.state.committed();
+      this.#staleChains.push(...deletions);
+      return { kind: deltas.length === 0 ? "nothing" : "partial", deltas, applied, drift: [], refused: [] };
     } catch (error) {
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
       if (!isRefusal(error)) throw error;
@@ -184,49 +176,52 @@ export class Reconciler {
     }
   }
 
-  async #full(reason: FullSyncReason): Promise<SyncOutcome> {
-    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
-    if (kernel.kind === "unreadable") {
-      const applied = await rebuild(this.#parts.nft, this.state.ruleset);
-      return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, applied, unreadable: kernel.reason });
-    }
-    const deltas = diffRuleset(kernel.ruleset, this.state.ruleset);
-    const drift = this.#established ? unexplained(deltas, [...this.state.pending(), ...this.#unused]) : [];
+  async #full(reason: FullSyncReason): Promise<SyncResult> {
+    const own = this.#established ? [...this.state.pending(), ...this.#staleChains] : undefined;
     try {
-      const applied = await applyDeltas(this.#parts.nft, deltas, this.#parts.chunkSize);
-      return this.#fullySucceeded({ ...NOTHING, kind: "full", reason, deltas, applied, drift });
+      const report = await fullSync(this.#parts.nft, this.state.ruleset, this.#parts.chunkSize);
+      const drift = own === undefined ? [] : unexplained(report.deltas, own);
+      this.#fullSync = undefined;
+      this.#established = true;
+      this.#staleChains = [];
+      this.state.committed();
+      return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
       if (!isRefusal(error)) throw error;
       const refused = await this.#quarantine(error);
-      const outcome = await this.#full(reason);
-      return { ...outcome, drift, refused: [...refused, ...outcome.refused] };
+      const result = await this.#full(reason);
+      return { ...result, refused: [...refused, ...result.refused] };
     }
   }
 
   /**
-   * Finds the service ports that the kernel refuses, and leaves them out of the desired state.
+   * Finds the service ports that the kernel refuses, and takes them out of the desired state.
    * @throws the refusal, when it has another cause
    */
   async #quarantine(refusal: AppError): Promise<ServicePortKey[]> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
     if (kernel.kind === "unreadable") throw refusal;
-    const suspects = suspectsOf(this.state);
-    const attempt = async (selection: readonly Suspect[]): Promise<boolean> => {
-      select(suspects, new Set(selection));
-      return await this.#accepts(diffRuleset(kernel.ruleset, this.state.ruleset));
-    };
-    let refused: readonly Suspect[] = [];
-    try {
-      if (suspects.length > 0 && (await attempt([]))) refused = await isolate(suspects, attempt);
-    } finally {
-      select(suspects, new Set(suspects));
-    }
-    if (refused.length === 0) throw refusal;
-    for (const { state, key } of refused) {
-      state.remove(key);
-      this.#quarantined.add(key);
-    }
-    return refused.map(({ key }) => key);
+    const suspects = this.#suspects();
+    const suspected = new Set(suspects.map(({ after }) => after));
+    const rules = Object.values(this.state.families).flatMap((family) => [...family.allServicePortRules()]);
+    const found = await findRefused({
+      nodeContext: this.#nodeContext,
+      accepted: rules.filter((one) => !suspected.has(one)),
+      suspects,
+      accepts: (ruleset) => this.#accepts(diffRuleset(kernel.ruleset, ruleset)),
+    });
+    if (found.length === 0) throw refusal;
+    const refused = found.map(({ key }) => key);
+    for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);
+    this.#quarantined = new Set([...this.#quarantined, ...refused]);
+    return refused;
+  }
+
+  /** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
+  #suspects(): Suspect[] {
+    return Object.values(this.state.families).flatMap((family) =>
+      family.uncommitted().map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) })),
+    );
   }
 
   async #accepts(deltas: readonly TableDelta[]): Promise<boolean> {
@@ -239,21 +234,6 @@ export class Reconciler {
       throw error;
     }
   }
-
-  #fullySucceeded(outcome: SyncOutcome): SyncOutcome {
-    this.#fullSync = undefined;
-    this.#established = true;
-    this.#unused = [];
-    return this.#succeeded(outcome, []);
-  }
-
-  #succeeded(outcome: SyncOutcome, unused: readonly TableDelta[]): SyncOutcome {
-    this.state.committed();
-    this.#unused.push(...unused);
-    return outcome;
-  }
 }
 
-type SyncOutcome = Omit<SyncReport, "rendered">;
-
-const NOTHING: SyncOutcome = { kind: "nothing", deltas: [], applied: [], drift: [], refused: [] };
+type SyncResult = Omit<SyncOutcome, "rendered">;

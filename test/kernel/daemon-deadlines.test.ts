@@ -32,8 +32,8 @@ afterEach(async () => {
   await api.close();
 });
 
-function start(options: Partial<InProcessOptions> = {}): InProcessDaemon {
-  daemon = new InProcessDaemon({ api, nft, ...options });
+async function start(options: Partial<InProcessOptions> = {}): Promise<InProcessDaemon> {
+  daemon = await InProcessDaemon.start({ api, nft, ...options });
   return daemon;
 }
 
@@ -66,7 +66,7 @@ describe("an API server that falls silent", () => {
 
   test.each(rows)("%s is asked again after a minute", async (_name, verb, fault) => {
     api.addFault({ resource: "services", verb, fault });
-    const running = start();
+    const running = await start();
     await running.until(() => api.requests.some((request) => request.resource === "services" && request.verb === verb));
     change();
     await running.pass(45);
@@ -78,7 +78,7 @@ describe("an API server that falls silent", () => {
   });
 
   test("a half-open watch is given up after three minutes, and what it did not tell is found", async () => {
-    const running = start();
+    const running = await start();
     await running.until(isRight);
     await running.until(
       () => api.cluster.watches("services").length + api.cluster.watches("endpointslices").length === 2,
@@ -93,10 +93,10 @@ describe("an API server that falls silent", () => {
 
   test("one that is silent from the start leaves the kernel alone, and health says why", async () => {
     api.addFault({ fault: { kind: "hang" }, times: Number.POSITIVE_INFINITY });
-    const running = start();
+    const running = await start();
     await running.pass(300);
     expect(await kernelText()).toBe("");
-    expect(running.daemon.health.snapshot().families.ip).toMatchObject({
+    expect(running.core.health.snapshot().families.ip).toMatchObject({
       lastSynced: undefined,
       problem: "waiting for the first lists",
     });
@@ -105,7 +105,7 @@ describe("an API server that falls silent", () => {
 
 describe("a host", () => {
   test("without IPv6 is served in IPv4 alone", async () => {
-    const running = start({ families: ["ip"] });
+    const running = await start({ families: ["ip"] });
     const { ip } = wanted();
     await running.until(async () => (await kernelText()) === rulesetText({ ...(ip === undefined ? {} : { ip }) }));
     expect(execaSync("nft", ["list", "tables"]).stdout).toBe("table ip nft-proxy");

@@ -125,7 +125,7 @@ function expectSlice(slice: EndpointSlice): void {
     for (const name of [nodeName, ...nodeHints]) expect(name === "" || SUBDOMAIN.test(name)).toBe(true);
     for (const text of [zone, ...zoneHints, pod]) expect(text).toMatch(/^[!-~]{0,510}$/);
   }
-  expect(Number.isFinite(slice.triggeredAt)).toBe(true);
+  expect(Number.isFinite(slice.lastChangeTriggerTime)).toBe(true);
 }
 
 function expectNode(node: Node): void {

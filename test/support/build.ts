@@ -99,7 +99,7 @@ export function slice(options: SliceOptions = {}): EndpointSlice {
     family,
     ports: options.ports ?? [slicePort(8080)],
     endpoints,
-    triggeredAt: 0,
+    lastChangeTriggerTime: 0,
   };
 }
 
@@ -187,8 +187,8 @@ export function renderAll(
   excluded: ReadonlySet<ServicePortKey> = new Set(),
 ): Renderer {
   const cache = cacheOf(objects);
-  const renderer = new Renderer(cache, nodeContext, excluded);
-  renderer.update(cache.takeDirty());
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty(), excluded);
   return renderer;
 }
 

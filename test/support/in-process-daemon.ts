@@ -1,21 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import { StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
-import { Daemon } from "../../src/daemon/daemon.ts";
-import { EventChannel } from "../../src/daemon/events/event-channel.ts";
+import { assembleCore, type DaemonCore } from "../../src/daemon/core.ts";
 import type { EventNote } from "../../src/daemon/events/events.ts";
-import { ServiceHealthServers } from "../../src/daemon/health/service-health.ts";
-import { createMetrics } from "../../src/daemon/metrics/metrics.ts";
-import { Telemetry } from "../../src/daemon/metrics/telemetry.ts";
+import type { HostSystem } from "../../src/daemon/host-system.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import { HttpApiClient } from "../../src/kube/client/client.ts";
 import { parseServer } from "../../src/kube/client/connection.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
-import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
 import { ManualClock } from "./manual-clock.ts";
-import { memoryLogger } from "./memory-logger.ts";
+import { type MemoryLogger, memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 
 /** How an {@link InProcessDaemon} differs from that of the recorded towns. */
@@ -28,56 +23,46 @@ export interface InProcessOptions {
 /** Real milliseconds of a step, and how far the daemon's clock goes in one. */
 const STEP = 5;
 
-/** The daemon's loop inside this process, on a clock that a test moves: for what takes minutes. */
+const CONFIGURATION = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clusterCIDR: 10.244.0.0/16,fd00:244::/32
+nodePortAddresses: [primary]
+nftProxy: { affinityMapSize: 1024 }
+`;
+
+/** A daemon without its servers inside this process, on a clock that a test moves: for waits of minutes. */
 export class InProcessDaemon {
-  readonly clock = new ManualClock(Date.UTC(2026, 10, 20));
-  readonly logger = memoryLogger();
-  readonly metrics = createMetrics("test", {
-    cpu: () => ({ user: 0, system: 0 }),
-    residentBytes: () => 0,
-    startedAt: 0,
-  });
-  /** What was told to the cluster. */
-  readonly events: EventNote[] = [];
-  readonly daemon: Daemon;
+  readonly clock: ManualClock;
+  readonly logger: MemoryLogger;
+  /** The Events that were sent. */
+  readonly events: EventNote[];
+  readonly core: DaemonCore;
   readonly #client: HttpApiClient;
 
-  constructor({ api, nft, families = ["ip", "ip6"] }: InProcessOptions) {
-    const { clock, logger, metrics } = this;
-    const cache = new ObjectCache("node-1");
-    const { url } = api;
-    this.#client = new HttpApiClient({
-      userAgent: "nft-proxy/test",
-      connect: async () => ({
-        server: parseServer(url, "the stub"),
-        credentials: async () => ({ headers: {}, tls: {} }),
-      }),
-    });
-    const sink = {
-      send: async (_method: string, _path: string, body: object) => void this.events.push(body as EventNote),
-    };
-    const events = new EventChannel({ sink, clock, logger, metrics, cache });
-    const host: HostView = { families, addresses: { ip: [], ip6: [] } };
-    const noFlows = { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) };
-    this.daemon = new Daemon({
-      options: resolveOptions({
-        configText: [
-          "apiVersion: kubeproxy.config.k8s.io/v1alpha1",
-          "kind: KubeProxyConfiguration",
-          "clusterCIDR: 10.244.0.0/16,fd00:244::/32",
-          "nodePortAddresses: [primary]",
-          "nftProxy: { affinityMapSize: 1024 }",
-        ].join("\n"),
-      }).options,
-      cache,
+  private constructor(parts: Pick<InProcessDaemon, "clock" | "logger" | "events" | "core">, client: HttpApiClient) {
+    this.clock = parts.clock;
+    this.logger = parts.logger;
+    this.events = parts.events;
+    this.core = parts.core;
+    this.#client = client;
+  }
+
+  /** Starts one. */
+  static async start({ api, nft, families = ["ip", "ip6"] }: InProcessOptions): Promise<InProcessDaemon> {
+    const clock = new ManualClock(Date.UTC(2026, 10, 20));
+    const logger = memoryLogger();
+    const events: EventNote[] = [];
+    const client = stubClient(api);
+    const core = await assembleCore({
+      options: resolveOptions({ configText: CONFIGURATION }).options,
+      nodeName: "node-1",
+      version: "test",
       nft,
-      clock,
+      system: testSystem(clock, families),
       logger,
-      host,
-      readHost: async () => host,
       makeSource: (handlers) =>
         clusterSource({
-          client: this.#client,
+          client,
           nodeName: "node-1",
           decoders: apiDecoders(() => undefined),
           handlers,
@@ -85,20 +70,12 @@ export class InProcessDaemon {
           random: () => 0.5,
           logger,
         }),
-      telemetry: new Telemetry({ metrics, events, logger, families }),
-      serviceHealth: new ServiceHealthServers({ isProxyHealthy: () => true, clock, logger, onFailure: () => {} }),
-      cleaner: new StaleFlowCleaner({
-        table: noFlows,
-        nodeAddresses: async () => new Set<string>(),
-        now: () => clock.now(),
-        logger,
-        onCleaned: () => {},
-      }),
+      eventSink: { send: async (_method: string, _path: string, body: object) => void events.push(body as EventNote) },
       dryRun: false,
       onFirstSync: () => {},
-      compactHeap: () => {},
     });
-    this.daemon.start();
+    core.daemon.start();
+    return new InProcessDaemon({ clock, logger, events, core }, client);
   }
 
   /** Lets things happen, on both clocks alike, until `condition` holds; the test's own timeout is the limit. */
@@ -118,7 +95,28 @@ export class InProcessDaemon {
   }
 
   async stop(): Promise<void> {
-    await this.daemon.stop();
+    await this.core.daemon.stop();
     this.#client.close();
   }
+}
+
+function stubClient({ url }: StubApi): HttpApiClient {
+  return new HttpApiClient({
+    userAgent: "nft-proxy/test",
+    connect: async () => ({
+      server: parseServer(url, "the stub"),
+      credentials: async () => ({ headers: {}, tls: {} }),
+    }),
+  });
+}
+
+/** A host without addresses, flows or memory to give back. */
+function testSystem(clock: ManualClock, families: HostView["families"]): HostSystem {
+  return {
+    clock,
+    readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }),
+    flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+    usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
+    compactHeap: () => {},
+  };
 }

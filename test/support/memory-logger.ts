@@ -8,7 +8,10 @@ export interface LoggedLine {
 }
 
 /** A logger that keeps its lines. */
-export function memoryLogger(): Logger & { readonly lines: LoggedLine[] } {
+export type MemoryLogger = Logger & { readonly lines: LoggedLine[] };
+
+/** Makes one. */
+export function memoryLogger(): MemoryLogger {
   const lines: LoggedLine[] = [];
   const at = (level: LoggedLine["level"]) => (fields: LogFields, message: string) => {
     lines.push({ level, fields, message });

@@ -7,6 +7,7 @@ import { planReload } from "../../config/reload.ts";
 import { assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
 import { setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
+import { hostSystem } from "../../daemon/host-system.ts";
 import { createLogger } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, NO_EVENTS } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
@@ -55,24 +56,23 @@ async function serve(
     version: __VERSION__,
     nft,
     logger,
+    system: hostSystem,
     makeSource: objects.makeSource,
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
     onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
   });
-  let current = options;
   const ended = onSignals({
-    dump: () => writeStateFile(assembled.daemon.snapshot(), logger),
+    dump: () => writeStateFile(assembled.snapshot(), logger),
     logger,
   });
   const watch = new ConfigWatch(textArgument(argv, "config"), () => {
-    const reload = planned(argv, current, logger);
+    const reload = planned(argv, assembled.options.value, logger);
     if (reload === undefined) return;
-    if (current.configChange === "exit") return ended.end("the configuration changed");
-    current = reload;
-    logger.level = logLevel(current.logVerbosity);
-    assembled.setOptions(current);
+    if (assembled.options.value.configChange === "exit") return ended.end("the configuration changed");
+    logger.level = logLevel(reload.logVerbosity);
+    assembled.setOptions(reload);
   });
   await assembled.start();
   watch.start();

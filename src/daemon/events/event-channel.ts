@@ -49,16 +49,14 @@ export class EventChannel {
     return { kind: "Service", namespace, name, uid: this.#parts.cache.service(service)?.uid ?? "" };
   }
 
-  /** A server of ours cannot listen. */
+  /** One of the two servers cannot bind its address. */
   serverFailed(server: "healthz" | "metrics", error: unknown): void {
-    this.#parts.logger.warn({ server, error: messageOf(error) }, "cannot listen, will try again");
     this.recorder.record(failedServerEvent(this.node(), server, messageOf(error)));
   }
 
-  /** A health check node port cannot be listened on. */
+  /** The health check node port of a Service cannot be bound. */
   healthPortFailed(service: ServiceName, port: number, error: unknown): void {
     const problem = messageOf(error);
-    this.#parts.logger.warn({ service, port, error: problem }, "cannot serve a health check node port, will try again");
     this.recorder.record(failedHealthPortEvent(this.service(service), port, this.#parts.cache.node.name, problem));
   }
 }

@@ -1,4 +1,4 @@
-/** What an Event is about. */
+/** The object that an Event is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
   /** "" for a Node. */
@@ -8,7 +8,7 @@ export interface EventSubject {
   readonly uid: string;
 }
 
-/** Something to tell the cluster's operators. */
+/** A message to the cluster's operators. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   /** Why, in a word for scripts: kube-proxy's where it has one. */
@@ -28,7 +28,7 @@ export function startingEvent(node: EventSubject): EventNote {
   return { type: "Normal", reason: "Starting", action: "StartKubeProxy", note: "", regarding: node };
 }
 
-/** A server of ours cannot listen: kube-proxy's Events. `problem` says where and why. */
+/** One of the two servers cannot bind its address: kube-proxy's Events. `problem` names the address and the reason. */
 export function failedServerEvent(node: EventSubject, server: "healthz" | "metrics", problem: string): EventNote {
   const reason = server === "healthz" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
   return { type: "Warning", reason, action: "StartKubeProxy", note: problem, regarding: node };
@@ -45,35 +45,35 @@ export function failedHealthPortEvent(
   return { type: "Warning", reason: "FailedToStartServiceHealthcheck", action: "Listen", note, regarding: service };
 }
 
-/** Our rules were changed by someone else and put back. `what` says what was found. */
-export function driftRepairedEvent(node: EventSubject, what: string): EventNote {
-  const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${what}`;
+/** Our rules were changed by someone else and repaired. `found` describes the drift. */
+export function driftRepairedEvent(node: EventSubject, found: string): EventNote {
+  const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${found}`;
   return { type: "Warning", reason: "RulesRepaired", action: "Repair", note, regarding: node };
 }
 
-/** The kernel refuses a service port, which is left out while all others work. */
+/** The kernel refuses the rules of a service port; all others are programmed. */
 export function quarantineEvent(
   service: EventSubject,
   servicePort: string,
   nodeName: string,
   problem: string,
 ): EventNote {
-  const note = `node ${nodeName} cannot program ${servicePort}, which is left out: ${problem}`;
+  const note = `node ${nodeName} cannot program ${servicePort}, which is quarantined: ${problem}`;
   return { type: "Warning", reason: "ServicePortQuarantined", action: "Sync", note, regarding: service };
 }
 
-/** A service port is left out because an older Service has its address and port. `winner` is a service port's name. */
+/** A service port lost an address and port to an older Service. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
-  const note = `${servicePort} wants an address and port that the older ${winner} has`;
+  const note = `${servicePort} conflicts with the older ${winner}, which has the same address and port`;
   return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service };
 }
 
-/** The rules could not be brought up to date; it is tried again. */
+/** A sync failed; it is retried. */
 export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
   return { type: "Warning", reason: "SyncFailed", action: "Sync", note: problem, regarding: node };
 }
 
-/** When, by whom and under which name an Event is made. */
+/** The origin of an Event: its time, its reporter and what makes its name unique. */
 export interface EventOrigin {
   /** `reportingInstance`: this node. */
   readonly instance: string;

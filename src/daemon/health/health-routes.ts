@@ -1,23 +1,21 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-answers.ts";
-import { type HealthReport, type HealthSnapshot, judgeHealth } from "./health.ts";
+import type { HealthReport } from "./health.ts";
 
 /** What the health endpoints need. */
 export interface HealthRoutesOptions {
-  readonly snapshot: () => HealthSnapshot;
+  /** The health at this moment, see {@link judgeHealth}. */
+  readonly judge: () => HealthReport;
   /** Wall clock, milliseconds. */
   readonly now: () => number;
-  /** See {@link judgeHealth}. */
-  readonly threshold: () => number;
-  /** Told of each answer, for the metrics. */
+  /** Called with each answer, for the metrics. */
   readonly onAnswer: (path: "/healthz" | "/livez", status: number) => void;
 }
 
 /** The routes of the health server. /healthz is for load balancers, /livez for the kubelet. */
-export function healthRoutes({ snapshot, now, threshold, onAnswer }: HealthRoutesOptions): Routes {
+export function healthRoutes({ judge, now, onAnswer }: HealthRoutesOptions): Routes {
   const route = (path: "/healthz" | "/livez", answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
-    const at = now();
-    const given = answer(judgeHealth(snapshot(), at, threshold()), at);
+    const given = answer(judge(), now());
     onAnswer(path, given.status);
     return given;
   };

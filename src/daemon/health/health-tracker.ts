@@ -1,47 +1,46 @@
+import { messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
-import type { Node } from "../../model/node.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { FamilyHealth, HealthSnapshot } from "./health.ts";
 
-/** Remembers what {@link HealthSnapshot} is made of. Times are milliseconds since 1970. */
-export class HealthTracker {
-  readonly #families: Partial<Record<Family, FamilyHealth>> = {};
-  #node: HealthSnapshot["node"];
+/** What health is judged by. */
+export interface HealthTrackerParts {
+  readonly families: readonly Family[];
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
+  readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
+}
 
-  /** Serves `families`. From `startedAt` on, each waits for its first sync, because of `problem`. */
-  constructor(families: readonly Family[], startedAt: number, problem = "") {
-    for (const family of families) {
-      this.#families[family] = { lastSynced: undefined, pendingSince: startedAt, problem };
-    }
+/** Remembers the result of the last sync, for {@link HealthSnapshot}. */
+export class HealthTracker implements SyncSubscriber {
+  readonly #parts: HealthTrackerParts;
+  #lastSynced: number | undefined;
+  #problem = "waiting for the first lists";
+
+  constructor(parts: HealthTrackerParts) {
+    this.#parts = parts;
   }
 
-  /** The cluster wants something that is not in the kernel yet, or the kernel was found changed. */
-  queued(at: number): void {
-    this.#update((health) => ({ ...health, pendingSince: health.pendingSince ?? at }));
+  synced({ endedAt }: Pick<SyncReport, "endedAt">): void {
+    this.#lastSynced = endedAt;
+    this.#problem = "";
   }
 
-  /** The kernel has what was wanted when the sync began; `more` if something else has been wanted since then. */
-  synced(at: number, more?: { readonly wantedSince: number }): void {
-    this.#update(() => ({ lastSynced: at, pendingSince: more?.wantedSince, problem: "" }));
+  failed({ error }: Pick<SyncFailure, "error">): void {
+    this.#problem = messageOf(error);
   }
 
-  /** A sync did not succeed, or cannot begin; `problem` says why in words for an operator. */
-  failed(at: number, problem: string): void {
-    this.#update((health) => ({ ...health, pendingSince: health.pendingSince ?? at, problem }));
-  }
-
-  /** Our Node appeared or changed. */
-  nodeChanged(node: Pick<Node, "deleting" | "taints">): void {
-    this.#node = { deleting: node.deleting, taints: node.taints };
-  }
-
-  /** How things stand now. */
+  /** The state at this moment. */
   snapshot(): HealthSnapshot {
-    return { families: { ...this.#families }, node: this.#node };
-  }
-
-  #update(change: (health: FamilyHealth) => FamilyHealth): void {
-    for (const [family, health] of Object.entries(this.#families)) {
-      this.#families[family as Family] = change(health);
-    }
+    const { families, startedAt, runner, cache } = this.#parts;
+    const pendingSince = this.#lastSynced === undefined ? startedAt : runner.pendingSince;
+    const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem: this.#problem };
+    return {
+      families: Object.fromEntries(families.map((family) => [family, health])),
+      node: cache.isNodeKnown ? cache.node : undefined,
+    };
   }
 }

@@ -4,10 +4,10 @@ import type { Logger } from "../../base/logger.ts";
 import type { FindRoute } from "./http-answers.ts";
 import { formatListenAddress, type ListenAddress, type OpenServer, openHttpServer } from "./http-server.ts";
 
-/** How often a failed bind is tried again, milliseconds: kube-proxy's interval. */
+/** How often a failed bind is retried, milliseconds: kube-proxy's interval. */
 const RETRY_INTERVAL = 5000;
 
-/** What a {@link RetryingServer} is. */
+/** The settings of a {@link RetryingServer}. */
 export interface RetryingServerOptions {
   /** For the log: "health", "metrics". */
   readonly name: string;
@@ -17,7 +17,7 @@ export interface RetryingServerOptions {
   readonly logger: Logger;
   /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
   readonly hardFail: boolean;
-  /** Told (as is the log) once of a bind that failed, until one has succeeded again. */
+  /** Called once for a series of failed binds, which is logged once, too. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -40,7 +40,7 @@ export class RetryingServer {
   }
 
   /**
-   * Tries to listen, and resolves after the first attempt whatever came of it.
+   * Tries to listen, and resolves after the first attempt, successful or not.
    *
    * @throws AppError HOST when it failed and `hardFail` is set
    */
@@ -63,7 +63,7 @@ export class RetryingServer {
     try {
       this.#server = await openHttpServer(address, find, logger);
       this.#failing = false;
-      logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listens");
+      logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listening");
     } catch (error) {
       if (hardFail) throw error;
       if (!this.#failing) this.#reportFailure(error);
@@ -75,7 +75,7 @@ export class RetryingServer {
   #reportFailure(error: unknown): void {
     const { name, logger, onFailure } = this.#options;
     const hint = error instanceof AppError ? error.hint : undefined;
-    logger.warn({ server: name, error: messageOf(error), hint }, "HTTP server cannot bind; retrying (logged once)");
+    logger.warn({ server: name, error: messageOf(error), hint }, "cannot bind; retrying (logged once)");
     onFailure(error);
   }
 }

@@ -36,7 +36,9 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       ...base("drift_repairs_total", "Repairs of what others changed"),
       labelNames: ["kind"],
     }),
-    quarantined: new Gauge(base("quarantined_service_ports", "Service ports left out because the kernel refuses them")),
+    quarantined: new Gauge(
+      base("quarantined_service_ports", "Service ports without rules because the kernel refuses them"),
+    ),
     contested: new Gauge(base("contested_service_ports", "Service ports that lost an address and port to another")),
     transactionElements: new Histogram({
       ...base("transaction_elements", "Elements added or removed by a transaction"),

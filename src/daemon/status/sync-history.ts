@@ -1,41 +1,39 @@
-import type { FullSyncReason } from "../../sync/reconciler.ts";
+import { driftSummary } from "../../sync/drift-summary.ts";
+import type { FullSyncReason, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 
-/** A full sync: when it ended, why it was, how long it took, and what others had changed. Milliseconds. */
+/** A full sync: when it ended, its reason, its duration, and what it repaired. Milliseconds. */
 export interface FullSyncRecord {
   readonly at: number;
   readonly reason: FullSyncReason | undefined;
   readonly durationMs: number;
-  /** In words; undefined when the kernel was as we had left it. */
+  /** The drift in words; undefined when there was none. */
   readonly repaired: string | undefined;
 }
 
-/** What syncs there were, for people to look at: the last ones, and how many. */
-export class SyncHistory {
+/** Keeps the last syncs and their number, for the status page. */
+export class SyncHistory implements SyncSubscriber {
   #fullSync: FullSyncRecord | undefined;
   #repair: FullSyncRecord | undefined;
   #syncs = 0;
   #repairs = 0;
   #failures = 0;
 
-  /** A sync succeeded. */
-  synced(): void {
+  synced(report: SyncReport): void {
     this.#syncs++;
-  }
-
-  /** A full sync succeeded. */
-  fullySynced(record: FullSyncRecord): void {
-    this.#fullSync = record;
-    if (record.repaired === undefined) return;
-    this.#repair = record;
+    if (report.kind !== "full") return;
+    const { startedAt, endedAt, reason } = report;
+    const repaired = driftSummary(report)?.text;
+    this.#fullSync = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
+    if (repaired === undefined) return;
+    this.#repair = this.#fullSync;
     this.#repairs++;
   }
 
-  /** A sync failed. */
   failed(): void {
     this.#failures++;
   }
 
-  /** As things stand now. */
+  /** The history up to now. */
   snapshot(): SyncHistorySnapshot {
     return {
       syncs: this.#syncs,

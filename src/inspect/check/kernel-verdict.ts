@@ -2,11 +2,11 @@ import { AppError } from "../../base/errors.ts";
 import { Nft, NftRefusedError } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { ServicePortRules } from "../../ruleset/service-port-rules.ts";
-import { isolate } from "../../sync/quarantine.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { findRefused } from "../../sync/quarantine.ts";
 
 /** What the kernel says of a ruleset. */
 export type KernelVerdict =
@@ -43,28 +43,26 @@ async function verdict(
   state: RulesetState,
   nodeContext: NodeContext,
 ): Promise<KernelVerdict> {
-  const accepts = async (asked: RulesetState): Promise<NftRefusedError | undefined> => {
+  const refusalOf = async (ruleset: Ruleset): Promise<NftRefusedError | undefined> => {
     try {
-      await nft.check(rebuildTransaction(asked.ruleset));
+      await nft.check(rebuildTransaction(ruleset));
       return undefined;
     } catch (error) {
       if (error instanceof NftRefusedError) return error;
       throw error;
     }
   };
-  const refusal = await accepts(state);
+  const refusal = await refusalOf(state.ruleset);
   if (refusal === undefined) return { kind: "accepted", nft: version };
-  const attempt = async (selection: readonly ServicePortRules[]) =>
-    (await accepts(stateOf(nodeContext, selection))) === undefined;
-  const all = Object.values(state.families).flatMap((family) => [...family.allServicePortRules()]);
-  const culprits = (await attempt([])) ? await isolate(all, attempt) : [];
-  return { kind: "refused", nft: version, reason: refusal.stderr.trim(), culprits: culprits.map(({ port }) => port) };
-}
-
-function stateOf(nodeContext: NodeContext, rules: readonly ServicePortRules[]): RulesetState {
-  const state = new RulesetState(nodeContext);
-  for (const each of rules) state.families[each.port.family]?.put(each);
-  return state;
+  const rules = Object.values(state.families).flatMap((family) => [...family.allServicePortRules()]);
+  const culprits = await findRefused({
+    nodeContext,
+    accepted: [],
+    suspects: rules.map((after) => ({ key: after.port.key, before: undefined, after })),
+    accepts: async (ruleset) => (await refusalOf(ruleset)) === undefined,
+  });
+  const ports = culprits.flatMap(({ after }) => after?.port ?? []);
+  return { kind: "refused", nft: version, reason: refusal.stderr.trim(), culprits: ports };
 }
 
 function notAsked({ message, hint, evidence }: AppError): KernelVerdict {

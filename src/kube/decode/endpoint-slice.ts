@@ -65,7 +65,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   const faults: FieldDiagnostic[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";
-  const triggeredAt = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
+  const lastChangeTriggerTime = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
   const value: EndpointSlice = {
     namespace,
     name: metadata.name,
@@ -74,7 +74,11 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     family,
     ports: portsOf(raw),
     endpoints: endpointsOf(raw, family, namespace, faults),
-    triggeredAt: timeOf(triggeredAt, joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION), faults),
+    lastChangeTriggerTime: timeOf(
+      lastChangeTriggerTime,
+      joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION),
+      faults,
+    ),
   };
   return { kind: "ours", value, faults };
 }

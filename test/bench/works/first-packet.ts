@@ -17,12 +17,8 @@ const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
 async function ours(size: ClusterSize): Promise<number> {
   await clearTables();
   const cache = loadCache(size);
-  const reconciler = new Reconciler({
-    cache,
-    nft: new Nft({ path: "nft" }),
-    nodeContext: () => contextsOf(cache, "off"),
-  });
-  await reconciler.sync();
+  const reconciler = new Reconciler({ cache, nft: new Nft({ path: "nft" }) });
+  await reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
   return await throughService(ASKED);
 }
 

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { HeapKeeper } from "../../../src/daemon/heap-keeper.ts";
+import { creation, type TableDelta } from "../../../src/nft/delta.ts";
+import { renderAll } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 function setUp() {
@@ -8,12 +10,21 @@ function setUp() {
   return { clock, collected, keeper: new HeapKeeper(clock, () => collected.push(clock.now())) };
 }
 
+/** A delta of one table with so many deleted elements. */
+function elements(count: number): TableDelta[] {
+  const { ip } = renderAll({}).state.ruleset;
+  const spec = ip?.sets.get("cluster-ips")?.spec;
+  if (ip === undefined || spec === undefined) throw new Error("no IPv4");
+  const nothing = { ...creation(ip, "create"), mode: "change" as const, addedSets: [], writtenChains: [] };
+  return [{ ...nothing, elements: [{ spec, deleted: Array.from({ length: count }, String), added: [] }] }];
+}
+
 describe("HeapKeeper", () => {
   test("collects once it is quiet after a full sync", () => {
     const { clock, collected, keeper } = setUp();
-    keeper.synced(0, true);
+    keeper.synced({ kind: "full", deltas: [] });
     clock.advance(2999);
-    keeper.synced(1, false);
+    keeper.synced({ kind: "partial", deltas: elements(1) });
     clock.advance(2999);
     expect(collected).toEqual([]);
     clock.advance(60_000);
@@ -23,7 +34,7 @@ describe("HeapKeeper", () => {
   test("collects after many small changes, not after each", () => {
     const { clock, collected, keeper } = setUp();
     for (let n = 0; n < 20; n++) {
-      keeper.synced(999, false);
+      keeper.synced({ kind: "partial", deltas: elements(999) });
       clock.advance(5000);
     }
     expect(collected).toHaveLength(1);
@@ -31,9 +42,9 @@ describe("HeapKeeper", () => {
 
   test("does nothing after stop()", () => {
     const { clock, collected, keeper } = setUp();
-    keeper.synced(0, true);
+    keeper.synced({ kind: "full", deltas: [] });
     keeper.stop();
-    keeper.synced(0, true);
+    keeper.synced({ kind: "full", deltas: [] });
     clock.advance(60_000);
     expect([collected, clock.timers]).toEqual([[], 0]);
   });

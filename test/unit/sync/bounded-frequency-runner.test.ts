@@ -2,14 +2,15 @@ import { describe, expect, test } from "vitest";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
-const RHYTHM = { minPeriodMs: 1000, firstRetryMs: 500, maxRetryMs: 4000 };
+const INTERVAL = { minPeriodMs: 1000, firstRetryMs: 500, maxRetryMs: 4000 };
 
 /** A runner whose runs last until they are told how they ended. */
 function setUp() {
   const clock = new ManualClock(50_000);
   const starts: number[] = [];
   let finish: (succeeded: boolean) => void = () => {};
-  const runner = new BoundedFrequencyRunner(clock, RHYTHM, () => {
+  const runner = new BoundedFrequencyRunner(clock, INTERVAL);
+  runner.start(() => {
     starts.push(clock.now() - 50_000);
     return new Promise((resolve) => {
       finish = resolve;
@@ -48,7 +49,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 1000, 61_000]);
   });
 
-  test("what is asked for during a run is one more run", async () => {
+  test("requests during a run make one more run", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
@@ -100,17 +101,42 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts.slice(6), "the back-off begins anew").toEqual([71_500, 72_000]);
   });
 
-  test("takes over another rhythm", async () => {
+  test("takes over another interval", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
     await end(true);
-    runner.setSyncInterval({ ...RHYTHM, minPeriodMs: 5000 });
+    runner.setInterval({ ...INTERVAL, minPeriodMs: 5000 });
     runner.request();
     clock.advance(4999);
     expect(starts).toEqual([0]);
     clock.advance(1);
     expect(starts).toEqual([0, 5000]);
+  });
+
+  test("tells since when a request has waited, through failures", async () => {
+    const { clock, runner, end } = setUp();
+    expect(runner.pendingSince).toBeUndefined();
+    runner.request();
+    clock.advance(0);
+    clock.advance(300);
+    runner.request();
+    expect([runner.pendingSince, runner.pendingAfterRun]).toEqual([50_000, 50_300]);
+    await end(false);
+    expect(runner.pendingSince, "the first request still waits").toBe(50_000);
+    clock.advance(500);
+    await end(true);
+    expect([runner.pendingSince, runner.lastRequestedAt]).toEqual([undefined, 50_300]);
+  });
+
+  test("keeps requests made before start()", () => {
+    const clock = new ManualClock();
+    const runner = new BoundedFrequencyRunner(clock, INTERVAL);
+    runner.request();
+    let runs = 0;
+    runner.start(async () => ++runs > 0);
+    clock.advance(0);
+    expect(runs).toBe(1);
   });
 
   test("stop() waits for the run under way, and nothing runs after it", async () => {

@@ -9,34 +9,32 @@ function setUp({ synced = true } = {}) {
   const cache = new ObjectCache("node-1");
   const logger = memoryLogger();
   let changes = 0;
-  const nodes: string[] = [];
-  const feed = new ChangeTracker({
+  const tracker = new ChangeTracker({
     cache,
     logger,
     onChange: () => changes++,
-    onNode: ({ zone }) => nodes.push(zone),
   });
-  const handlers = feed.handlers();
+  const handlers = tracker.handlers();
   if (synced) for (const name of RESOURCE_NAMES) handlers[name].onSynced();
   changes = 0;
-  return { cache, logger, feed, handlers, nodes, changes: () => changes };
+  return { cache, logger, tracker, handlers, changes: () => changes };
 }
 
 describe("ChangeTracker", () => {
-  test("tells of nothing before every resource was given once", () => {
-    const { feed, handlers, changes } = setUp({ synced: false });
+  test("announces no change before every resource has been listed", () => {
+    const { tracker, handlers, changes } = setUp({ synced: false });
     handlers.services.onUpsert("default/web", service(), undefined);
     for (const [index, name] of RESOURCE_NAMES.entries()) {
-      expect([feed.waitingFor, changes()]).toEqual([RESOURCE_NAMES.slice(index), 0]);
+      expect([tracker.waitingFor, changes()]).toEqual([RESOURCE_NAMES.slice(index), 0]);
       handlers[name].onSynced();
     }
-    expect([feed.waitingFor, changes()]).toEqual([[], 1]);
+    expect([tracker.waitingFor, changes()]).toEqual([[], 1]);
     handlers.services.onSynced();
     expect(changes(), "a later list is no change by itself").toBe(1);
   });
 
   test("puts everything into the cache, and takes it out", () => {
-    const { cache, handlers, nodes, changes } = setUp();
+    const { cache, handlers, changes } = setUp();
     const [web, endpoints, cidr] = [
       service(),
       slice({ endpoints: ["10.244.2.11"] }),
@@ -47,7 +45,7 @@ describe("ChangeTracker", () => {
     handlers.servicecidrs.onUpsert("a", cidr, undefined);
     handlers.nodes.onUpsert("node-1", node(), undefined);
     expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([web, [endpoints], [cidr]]);
-    expect([nodes, changes()]).toEqual([["zone-a"], 4]);
+    expect([cache.node.zone, changes()]).toEqual(["zone-a", 4]);
     handlers.services.onDelete("default/web", web);
     handlers.endpointslices.onDelete("default/web-ip", endpoints);
     handlers.servicecidrs.onDelete("a", cidr);
@@ -62,30 +60,30 @@ describe("ChangeTracker", () => {
   });
 
   test("counts changes until a sync has them", () => {
-    const { feed, handlers } = setUp();
+    const { tracker, handlers } = setUp();
     handlers.services.onUpsert("default/web", service(), undefined);
     handlers.services.onDelete("default/web", service());
     handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
-    expect([feed.services, feed.endpoints]).toEqual([
+    expect([tracker.services, tracker.endpoints]).toEqual([
       { total: 2, unsynced: 2 },
       { total: 1, unsynced: 1 },
     ]);
-    feed.synced();
-    expect([feed.services.unsynced, feed.endpoints]).toEqual([0, { total: 1, unsynced: 0 }]);
+    tracker.allSynced();
+    expect([tracker.services.unsynced, tracker.endpoints]).toEqual([0, { total: 1, unsynced: 0 }]);
   });
 
-  test("hands over when endpoints changed, once, and takes it back from a sync that failed", () => {
-    const { feed, handlers } = setUp();
-    const at = (triggeredAt: number) => ({ ...slice({ family: "ip" }), triggeredAt });
+  test("hands over changes and their trigger times once, and takes the times back from a failed sync", () => {
+    const { tracker, handlers } = setUp();
+    const at = (time: number) => ({ ...slice({ family: "ip" }), lastChangeTriggerTime: time });
     handlers.endpointslices.onUpsert("default/web-ip", at(0), undefined);
     handlers.endpointslices.onUpsert("default/web-ip", at(5), at(0));
     handlers.endpointslices.onUpsert("default/web-ip", at(5), at(5));
-    const taken = feed.takeTriggers();
-    expect(taken).toEqual([{ family: "ip", at: 5 }]);
-    expect(feed.takeTriggers()).toEqual([]);
+    const taken = tracker.take();
+    expect(taken).toEqual({ services: new Set(["default/web"]), triggerTimes: [{ family: "ip", at: 5 }] });
+    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [] });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
-    feed.returnTriggers(taken);
-    expect(feed.takeTriggers().map((one) => one.at)).toEqual([5, 7]);
+    tracker.putBack(taken);
+    expect(tracker.take().triggerTimes.map((one) => one.at)).toEqual([5, 7]);
   });
 
   test("names an object that is not valid", () => {
@@ -96,7 +94,7 @@ describe("ChangeTracker", () => {
       {
         level: "warn",
         fields: { resource: "services", object: "default/odd", error: "spec.ports[0].port must be 1 to 65535" },
-        message: "object left out: it is not valid",
+        message: "invalid object ignored",
       },
     ]);
     expect(changes()).toBe(0);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Command } from "../../../src/nft/ast/json.ts";
 import { rebuildTransaction, removalTransaction } from "../../../src/nft/transaction.ts";
-import { DriftWatcher, type Expectation } from "../../../src/sync/drift-watcher.ts";
+import { type Drift, DriftWatcher } from "../../../src/sync/drift-watcher.ts";
+import type { Expectation } from "../../../src/sync/sync-loop.ts";
 import { renderAll, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -14,14 +15,14 @@ function setUp() {
   fake.kernel.apply(rebuildTransaction(ruleset));
   const clock = new ManualClock();
   const logger = memoryLogger();
-  const found: string[] = [];
+  const found: Drift[] = [];
   const view: { expectation: Expectation | undefined } = { expectation: { ruleset } };
   const watcher = new DriftWatcher({
     nft: fake.nft,
     clock,
     logger,
     expected: () => view.expectation,
-    onDrift: (what) => found.push(what),
+    onDrift: (drift) => found.push(drift),
     tablesPeriodMs: 1000,
     chainsPeriodMs: 10_000,
   });
@@ -38,28 +39,28 @@ function setUp() {
 const emptied: Command = { flush: { chain: { family: "ip6", table: "nft-proxy", name: "services" } } };
 
 describe("DriftWatcher", () => {
-  test("is silent while all is as it should be", async () => {
+  test("reports nothing while the tables are right", async () => {
     const { found, pass, fake } = setUp();
     await pass(21);
     expect(found).toEqual([]);
     expect(fake.count("list"), "tables each second, chains of both families twice").toBe(21 + 4);
   });
 
-  test("tells of a table that is gone at the next look", async () => {
+  test("reports a missing table at the next poll", async () => {
     const { fake, found, pass } = setUp();
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     await pass(1);
-    expect(found).toEqual(["table ip nft-proxy is gone"]);
+    expect(found).toEqual([{ kind: "tables", missing: ["ip nft-proxy"] }]);
   });
 
-  test("tells of a chain that was changed within ten seconds", async () => {
+  test("reports a changed chain within ten seconds", async () => {
     const { fake, found, pass } = setUp();
     fake.kernel.apply({ nftables: [emptied] });
     await pass(10);
-    expect(found).toEqual(["chain ip6 services was changed"]);
+    expect(found).toEqual([{ kind: "chain", chain: "ip6 services" }]);
   });
 
-  test("looks at nothing while it is not settled what should be there", async () => {
+  test("lists nothing while a sync is due", async () => {
     const { fake, found, view, pass } = setUp();
     view.expectation = undefined;
     fake.kernel.ruleset = {};
@@ -70,7 +71,7 @@ describe("DriftWatcher", () => {
   test.each([
     ["a table", 1],
     ["a chain", 10],
-  ])("takes no change of ours for drift: %s", async (_what, seconds) => {
+  ])("does not report a change of our own: %s", async (_what, seconds) => {
     const { fake, found, view, pass } = setUp();
     if (seconds === 1) fake.kernel.ruleset = {};
     else fake.kernel.apply({ nftables: [emptied] });
@@ -81,7 +82,7 @@ describe("DriftWatcher", () => {
     expect(found).toEqual([]);
   });
 
-  test("goes on when nft fails", async () => {
+  test("keeps polling when nft fails", async () => {
     const { fake, found, logger, pass } = setUp();
     fake.broken = "Error: netlink: cache initialization failed";
     await pass(2);
@@ -89,10 +90,10 @@ describe("DriftWatcher", () => {
     fake.broken = undefined;
     fake.kernel.ruleset = {};
     await pass(1);
-    expect(found).toEqual(["table ip nft-proxy, ip6 nft-proxy is gone"]);
+    expect(found).toEqual([{ kind: "tables", missing: ["ip nft-proxy", "ip6 nft-proxy"] }]);
   });
 
-  test("tells nothing after stop()", async () => {
+  test("reports nothing after stop()", async () => {
     const { fake, found, clock, watcher } = setUp();
     fake.kernel.ruleset = {};
     let look: () => void = () => {};

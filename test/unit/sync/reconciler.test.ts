@@ -2,8 +2,10 @@ import { describe, expect, test } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
-import { Reconciler, type SyncReport } from "../../../src/sync/reconciler.ts";
-import { bothContexts, cacheOf, named, port, renderAll, service, slice } from "../../support/build.ts";
+import type { NodeContext } from "../../../src/ruleset/node-context.ts";
+import { Reconciler } from "../../../src/sync/reconciler.ts";
+import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
+import { bothContexts, cacheOf, port, renderAll, service, slice } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 
 const web = service();
@@ -12,17 +14,11 @@ const webSlice = slice({ endpoints: ["10.244.2.11", "10.244.2.12"] });
 
 function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] })) {
   const fake = new FakeNft();
-  let nodeContext = bothContexts();
-  const make = () => new Reconciler({ cache, nft: fake.nft, nodeContext: () => nodeContext, chunkSize: 2 });
-  return {
-    cache,
-    fake,
-    reconciler: make(),
-    make,
-    setNodeContext: (next: typeof nodeContext) => {
-      nodeContext = next;
-    },
-  };
+  const view = { nodeContext: bothContexts() as NodeContext };
+  const make = () => new Reconciler({ cache, nft: fake.nft, chunkSize: 2 });
+  const reconciler = make();
+  const sync = () => reconciler.sync({ nodeContext: view.nodeContext, services: cache.takeDirty() });
+  return { cache, fake, reconciler, make, view, sync };
 }
 
 /** What the kernel lacks of what a fresh rendering of these objects wants. */
@@ -34,7 +30,7 @@ function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeCon
   return diffRuleset(fake.kernel.ruleset, renderAll(objects, nodeContext).state.ruleset);
 }
 
-const summary = ({ kind, reason, refused, rendered }: SyncReport) => ({
+const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({
   kind,
   reason,
   refused,
@@ -44,7 +40,7 @@ const summary = ({ kind, reason, refused, rendered }: SyncReport) => ({
 describe("a sync", () => {
   test("makes the tables at start, hooks last, and then sends nothing but changes", async () => {
     const parts = setUp();
-    const report = await parts.reconciler.sync();
+    const report = await parts.sync();
     expect(summary(report)).toEqual({
       kind: "full",
       reason: "start",
@@ -59,35 +55,33 @@ describe("a sync", () => {
 
     const listed = parts.fake.count("list");
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.11", "10.244.2.13"] }));
-    const change = await parts.reconciler.sync();
+    const change = await parts.sync();
     expect(summary(change)).toEqual({ kind: "partial", reason: undefined, refused: [], rendered: ["default/web"] });
     expect(missing(parts)).toEqual([]);
     expect(parts.fake.count("list"), "nothing is listed on the way").toBe(listed);
-    expect(summary(await parts.reconciler.sync())).toMatchObject({ kind: "nothing", rendered: [] });
+    expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", rendered: [] });
   });
 
   test("over tables that are right sends nothing", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     const sent = parts.fake.transactions.length;
-    parts.cache.markDirty(web.name);
-    parts.cache.markDirty(dns.name);
-    const report = await parts.make().sync();
+    const report = await parts.make().sync({ nodeContext: bothContexts(), services: [] });
     expect([report.kind, report.applied, report.deltas, report.drift]).toEqual(["full", [], [], []]);
     expect(parts.fake.transactions).toHaveLength(sent);
   });
 
   test("that fails commits nothing, and the next one has everything that was rendered meanwhile", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.fake.broken = "Error: netlink: Operation not permitted";
     parts.cache.deleteService(dns.name);
-    await expect(parts.reconciler.sync()).rejects.toThrow("Operation not permitted");
+    await expect(parts.sync()).rejects.toThrow("Operation not permitted");
     expect(missing(parts)).not.toEqual([]);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.14"] }));
-    await expect(parts.reconciler.sync()).rejects.toThrow("Operation not permitted");
+    await expect(parts.sync()).rejects.toThrow("Operation not permitted");
     parts.fake.broken = undefined;
-    const report = await parts.reconciler.sync();
+    const report = await parts.sync();
     expect(summary(report)).toMatchObject({
       kind: "full",
       reason: "failure",
@@ -99,26 +93,25 @@ describe("a sync", () => {
 
   test("takes over other context, other sets too", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
       const nodeContext = bothContexts(context);
-      expect(parts.reconciler.wouldChange(nodeContext)).toBe(true);
-      parts.setNodeContext(nodeContext);
-      expect(new Set((await parts.reconciler.sync()).rendered)).toEqual(new Set([web.name, dns.name]));
+      expect(parts.reconciler.isCurrent(nodeContext)).toBe(false);
+      parts.view.nodeContext = nodeContext;
+      expect(new Set((await parts.sync()).rendered)).toEqual(new Set([web.name, dns.name]));
       expect(missing(parts, nodeContext)).toEqual([]);
     }
   });
 
   test("serves one family where the host has no other", async () => {
     const parts = setUp();
-    parts.setNodeContext(bothContexts().filter(({ family }) => family === "ip"));
-    const alone = parts.make();
-    await alone.sync();
+    parts.view.nodeContext = bothContexts().filter(({ family }) => family === "ip");
+    await parts.sync();
     expect(Object.keys(parts.fake.kernel.ruleset)).toEqual(["ip"]);
   });
 });
 
-describe("what others did", () => {
+describe("drift", () => {
   test.each([
     ["our table deleted", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
     [
@@ -128,68 +121,68 @@ describe("what others did", () => {
     ],
   ])("%s is repaired and reported, once", async (_name, interference, modes) => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.fake.kernel.apply(interference);
     parts.reconciler.requestFullSync("drift");
-    const report = await parts.reconciler.sync();
+    const report = await parts.sync();
     expect(report.drift.map(({ mode }) => mode)).toEqual(modes);
     expect(missing(parts)).toEqual([]);
     parts.reconciler.requestFullSync("periodic");
-    expect((await parts.reconciler.sync()).drift).toEqual([]);
+    expect((await parts.sync()).drift).toEqual([]);
   });
 
-  test("is found out by a change that the kernel refuses for it", async () => {
+  test("is found when it makes the kernel refuse a change", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     parts.cache.deleteService(web.name);
-    const report = await parts.reconciler.sync();
+    const report = await parts.sync();
     expect(summary(report)).toMatchObject({ kind: "full", reason: "failure", refused: [] });
     expect(report.drift.map(({ mode }) => mode)).toEqual(["create"]);
     expect(missing(parts)).toEqual([]);
   });
 });
 
-describe("chains out of use", () => {
-  test("go later, unless they are used again by then", async () => {
+describe("stale chains", () => {
+  test("are deleted later, unless they are in use again by then", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     const chains = () =>
       [...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])].filter((name) => name.startsWith("balance"));
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await parts.reconciler.sync();
+    await parts.sync();
     expect(chains()).toEqual(["balance-2", "balance-1"]);
     parts.cache.putSlice(webSlice);
-    await parts.reconciler.sync();
-    await parts.reconciler.tidy();
+    await parts.sync();
+    await parts.reconciler.deleteStaleChains();
     expect(chains()).toEqual(["balance-2"]);
     expect(missing(parts)).toEqual([]);
   });
 });
 
-describe("chains out of use, several times over", () => {
-  test("go all the same, and are no drift", async () => {
+describe("stale chains that came and went several times", () => {
+  test("are deleted, and are no drift", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     for (const endpoints of [["10.244.2.11"], ["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
       parts.cache.putSlice(slice({ endpoints }));
-      await parts.reconciler.sync();
+      await parts.sync();
     }
-    await parts.reconciler.tidy();
+    await parts.reconciler.deleteStaleChains();
     expect(missing(parts)).toEqual([]);
     parts.reconciler.requestFullSync("periodic");
-    expect((await parts.reconciler.sync()).drift).toEqual([]);
+    expect((await parts.sync()).drift).toEqual([]);
   });
 
-  test("are kept in mind while nft cannot be asked", async () => {
+  test("are kept for later while nft fails", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.fake.timesOut = true;
-    await expect(parts.reconciler.tidy()).rejects.toThrow("did not end within");
+    await expect(parts.reconciler.deleteStaleChains()).rejects.toThrow("did not end within");
     parts.fake.timesOut = false;
-    await parts.reconciler.tidy();
+    await parts.reconciler.deleteStaleChains();
     expect(missing(parts)).toEqual([]);
   });
 });
@@ -197,10 +190,10 @@ describe("chains out of use, several times over", () => {
 describe("quarantine", () => {
   const bad = service({ name: "bad", clusterIPs: ["10.96.6.66"] });
 
-  test("leaves out what the kernel refuses, at start and later, and takes it when the kernel does", async () => {
+  test("takes a refused service port out, at start and later, and programs it once the kernel accepts it", async () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
-    const start = await parts.reconciler.sync();
+    const start = await parts.sync();
     expect(start.refused).toEqual(["ip default/bad:/tcp"]);
     expect(
       missing(parts).flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key))),
@@ -208,62 +201,75 @@ describe("quarantine", () => {
     expect([...parts.reconciler.quarantined]).toEqual(start.refused);
 
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
-    expect(summary(await parts.reconciler.sync()), "others go on as ever").toMatchObject({
+    expect(summary(await parts.sync()), "others go on as ever").toMatchObject({
       kind: "partial",
       refused: [],
     });
     parts.cache.putSlice(slice({ service: "bad", endpoints: ["10.244.2.16"] }));
-    expect((await parts.reconciler.sync()).refused, "it changed, and is tried again").toEqual(start.refused);
+    expect((await parts.sync()).refused, "it changed, and is tried again").toEqual(start.refused);
     expect(parts.reconciler.retryQuarantined()).toBe(true);
     parts.fake.refuses = undefined;
-    expect((await parts.reconciler.sync()).refused).toEqual([]);
+    expect((await parts.sync()).refused).toEqual([]);
     expect(parts.reconciler.retryQuarantined()).toBe(false);
     expect(missing(parts)).toEqual([]);
   });
 
-  test("leaves out what our own schema refuses, before it leaves", async () => {
+  test("takes out a service port that our own schema refuses, before anything is sent", async () => {
     const hostile = slice({ service: "bad", endpoints: ["10.244.2.16; flush ruleset"] });
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice, hostile] }));
-    expect((await parts.reconciler.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
     expect(JSON.stringify(parts.fake.transactions)).not.toContain("flush ruleset");
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
 
   test("a change that is refused leaves what the others changed in the same sync", async () => {
     const parts = setUp();
-    await parts.reconciler.sync();
+    await parts.sync();
     parts.fake.refuses = "10.96.6.66";
     parts.cache.putService(bad);
     parts.cache.deleteService(dns.name);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15", "10.244.2.16", "10.244.2.17"] }));
-    const report = await parts.reconciler.sync();
+    const report = await parts.sync();
     expect(report.refused).toEqual(["ip default/bad:/tcp"]);
     parts.cache.deleteService(bad.name);
-    await parts.reconciler.sync();
+    await parts.sync();
     expect(parts.reconciler.quarantined.size).toBe(0);
     expect(missing(parts)).toEqual([]);
   });
 
-  test("nft that fails in the middle of the search costs nothing but time", async () => {
+  test("an nft that fails during the search fails the sync, and the next one succeeds", async () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
     parts.fake.before = (run) => {
       parts.fake.timesOut = run === "check" && parts.fake.count("check") === 3;
     };
-    await expect(parts.reconciler.sync()).rejects.toThrow("did not end within");
+    await expect(parts.sync()).rejects.toThrow("did not end within");
     parts.fake.refuses = undefined;
-    await parts.reconciler.sync();
+    await parts.sync();
     expect(missing(parts)).toEqual([]);
+  });
+
+  test("the desired state stays whole while the kernel is asked about parts of it", async () => {
+    const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
+    parts.fake.refuses = "10.96.6.66";
+    const seen: number[] = [];
+    parts.fake.before = (run) => {
+      const clusterIPs = parts.reconciler.state.families.ip?.table.sets.get("cluster-ips")?.elements.size;
+      if (run === "check") seen.push(clusterIPs ?? 0);
+    };
+    await parts.sync();
+    expect(new Set(seen)).toEqual(new Set([3]));
+    expect(seen.length).toBeGreaterThan(2);
   });
 
   test("a refusal that no service port explains fails the sync, and quarantines nothing", async () => {
     const parts = setUp();
     parts.fake.refuses = "masquerade";
-    await expect(parts.reconciler.sync()).rejects.toThrow("nft refused the transaction");
+    await expect(parts.sync()).rejects.toThrow("nft refused the transaction");
     expect(parts.reconciler.quarantined.size).toBe(0);
     parts.fake.refuses = undefined;
-    parts.cache.markDirty(named("web"));
-    await parts.reconciler.sync();
+    parts.cache.putService(web);
+    await parts.sync();
     expect(missing(parts)).toEqual([]);
   });
 });

@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import type { Family } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { HealthTracker } from "../../../../src/daemon/health/health-tracker.ts";
+import { node } from "../../../support/build.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const THRESHOLD = 60_000;
@@ -19,12 +21,18 @@ function keysOf(value: unknown): unknown[] {
   return Object.entries(value).map(([key, inner]) => [key, typeof inner, ...keysOf(inner)]);
 }
 
-async function ask(tracker: HealthTracker, path: "/healthz" | "/livez", now = NOW) {
+/** A tracker with the runner and the node that it looks at. */
+function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
+  const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
+  const cache = { node: node(), isNodeKnown: true };
+  return { runner, cache, tracker: new HealthTracker({ families, startedAt, runner, cache }) };
+}
+
+async function ask({ tracker }: { tracker: HealthTracker }, path: "/healthz" | "/livez", now = NOW) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
-    snapshot: () => tracker.snapshot(),
+    judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
     now: () => now,
-    threshold: () => THRESHOLD,
     onAnswer: (...answer) => answers.push(answer),
   });
   const answer = await routes.get(path)?.(new URLSearchParams());
@@ -32,10 +40,10 @@ async function ask(tracker: HealthTracker, path: "/healthz" | "/livez", now = NO
   return { status: answer?.status, body: JSON.parse(answer?.body ?? "") as Record<string, unknown> };
 }
 
-function synced(at: number): HealthTracker {
-  const tracker = new HealthTracker(["ip", "ip6"], at);
-  tracker.synced(at);
-  return tracker;
+function synced(at: number) {
+  const parts = setUp(at);
+  parts.tracker.synced({ endedAt: at });
+  return parts;
 }
 
 describe("health", () => {
@@ -52,13 +60,12 @@ describe("health", () => {
   });
 
   test("a change that waits too long is unhealthy and says why", async () => {
-    const tracker = synced(NOW - 100_000);
-    tracker.queued(NOW - 60_000);
-    tracker.queued(NOW - 10_000);
-    tracker.failed(NOW - 5000, "nft: Could not process rule");
+    const parts = synced(NOW - 100_000);
+    parts.runner.pendingSince = NOW - 60_000;
+    parts.tracker.failed({ error: new Error("nft: Could not process rule") });
     const reason = "the kernel has not been what the cluster wants for 60 s: nft: Could not process rule";
     for (const path of ["/healthz", "/livez"] as const) {
-      const { status, body } = await ask(tracker, path);
+      const { status, body } = await ask(parts, path);
       expect(status).toBe(503);
       expect(body).toMatchObject({
         lastUpdated: "2026-11-20T11:58:20.000Z",
@@ -67,41 +74,29 @@ describe("health", () => {
         reasons: [reason],
       });
     }
+    parts.runner.pendingSince = undefined;
+    parts.tracker.synced({ endedAt: NOW });
+    expect((await ask(parts, "/healthz")).status, "the next sync ends it").toBe(200);
   });
 
   test("a change that has just come is not late yet", async () => {
-    const tracker = synced(NOW - 100_000);
-    tracker.queued(NOW - 59_999);
-    expect((await ask(tracker, "/healthz")).status).toBe(200);
-  });
-
-  test("a failure counts from the failure when nothing was queued, and is over with the next sync", async () => {
-    const tracker = synced(NOW - 100_000);
-    tracker.failed(NOW - 60_000, "drift");
-    expect((await ask(tracker, "/healthz")).status).toBe(503);
-    tracker.synced(NOW);
-    expect((await ask(tracker, "/healthz")).status).toBe(200);
-  });
-
-  test("what was wanted during a sync waits from when it was wanted", async () => {
-    const tracker = synced(NOW - 100_000);
-    tracker.queued(NOW - 90_000);
-    tracker.synced(NOW - 1000, { wantedSince: NOW - 70_000 });
-    expect((await ask(tracker, "/healthz")).status).toBe(503);
+    const parts = synced(NOW - 100_000);
+    parts.runner.pendingSince = NOW - 59_999;
+    expect((await ask(parts, "/healthz")).status).toBe(200);
   });
 
   test("before the first sync /healthz is unhealthy after the threshold, /livez is not", async () => {
-    const tracker = new HealthTracker(["ip"], NOW, "waiting for the API server");
-    expect((await ask(tracker, "/healthz", NOW + 59_999)).status).toBe(200);
-    const { status, body } = await ask(tracker, "/healthz", NOW + 60_000);
+    const parts = setUp(NOW, ["ip"]);
+    expect((await ask(parts, "/healthz", NOW + 59_999)).status).toBe(200);
+    const { status, body } = await ask(parts, "/healthz", NOW + 60_000);
     expect(status).toBe(503);
     expect(body).toMatchObject({
       lastUpdated: "0001-01-01T00:00:00Z",
-      reasons: ["nothing has been programmed in the 60 s since the start: waiting for the API server"],
+      reasons: ["nothing has been programmed in the 60 s since the start: waiting for the first lists"],
       status: { IPv4: { healthy: false } },
     });
     expect(body.status).not.toHaveProperty("IPv6");
-    expect((await ask(tracker, "/livez", NOW + 60_000)).status).toBe(200);
+    expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
   });
 
   test.each([
@@ -110,15 +105,15 @@ describe("health", () => {
       { deleting: false, taints: ["x", "ToBeDeletedByClusterAutoscaler"] },
       "the node has the taint ToBeDeletedByClusterAutoscaler",
     ],
-  ])("a node about to go takes no new connections (%o)", async (node, reason) => {
-    const tracker = synced(NOW);
-    tracker.nodeChanged(node);
-    const { status, body } = await ask(tracker, "/healthz");
+  ])("a node about to go takes no new connections (%o)", async (change, reason) => {
+    const parts = synced(NOW);
+    parts.cache.node = node(change);
+    const { status, body } = await ask(parts, "/healthz");
     expect(status).toBe(503);
     expect(body).toMatchObject({ nodeEligible: false, healthy: false, reasons: [reason] });
-    expect((await ask(tracker, "/livez")).status).toBe(200);
-    expect(judgeHealth(tracker.snapshot(), NOW, THRESHOLD).proxyHealthy).toBe(true);
-    tracker.nodeChanged({ deleting: false, taints: ["x"] });
-    expect((await ask(tracker, "/healthz")).status).toBe(200);
+    expect((await ask(parts, "/livez")).status).toBe(200);
+    expect(judgeHealth(parts.tracker.snapshot(), NOW, THRESHOLD).proxyHealthy).toBe(true);
+    parts.cache.node = node({ taints: ["x"] });
+    expect((await ask(parts, "/healthz")).status).toBe(200);
   });
 });

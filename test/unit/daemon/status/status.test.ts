@@ -6,6 +6,7 @@ import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import { durationWords } from "../../../../src/daemon/status/words.ts";
 import { endpoint, type Objects, service, slice } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
+import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 
 const page = (objects: Objects, query = "") => statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
 
@@ -65,18 +66,17 @@ describe("the status page", () => {
 
 test("a history counts repairs, and keeps the last", () => {
   const history = new SyncHistory();
-  const record = { at: 1, reason: "periodic", durationMs: 2, repaired: undefined } as const;
-  history.synced();
-  history.fullySynced(record);
-  history.fullySynced({ ...record, at: 2, repaired: "a chain" });
-  history.fullySynced({ ...record, at: 3 });
+  history.synced(syncReport());
+  history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
+  history.synced(syncReport({ kind: "full", reason: "drift", endedAt: 1002, drift: [MISSING_TABLE] }));
+  history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1003 }));
   history.failed();
   expect(history.snapshot()).toEqual({
-    syncs: 1,
+    syncs: 4,
     failures: 1,
     repairs: 1,
-    fullSync: { ...record, at: 3 },
-    repair: { ...record, at: 2, repaired: "a chain" },
+    fullSync: { at: 1003, reason: "periodic", durationMs: 3, repaired: undefined },
+    repair: { at: 1002, reason: "drift", durationMs: 2, repaired: "table ip nft-proxy was missing" },
   });
 });
 

@@ -45,7 +45,7 @@ describe("EndpointSlice", () => {
             pod: "",
           },
         ],
-        triggeredAt: 0,
+        lastChangeTriggerTime: 0,
       },
     });
   });
@@ -63,7 +63,7 @@ describe("EndpointSlice", () => {
     const labels = { "kubernetes.io/service-name": "web" };
     const { value, faults } = oursSlice({ addressType: "IPv6", endpoints: [endpoint] }, { annotations, labels });
     expect(faults).toEqual([]);
-    expect(value.triggeredAt).toBe(1000);
+    expect(value.lastChangeTriggerTime).toBe(1000);
     expect(value.endpoints).toEqual([
       {
         address: "fd00::1",
@@ -110,7 +110,7 @@ describe("EndpointSlice", () => {
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "soon" };
     const labels = { "kubernetes.io/service-name": "web" };
     const { value, faults } = oursSlice({}, { annotations, labels });
-    expect(value.triggeredAt).toBe(0);
+    expect(value.lastChangeTriggerTime).toBe(0);
     expect(faults).toMatchObject([{ severity: "warning" }]);
   });
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { isolate } from "../../../src/sync/quarantine.ts";
+import { bisect } from "../../../src/sync/bisect.ts";
 
-describe("isolate", () => {
-  test("finds exactly the refused ones, in about 2 log2 n attempts for each", async () => {
+describe("bisect", () => {
+  test("finds exactly the refused candidates, in about 2 log2 n attempts for each", async () => {
     const list = fc.integer({ min: 0, max: 300 });
     await fc.assert(
       fc.asyncProperty(list, fc.array(fc.nat(299), { maxLength: 5 }), async (count, picked) => {
@@ -11,7 +11,7 @@ describe("isolate", () => {
         const bad = new Set(picked.filter((index) => index < count));
         let attempts = 0;
         let tried = 0;
-        const refused = await isolate(candidates, async (selection) => {
+        const refused = await bisect(candidates, async (selection) => {
           attempts++;
           tried += selection.length;
           return !selection.some((one) => bad.has(one));
@@ -23,14 +23,14 @@ describe("isolate", () => {
     );
   });
 
-  test("of two that are refused only together, leaves out one", async () => {
-    const refused = await isolate(["a", "b", "c", "d"], async (selection) => {
+  test("finds one of two that are refused only together", async () => {
+    const refused = await bisect(["a", "b", "c", "d"], async (selection) => {
       return !(selection.includes("a") && selection.includes("d"));
     });
     expect(refused).toEqual(["d"]);
   });
 
-  test("passes on what the attempt throws", async () => {
-    await expect(isolate([1], () => Promise.reject(new Error("nft is gone")))).rejects.toThrow("nft is gone");
+  test("throws the error of an attempt", async () => {
+    await expect(bisect([1], () => Promise.reject(new Error("nft is gone")))).rejects.toThrow("nft is gone");
   });
 });

@@ -1,0 +1,150 @@
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import { StaleFlowSubscriber } from "../conntrack/stale-flow-subscriber.ts";
+import type { Nft } from "../kernel/nft.ts";
+import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import { ObjectCache } from "../model/object-cache.ts";
+import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
+import { ChangeTracker } from "../sync/change-tracker.ts";
+import { CurrentOptions } from "../sync/current-options.ts";
+import { NodeContextReader } from "../sync/node-context-reader.ts";
+import { Reconciler } from "../sync/reconciler.ts";
+import { SyncLoop } from "../sync/sync-loop.ts";
+import type { SyncSubscriber } from "../sync/sync-report.ts";
+import { Daemon, syncInterval } from "./daemon.ts";
+import { EventChannel } from "./events/event-channel.ts";
+import type { EventSink } from "./events/event-recorder.ts";
+import { SyncEvents } from "./events/sync-events.ts";
+import { type HealthReport, judgeHealth } from "./health/health.ts";
+import { HealthTracker } from "./health/health-tracker.ts";
+import { ServiceHealthServers } from "./health/service-health.ts";
+import { ServiceHealthSubscriber } from "./health/service-health-subscriber.ts";
+import { HeapKeeper } from "./heap-keeper.ts";
+import type { HostSystem } from "./host-system.ts";
+import { readConnectionCounts } from "./metrics/connection-counts.ts";
+import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { addSourceMetrics } from "./metrics/source-metrics.ts";
+import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
+import { SyncHistory } from "./status/sync-history.ts";
+import { SyncLog } from "./sync-log.ts";
+
+/** What the command line decides about a daemon. */
+export interface CoreParts {
+  readonly options: ProxyOptions;
+  readonly nodeName: string;
+  readonly version: string;
+  readonly nft: Nft;
+  readonly system: HostSystem;
+  readonly logger: Logger;
+  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  /** Where Events go: the API server, or nowhere. */
+  readonly eventSink: EventSink;
+  readonly dryRun: boolean;
+  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
+  readonly onFirstSync: () => void;
+}
+
+/** A daemon without its servers. */
+export type DaemonCore = Awaited<ReturnType<typeof assembleCore>>;
+
+/** How long a reading of the connection counters stays valid, milliseconds. */
+const COUNTERS_MAX_AGE = 5000;
+
+/** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
+const UNHEALTHY_AFTER_PERIODS = 2;
+
+/** Selects the host's addresses of both families, whatever the options. */
+const ALL_ADDRESSES = { nodePortAddresses: { ip: [], ip6: [] } };
+
+/** Puts a daemon together, each part before those that need it. @throws AppError HOST when the host cannot be read */
+export async function assembleCore(parts: CoreParts) {
+  const { nft, logger, dryRun, system } = parts;
+  const { clock } = system;
+  const state = await assembleState(parts);
+  const { options, cache, metrics, runner, tracker, nodeContext, reconciler, source } = state;
+  const serviceHealth = new ServiceHealthServers({
+    isProxyHealthy: () => state.judge().proxyHealthy,
+    clock,
+    logger,
+    onFailure: (service, port, error) => state.events.healthPortFailed(service, port, error),
+  });
+  const history = new SyncHistory();
+  const heap = new HeapKeeper(clock, system.compactHeap);
+  const subscribers: SyncSubscriber[] = [
+    state.health,
+    new SyncMetrics(metrics, state.families),
+    new SyncLog(logger),
+    new SyncEvents(state.events),
+    history,
+    heap,
+    new ServiceHealthSubscriber(cache, serviceHealth),
+    ...(dryRun ? [] : [staleFlows(parts, state)]),
+    firstSync(parts.onFirstSync),
+  ];
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, dryRun });
+  return { ...state, serviceHealth, history, heap, daemon, counts: connectionCounts(parts, state) };
+}
+
+type State = Awaited<ReturnType<typeof assembleState>>;
+
+/** The state of a daemon: objects, options, changes, desired rules, health. */
+async function assembleState({ options: initial, nodeName, version, nft, system, logger, ...parts }: CoreParts) {
+  const { clock } = system;
+  const startedAt = clock.now();
+  const options = new CurrentOptions(initial);
+  const cache = new ObjectCache(nodeName);
+  const metrics = createMetrics(version, { ...system.usage, startedAt });
+  const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, cache });
+  const host = await system.readHost(initial);
+  const readHost = () => system.readHost(options.value);
+  const nodeContext = new NodeContextReader({ options, cache, host, readHost });
+  const runner = new BoundedFrequencyRunner(clock, syncInterval(initial));
+  const tracker = new ChangeTracker({ cache, logger, onChange: () => runner.request() });
+  const source = parts.makeSource(tracker.handlers());
+  addSourceMetrics(metrics.registry, source);
+  const reconciler = new Reconciler({ cache, nft });
+  const { families } = host;
+  const health = new HealthTracker({ families, startedAt, runner, cache });
+  const judge = (): HealthReport =>
+    judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options.value.syncPeriodMs);
+  return {
+    ...{ clock, startedAt, options, cache, metrics, events, nodeContext, runner, tracker, source, reconciler },
+    ...{ families, health, judge },
+  };
+}
+
+function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): StaleFlowSubscriber {
+  const cleaner = new StaleFlowCleaner({
+    table: system.flows,
+    nodeAddresses: async () => new Set(Object.values((await system.readHost(ALL_ADDRESSES)).addresses).flat()),
+    now: system.clock.now,
+    logger,
+    onCleaned: (report) => countCleaning(metrics, report),
+  });
+  return new StaleFlowSubscriber(cache, cleaner);
+}
+
+/** @returns the counts of connections, undefined where these are not counted */
+function connectionCounts({ nft, system, logger }: CoreParts, { options, metrics, reconciler }: State) {
+  if (options.value.serviceCounters === "off") return undefined;
+  return addConnectionMetrics(metrics.registry, {
+    read: () => readConnectionCounts(nft, reconciler.state),
+    now: system.clock.now,
+    maxAge: COUNTERS_MAX_AGE,
+    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters"),
+  });
+}
+
+function firstSync(onFirstSync: () => void): SyncSubscriber {
+  let isFirst = true;
+  return {
+    synced() {
+      if (isFirst) onFirstSync();
+      isFirst = false;
+    },
+  };
+}

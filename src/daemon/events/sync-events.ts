@@ -1,0 +1,36 @@
+import { messageOf } from "../../base/errors.ts";
+import { serviceOf } from "../../model/ids.ts";
+import { driftSummary } from "../../sync/drift-summary.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import { ConflictWatch } from "../conflict-watch.ts";
+import type { EventChannel } from "./event-channel.ts";
+import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } from "./events.ts";
+
+/** Reports to the cluster what operators should know of syncs, as Events. */
+export class SyncEvents implements SyncSubscriber {
+  readonly #events: EventChannel;
+  readonly #conflicts = new ConflictWatch();
+
+  constructor(events: EventChannel) {
+    this.#events = events;
+  }
+
+  synced(report: SyncReport): void {
+    const { recorder } = this.#events;
+    const node = this.#events.node();
+    const drift = driftSummary(report);
+    if (drift !== undefined) recorder.record(driftRepairedEvent(node, drift.text));
+    for (const key of report.refused) {
+      const servicePort = key.slice(key.indexOf(" ") + 1);
+      const service = this.#events.service(serviceOf(key));
+      recorder.record(quarantineEvent(service, servicePort, node.name, "the kernel refuses its rules"));
+    }
+    for (const { winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
+      recorder.record(contestedEvent(this.#events.service(loser.service.name), loser.name, winner.name));
+    }
+  }
+
+  failed({ error }: SyncFailure): void {
+    this.#events.recorder.record(failedSyncEvent(this.#events.node(), messageOf(error)));
+  }
+}

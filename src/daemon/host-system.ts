@@ -1,0 +1,29 @@
+import type { Clock } from "../base/clock.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
+import { hostFiles } from "../kernel/host.ts";
+import { systemClock } from "../kernel/system-clock.ts";
+import { readHostView } from "../sync/host-view.ts";
+import type { HostView } from "../sync/node-context.ts";
+import { compactHeap } from "./compact-heap.ts";
+import type { ProcessUsage } from "./metrics/process-metrics.ts";
+
+/** The machine and process under a daemon, besides nft; tests have their own. */
+export interface HostSystem {
+  readonly clock: Clock;
+  /** @throws AppError HOST when the host cannot be read */
+  readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
+  readonly flows: FlowTable;
+  readonly usage: Omit<ProcessUsage, "startedAt">;
+  /** Gives unused memory back to the system; blocks for some 0.1 s. */
+  readonly compactHeap: () => void;
+}
+
+/** The real one. */
+export const hostSystem: HostSystem = {
+  clock: systemClock,
+  readHost: (options) => readHostView(options, hostFiles),
+  flows: new Conntrack("conntrack"),
+  usage: { cpu: () => process.cpuUsage(), residentBytes: () => process.memoryUsage.rss() },
+  compactHeap,
+};

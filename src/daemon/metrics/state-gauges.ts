@@ -1,0 +1,59 @@
+import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import type { FamilyState } from "../../ruleset/ruleset-state.ts";
+import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
+import type { ChangeTracker } from "../../sync/change-tracker.ts";
+import type { Reconciler } from "../../sync/reconciler.ts";
+
+import type { Metrics } from "./metrics.ts";
+
+/** What the gauges show. */
+export interface GaugeSources {
+  readonly reconciler: Pick<Reconciler, "state" | "quarantined">;
+  readonly tracker: Pick<ChangeTracker, "services" | "endpoints">;
+  readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt">;
+}
+
+/** Sets the gauges that show the present state; for each scrape. */
+export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner }: GaugeSources): void {
+  metrics.own.quarantined.set(reconciler.quarantined.size);
+  for (const family of FAMILIES) {
+    const state = reconciler.state.families[family];
+    if (state === undefined) continue;
+    setMapGauges(metrics, state);
+    setMissingEndpoints(metrics, state);
+    if (runner.lastRequestedAt !== undefined) {
+      metrics.kubeProxy.lastQueued.set({ ip_family: FAMILY_NAMES[family] }, runner.lastRequestedAt / 1000);
+    }
+  }
+  setChangeCounts(metrics, tracker);
+}
+
+function setMapGauges({ own }: Metrics, { table: { family, sets } }: FamilyState): void {
+  for (const { spec, elements } of sets.values()) {
+    if (spec.dynamic) own.mapCapacity.set({ family, map: spec.name }, spec.size ?? 0);
+    else own.mapElements.set({ family, map: spec.name }, elements.size);
+  }
+}
+
+function setMissingEndpoints({ kubeProxy }: Metrics, state: FamilyState): void {
+  const missing = { internal: 0, external: 0 };
+  for (const { noLocalEndpoints } of state.allServicePortRules()) {
+    for (const policy of noLocalEndpoints) missing[policy]++;
+  }
+  for (const policy of ["internal", "external"] as const) {
+    const labels = { ip_family: FAMILY_NAMES[state.table.family], traffic_policy: policy };
+    kubeProxy.noLocalEndpoints.set(labels, missing[policy]);
+  }
+}
+
+/** kube-proxy counts changes as they come; ours are counted by the change tracker and copied here. */
+function setChangeCounts({ kubeProxy }: Metrics, { services, endpoints }: GaugeSources["tracker"]): void {
+  for (const [counter, pending, { total, unsynced }] of [
+    [kubeProxy.serviceChanges, kubeProxy.serviceChangesPending, services],
+    [kubeProxy.endpointChanges, kubeProxy.endpointChangesPending, endpoints],
+  ] as const) {
+    counter.reset();
+    counter.inc(total);
+    pending.set(unsynced);
+  }
+}

@@ -1,0 +1,59 @@
+import { AppError, messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ServicePortKey } from "../model/ids.ts";
+import { deltaSize } from "../nft/delta.ts";
+import { driftSummary } from "../sync/drift-summary.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import { ConflictWatch } from "./conflict-watch.ts";
+
+/** Logs the results of syncs. */
+export class SyncLog implements SyncSubscriber {
+  readonly #logger: Logger;
+  readonly #conflicts = new ConflictWatch();
+  #quarantined: ReadonlySet<ServicePortKey> = new Set();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  synced(report: SyncReport): void {
+    const seconds = (report.endedAt - report.startedAt) / 1000;
+    if (report.kind === "full") this.#fullSync(report, seconds);
+    else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
+    this.#quarantine(report.quarantined);
+    for (const { frontend, winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
+      const fields = { frontend, winner: winner.name, loser: loser.name };
+      this.#logger.warn(fields, "conflict: an older Service has this address and port");
+    }
+  }
+
+  failed({ error }: SyncFailure): void {
+    const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
+    this.#logger.error({ error: messageOf(error), ...evidence }, "sync failed, retrying");
+  }
+
+  cleanUpFailed(error: unknown): void {
+    this.#logger.info({ error: messageOf(error) }, "cannot delete stale chains, retrying later");
+  }
+
+  #fullSync(report: SyncReport, seconds: number): void {
+    const { reason, applied, deltas, unreadable } = report;
+    const drift = driftSummary(report);
+    if (drift === undefined) {
+      this.#logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
+      return;
+    }
+    this.#logger.warn({ reason, seconds, found: drift.text }, "rules changed by someone else, repaired");
+  }
+
+  #quarantine(keys: ReadonlySet<ServicePortKey>): void {
+    for (const servicePort of keys) {
+      if (!this.#quarantined.has(servicePort))
+        this.#logger.error({ servicePort }, "service port quarantined: the kernel refuses its rules");
+    }
+    for (const servicePort of this.#quarantined) {
+      if (!keys.has(servicePort)) this.#logger.info({ servicePort }, "service port no longer quarantined");
+    }
+    this.#quarantined = keys;
+  }
+}

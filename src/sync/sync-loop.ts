@@ -1,0 +1,130 @@
+import type { Clock } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
+import type { ChangeTracker } from "./change-tracker.ts";
+import type { NodeContextReader } from "./node-context-reader.ts";
+import type { Reconciler } from "./reconciler.ts";
+import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
+
+/** What a sync loop is made of. */
+export interface SyncLoopParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tracker: ChangeTracker;
+  readonly runner: BoundedFrequencyRunner;
+  readonly reconciler: Reconciler;
+  readonly nodeContext: NodeContextReader;
+  /** Told of every sync, in this order. */
+  readonly subscribers: readonly SyncSubscriber[];
+}
+
+/** What the kernel should have. A new object after every sync. */
+export interface Expectation {
+  readonly ruleset: Ruleset;
+}
+
+/**
+ * Runs syncs: takes the tracked changes and the node context, has the reconciler bring them into the kernel, and
+ * gives one report to every subscriber. Changes request a sync from the runner directly; everything else through
+ * {@link SyncLoop.request}.
+ */
+export class SyncLoop {
+  readonly #parts: SyncLoopParts;
+  #expectation: Expectation | undefined;
+  #cleanUp: Promise<void> = Promise.resolve();
+
+  constructor(parts: SyncLoopParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins to sync. */
+  start(): void {
+    this.#parts.runner.start(() => this.#sync());
+  }
+
+  /** Starts no more syncs; resolves when the current one has ended. */
+  async stop(): Promise<void> {
+    await this.#parts.runner.stop();
+  }
+
+  /** What the kernel should have; undefined while a sync is due or under way. */
+  get expectation(): Expectation | undefined {
+    return this.#parts.runner.pendingSince === undefined ? this.#expectation : undefined;
+  }
+
+  /** Requests a sync, unless the first lists are still missing. */
+  request(urgent = false): void {
+    if (this.#parts.tracker.waitingFor.length === 0) this.#parts.runner.request(urgent);
+  }
+
+  /** Requests a full sync; `urgent`: at once. */
+  requestFullSync(reason: FullSyncReason, urgent = false): void {
+    this.#parts.reconciler.requestFullSync(reason);
+    this.request(urgent);
+  }
+
+  /** Requests a sync if the node context is no longer that of the last one. */
+  requestIfContextChanged(): void {
+    const { reconciler, nodeContext } = this.#parts;
+    if (!reconciler.isCurrent(nodeContext.current())) this.request();
+  }
+
+  /** Requests a sync that tries again what the kernel refused, if there is anything. */
+  retryQuarantined(): void {
+    if (this.#parts.reconciler.retryQuarantined()) this.request();
+  }
+
+  /**
+   * Deletes stale chains unless a sync is due. Syncs wait for it: the kernel must not change between what a sync
+   * reads and what it sends. Never rejects; subscribers are told of a failure.
+   */
+  deleteStaleChains(): Promise<void> {
+    if (this.expectation === undefined) return Promise.resolve();
+    this.#cleanUp = this.#parts.reconciler
+      .deleteStaleChains()
+      .catch((error) => this.#tell((subscriber) => subscriber.cleanUpFailed?.(error)));
+    return this.#cleanUp;
+  }
+
+  async #sync(): Promise<boolean> {
+    const { clock, tracker, reconciler } = this.#parts;
+    await this.#cleanUp;
+    const startedAt = clock.now();
+    const changes = tracker.take();
+    const isFull = reconciler.isFullSyncDue;
+    try {
+      const nodeContext = this.#parts.nodeContext.current();
+      const outcome = await reconciler.sync({ nodeContext, services: changes.services });
+      const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes: changes.triggerTimes });
+      this.#tell((subscriber) => subscriber.synced(report));
+      return true;
+    } catch (error) {
+      tracker.putBack(changes);
+      const failure = { startedAt, endedAt: clock.now(), error, isFull };
+      this.#tell((subscriber) => subscriber.failed?.(failure));
+      return false;
+    }
+  }
+
+  #report(outcome: SyncOutcome, input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes">): SyncReport {
+    const { clock, tracker, runner, reconciler } = this.#parts;
+    const { state, quarantined } = reconciler;
+    const pendingSince = runner.pendingAfterRun;
+    if (pendingSince === undefined) tracker.allSynced();
+    this.#expectation = { ruleset: state.ruleset };
+    return { ...outcome, ...input, endedAt: clock.now(), pendingSince, state, quarantined };
+  }
+
+  /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */
+  #tell(call: (subscriber: SyncSubscriber) => void): void {
+    for (const subscriber of this.#parts.subscribers) {
+      try {
+        call(subscriber);
+      } catch (error) {
+        this.#parts.logger.error({ error: messageOf(error) }, "internal error after a sync");
+      }
+    }
+  }
+}

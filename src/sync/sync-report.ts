@@ -1,0 +1,60 @@
+import type { AppliedTransaction } from "../kernel/nft.ts";
+import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { TableDelta } from "../nft/delta.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import type { ChangeTriggerTime } from "./change-tracker.ts";
+
+/** Why a full sync was asked for. */
+export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
+
+/** How a sync brought the kernel to the desired state. */
+export interface SyncOutcome {
+  readonly kind: "nothing" | "partial" | "full";
+  /** Set for a full sync. */
+  readonly reason?: FullSyncReason;
+  /** Services rendered since the last successful sync: they, their slices or the node context changed. */
+  readonly rendered: ReadonlySet<ServiceName>;
+  /** The differences that were sent to the kernel. */
+  readonly deltas: readonly TableDelta[];
+  /** The transactions that carried them, in order. */
+  readonly applied: readonly AppliedTransaction[];
+  /** Differences found by a full sync that our own pending changes do not explain: changes made by someone else. */
+  readonly drift: readonly TableDelta[];
+  /** Why our tables could not be read and were rebuilt; undefined when they could be read. */
+  readonly unreadable?: string | undefined;
+  /** Service ports that the kernel refused in this sync. */
+  readonly refused: readonly ServicePortKey[];
+}
+
+/** A successful sync. Times are milliseconds since 1970. */
+export interface SyncReport extends SyncOutcome {
+  readonly startedAt: number;
+  readonly endedAt: number;
+  /** Since when a later change has been waiting; undefined when the kernel is up to date. */
+  readonly pendingSince: number | undefined;
+  /** The endpoint changes that reached the kernel with this sync. */
+  readonly triggerTimes: readonly ChangeTriggerTime[];
+  readonly nodeContext: NodeContext;
+  /** The desired state, which at this moment is also the committed one. */
+  readonly state: RulesetState;
+  /** Every service port that has no rules because the kernel refuses them. */
+  readonly quarantined: ReadonlySet<ServicePortKey>;
+}
+
+/** A sync that did not succeed and will be retried. Times are milliseconds since 1970. */
+export interface SyncFailure {
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly error: unknown;
+  /** It was to compare everything with the kernel. */
+  readonly isFull: boolean;
+}
+
+/** Takes the result of every sync. Called in turn, synchronously; must not hold up the next sync. */
+export interface SyncSubscriber {
+  synced(report: SyncReport): void;
+  failed?(failure: SyncFailure): void;
+  /** Stale chains could not be deleted; it is tried again later. They do no harm. */
+  cleanUpFailed?(error: unknown): void;
+}

@@ -1,0 +1,115 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { assembleCore, type DaemonCore } from "../../../src/daemon/core.ts";
+import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
+import { removalTransaction } from "../../../src/nft/transaction.ts";
+import { node, service } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const { options } = resolveOptions();
+const HOUR = 3_600_000;
+let core: DaemonCore | undefined;
+afterEach(async () => {
+  await core?.daemon.stop();
+});
+
+/** A daemon over a fake kernel that has synced one Service. */
+async function start({ dryRun = false } = {}) {
+  const fake = new FakeNft();
+  const clock = new ManualClock(100_000);
+  const logger = memoryLogger();
+  const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] } };
+  let handlers: SourceHandlers | undefined;
+  let firstSyncs = 0;
+  core = await assembleCore({
+    options,
+    nodeName: "node-1",
+    version: "test",
+    nft: fake.nft,
+    system: {
+      clock,
+      readHost: async () => view,
+      flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+      usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
+      compactHeap: () => {},
+    },
+    logger,
+    makeSource: (given) => {
+      handlers = given;
+      const state = initialState();
+      const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
+      return { start: () => {}, stop: () => {}, states: () => states };
+    },
+    eventSink: { send: async () => {} },
+    dryRun,
+    onFirstSync: () => firstSyncs++,
+  });
+  core.daemon.start();
+  const pass = async (ms: number) => {
+    for (let left = ms; left >= 0; left -= 1000) {
+      clock.advance(Math.min(left, 1000));
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+  };
+  if (handlers === undefined) throw new Error("no source was made");
+  handlers.nodes.onUpsert("node-1", node(), undefined);
+  handlers.services.onUpsert("default/web", service(), undefined);
+  for (const name of RESOURCE_NAMES) handlers[name].onSynced();
+  await pass(0);
+  return { fake, logger, core, view, pass, firstSyncs: () => firstSyncs };
+}
+
+describe("Daemon", () => {
+  test("programs the kernel once everything is listed", async () => {
+    const { fake, core, firstSyncs } = await start();
+    expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
+    expect([core.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
+  });
+
+  test("takes over options in the next sync", async () => {
+    const { core, pass, fake } = await start();
+    const before = fake.transactions.length;
+    core.daemon.setOptions({ ...options, masqueradeAll: true });
+    await pass(2000);
+    expect(core.options.value.masqueradeAll).toBe(true);
+    expect(fake.transactions.length).toBeGreaterThan(before);
+  });
+
+  test("repairs a table that was removed, and names it", async () => {
+    const { fake, logger, pass } = await start();
+    fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    await pass(2000);
+    expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
+    expect(logger.lines).toContainEqual({
+      level: "warn",
+      fields: { tables: ["ip nft-proxy"] },
+      message: "tables missing: rebuilding",
+    });
+  });
+
+  test("follows the addresses of the host", async () => {
+    const { core, view, pass } = await start();
+    core.daemon.setOptions({ ...options, nodePortAddresses: { ip: ["192.0.2.0/24"], ip6: [] } });
+    await pass(1000);
+    view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
+    await pass(options.syncPeriodMs + 2000);
+    const nodePorts = core.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
+    expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
+  });
+
+  test("compares everything with the kernel once per full resync period", async () => {
+    const { core, pass } = await start();
+    core.daemon.setOptions({ ...options, fullResyncPeriodMs: 60_000, syncPeriodMs: HOUR });
+    await pass(62_000);
+    expect(core.history.snapshot().fullSync).toMatchObject({ reason: "periodic" });
+  });
+
+  test("does not watch the kernel in a dry run", async () => {
+    const { fake, pass } = await start({ dryRun: true });
+    const listed = fake.count("list");
+    await pass(12_000);
+    expect(fake.count("list")).toBe(listed);
+  });
+});

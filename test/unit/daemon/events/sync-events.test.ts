@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { EventChannel } from "../../../../src/daemon/events/event-channel.ts";
+import type { EventNote } from "../../../../src/daemon/events/events.ts";
+import { SyncEvents } from "../../../../src/daemon/events/sync-events.ts";
+import type { ServicePortKey } from "../../../../src/model/ids.ts";
+import { cacheOf, renderAll, service } from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+import { testMetrics } from "../../../support/metric-values.ts";
+import { MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
+
+function setUp() {
+  const sent: EventNote[] = [];
+  const events = new EventChannel({
+    sink: { send: async (_method: string, _path: string, body: object) => void sent.push(body as EventNote) },
+    clock: new ManualClock(),
+    logger: memoryLogger(),
+    metrics: testMetrics(),
+    cache: cacheOf({ services: [service({ name: "bad" })] }),
+  });
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  return { subscriber: new SyncEvents(events), sent, settle };
+}
+
+test("a sync without anything to report makes no Event", async () => {
+  const { subscriber, sent, settle } = setUp();
+  subscriber.synced(syncReport({ kind: "full", reason: "periodic" }));
+  await settle();
+  expect(sent).toEqual([]);
+});
+
+test("a failed sync is reported with its reason", async () => {
+  const { subscriber, sent, settle } = setUp();
+  subscriber.failed(syncFailure(new Error("nft hangs")));
+  await settle();
+  expect(sent).toMatchObject([{ reason: "SyncFailed", note: "nft hangs" }]);
+});
+
+test("repaired drift is reported with what was found", async () => {
+  const { subscriber, sent, settle } = setUp();
+  subscriber.synced(syncReport({ kind: "full", reason: "drift", drift: [MISSING_TABLE] }));
+  await settle();
+  expect(sent).toMatchObject([
+    { reason: "RulesRepaired", note: expect.stringContaining("table ip nft-proxy was missing") },
+  ]);
+});
+
+test("a refused service port is reported about its Service", async () => {
+  const { subscriber, sent, settle } = setUp();
+  subscriber.synced(syncReport({ refused: ["ip default/bad:/tcp" as ServicePortKey] }));
+  await settle();
+  expect(sent).toMatchObject([
+    { reason: "ServicePortQuarantined", regarding: { name: "bad", uid: "uid-default/bad" } },
+  ]);
+});
+
+test("a conflict is reported once, about the Service that lost", async () => {
+  const { subscriber, sent, settle } = setUp();
+  const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];
+  const { state } = renderAll({ services: [old, young] });
+  for (let n = 0; n < 2; n++) subscriber.synced(syncReport({ state }));
+  await settle();
+  expect(sent).toMatchObject([{ reason: "AddressConflict", regarding: { name: "young" } }]);
+});

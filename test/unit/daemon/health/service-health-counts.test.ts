@@ -1,0 +1,40 @@
+import { describe, expect, test } from "vitest";
+import { ServiceHealthCounts } from "../../../../src/daemon/health/service-health-counts.ts";
+import { cacheOf, DRAINING, endpoint, localEndpoint, named, service, slice } from "../../../support/build.ts";
+
+describe("ServiceHealthCounts", () => {
+  const balanced = { ...service(), healthCheckNodePort: 30123 };
+
+  test("counts distinct ready endpoints of this node, in the first family", () => {
+    const cache = cacheOf({
+      services: [balanced],
+      slices: [
+        slice({
+          endpoints: [localEndpoint("10.244.1.11"), localEndpoint("10.244.1.12", DRAINING), endpoint("10.244.2.11")],
+        }),
+        slice({ name: "second", endpoints: [localEndpoint("10.244.1.11"), localEndpoint("10.244.1.13")] }),
+        slice({ endpoints: [localEndpoint("fd00:244:1::11")] }),
+      ],
+    });
+    const view = new ServiceHealthCounts(cache);
+    expect(view.update([balanced.name])).toBe(true);
+    expect(view.services.get(balanced.name)).toEqual({ port: 30123, localEndpoints: 2 });
+    expect(view.update([balanced.name]), "nothing changed").toBe(false);
+    cache.putSlice(slice({ name: "second", endpoints: [], family: "ip" }));
+    expect(view.update([balanced.name])).toBe(true);
+    expect(view.services.get(balanced.name)?.localEndpoints).toBe(1);
+  });
+
+  test("drops a Service that was deleted or lost its port", () => {
+    const cache = cacheOf({ services: [balanced] });
+    const view = new ServiceHealthCounts(cache);
+    view.update([balanced.name]);
+    cache.putService(service());
+    expect([view.update([balanced.name]), view.services.size]).toEqual([true, 0]);
+    cache.putService(balanced);
+    view.update([balanced.name]);
+    cache.deleteService(balanced.name);
+    expect([view.update([balanced.name]), view.services.size]).toEqual([true, 0]);
+    expect(view.update([named("never")])).toBe(false);
+  });
+});

@@ -1,0 +1,74 @@
+import { expect, test } from "vitest";
+import { AppError } from "../../../src/base/errors.ts";
+import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import type { ServicePortKey } from "../../../src/model/ids.ts";
+import { renderAll, service } from "../../support/build.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport } from "../../support/sync-report.ts";
+
+function setUp() {
+  const logger = memoryLogger();
+  const log = new SyncLog(logger);
+  const messages = () => logger.lines.map(({ level, message }) => [level, message]);
+  return { logger, log, messages };
+}
+
+test("a partial sync is logged for debugging only", () => {
+  const { logger, log } = setUp();
+  log.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS] }));
+  expect(logger.lines).toMatchObject([{ level: "debug", message: "synced", fields: { chains: 0, elements: 3 } }]);
+});
+
+test("a full sync without drift is logged as information", () => {
+  const { log, messages } = setUp();
+  log.synced(syncReport({ kind: "full", reason: "periodic" }));
+  log.synced(syncReport({ kind: "full", reason: "start", unreadable: "a foreign table" }));
+  expect(messages()).toEqual(Array(2).fill(["info", "full sync"]));
+});
+
+test.each([
+  ["a missing table", { drift: [MISSING_TABLE] }, "table ip nft-proxy was missing"],
+  ["other elements", { drift: [LOST_ELEMENTS] }, "table ip nft-proxy: 0 chains, 0 sets, 3 elements differed"],
+  ["unreadable tables", { unreadable: "counter" }, "our tables could not be read and were rebuilt: counter"],
+])("a full sync that repaired %s is a warning that says so", (_found, found, text) => {
+  const { logger, log } = setUp();
+  log.synced(syncReport({ kind: "full", reason: "drift", ...found }));
+  expect(logger.lines).toMatchObject([{ level: "warn", fields: { reason: "drift", found: text } }]);
+});
+
+test("a failed sync is logged with its evidence and hint", () => {
+  const { logger, log } = setUp();
+  const error = new AppError("NFT_TIMEOUT", "nft hangs", { evidence: { stderr: "..." }, hint: "wait" });
+  log.failed(syncFailure(error));
+  expect(logger.lines).toMatchObject([
+    { level: "error", fields: { error: "nft hangs", stderr: "...", hint: "wait" }, message: "sync failed, retrying" },
+  ]);
+});
+
+test("a failed clean-up is no warning", () => {
+  const { logger, log } = setUp();
+  log.cleanUpFailed(new Error("busy"));
+  expect(logger.lines).toMatchObject([{ level: "info", fields: { error: "busy" } }]);
+});
+
+test("a quarantined service port is named when its quarantine begins and ends", () => {
+  const { log, messages } = setUp();
+  const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
+  for (const keys of [quarantined, quarantined, new Set<ServicePortKey>()]) {
+    log.synced(syncReport({ kind: "partial", quarantined: keys }));
+  }
+  expect(messages().filter(([level]) => level !== "debug")).toEqual([
+    ["error", "service port quarantined: the kernel refuses its rules"],
+    ["info", "service port no longer quarantined"],
+  ]);
+});
+
+test("a conflict is named once", () => {
+  const { logger, log } = setUp();
+  const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];
+  const { state } = renderAll({ services: [old, young] });
+  for (let n = 0; n < 2; n++) log.synced(syncReport({ state }));
+  expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
+    { fields: { frontend: "10.96.0.10 . tcp . 80", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
+  ]);
+});

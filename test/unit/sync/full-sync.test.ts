@@ -1,0 +1,67 @@
+import { expect, test } from "vitest";
+import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
+import { rebuildTransaction } from "../../../src/nft/transaction.ts";
+import { fullSync } from "../../../src/sync/full-sync.ts";
+import { bothContexts, renderAll, service, slice } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+
+const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] };
+const { ruleset } = renderAll(objects).state;
+
+function programmed(): FakeNft {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(ruleset));
+  return fake;
+}
+
+test("tables that do not exist are made in chunks, their hooks with the last one", async () => {
+  const fake = new FakeNft();
+  const report = await fullSync(fake.nft, ruleset, 3);
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+  expect(report.applied.length).toBeGreaterThan(1);
+  const hooked = fake.transactions.map((sent) => JSON.stringify(sent).includes('"hook"'));
+  expect(hooked.indexOf(true)).toBe(hooked.length - 1);
+});
+
+test("a cold start that is refused halfway leaves no tables behind", async () => {
+  const fake = new FakeNft();
+  fake.refuses = '"hook"';
+  await expect(fullSync(fake.nft, ruleset, 3)).rejects.toThrow("nft refused the transaction");
+  expect(fake.kernel.ruleset).toEqual({});
+});
+
+test("right tables are left alone", async () => {
+  const fake = programmed();
+  expect(await fullSync(fake.nft, ruleset)).toEqual({ deltas: [], unreadable: undefined, applied: [] });
+  expect(fake.transactions).toEqual([]);
+});
+
+test("one transaction repairs what differs and nothing else", async () => {
+  const fake = programmed();
+  const flushed = { family: "ip", table: "nft-proxy", name: "cluster-ips" } as const;
+  fake.kernel.apply({ nftables: [{ flush: { set: flushed } }] });
+  const report = await fullSync(fake.nft, ruleset);
+  expect(deltaSize(report.deltas)).toEqual({ chains: 0, sets: 0, elements: 1 });
+  expect(report.applied).toHaveLength(1);
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+});
+
+test("tables with other declarations are made anew", async () => {
+  const fake = programmed();
+  const counting = renderAll(objects, bothContexts({ counters: "services" })).state.ruleset;
+  const report = await fullSync(fake.nft, counting);
+  expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
+  expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
+});
+
+test("unreadable tables are rebuilt, and the reason is reported", async () => {
+  const fake = programmed();
+  let listings = 0;
+  fake.before = (run) => {
+    fake.broken = run === "list" && listings++ === 0 ? "Error: cannot parse a foreign rule" : undefined;
+  };
+  const report = await fullSync(fake.nft, ruleset);
+  expect(report.unreadable).toContain("cannot parse a foreign rule");
+  expect([report.deltas, report.applied.length]).toEqual([[], 1]);
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+});

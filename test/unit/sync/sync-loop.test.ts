@@ -1,0 +1,172 @@
+import { describe, expect, test } from "vitest";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
+import { ObjectCache } from "../../../src/model/object-cache.ts";
+import { removalTransaction } from "../../../src/nft/transaction.ts";
+import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
+import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
+import { CurrentOptions } from "../../../src/sync/current-options.ts";
+import { NodeContextReader } from "../../../src/sync/node-context-reader.ts";
+import { Reconciler } from "../../../src/sync/reconciler.ts";
+import { SyncLoop } from "../../../src/sync/sync-loop.ts";
+import type { SyncFailure, SyncReport } from "../../../src/sync/sync-report.ts";
+import { node, service, slice } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const INTERVAL = { minPeriodMs: 1000, firstRetryMs: 500, maxRetryMs: 4000 };
+
+function setUp() {
+  const fake = new FakeNft();
+  const clock = new ManualClock(100_000);
+  const logger = memoryLogger();
+  const cache = new ObjectCache("node-1");
+  const options = new CurrentOptions(resolveOptions().options);
+  const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } } as const;
+  const nodeContext = new NodeContextReader({ options, cache, host: view, readHost: async () => view });
+  const runner = new BoundedFrequencyRunner(clock, INTERVAL);
+  const tracker = new ChangeTracker({ cache, logger, onChange: () => runner.request() });
+  const reconciler = new Reconciler({ cache, nft: fake.nft });
+  const reports: SyncReport[] = [];
+  const failures: SyncFailure[] = [];
+  const cleanUps: unknown[] = [];
+  const faulty = {
+    synced() {
+      throw new Error("a faulty subscriber");
+    },
+  };
+  const keeper = {
+    synced: (report: SyncReport) => void reports.push(report),
+    failed: (failure: SyncFailure) => void failures.push(failure),
+    cleanUpFailed: (error: unknown) => void cleanUps.push(error),
+  };
+  const subscribers = [faulty, keeper];
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  loop.start();
+  const handlers = tracker.handlers();
+  /** Lets `ms` pass, and then whatever began to its end. */
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  const list = async () => {
+    handlers.services.onUpsert("default/web", service(), undefined);
+    for (const name of RESOURCE_NAMES) handlers[name].onSynced();
+    await pass(0);
+  };
+  return { fake, clock, logger, loop, handlers, reports, failures, cleanUps, pass, list };
+}
+
+describe("SyncLoop", () => {
+  test("programs nothing before every resource has been listed", async () => {
+    const { loop, fake, list, pass, reports } = setUp();
+    loop.requestFullSync("periodic", true);
+    await pass(5000);
+    expect(fake.runs).toEqual([]);
+    await list();
+    expect(reports).toMatchObject([{ kind: "full", reason: "start" }]);
+  });
+
+  test("gives one report of a change to every subscriber, also when one of them throws", async () => {
+    const { handlers, reports, logger, list, pass } = setUp();
+    await list();
+    const endpoints = { ...slice({ endpoints: ["10.244.2.11"] }), lastChangeTriggerTime: 99_000 };
+    handlers.endpointslices.onUpsert("default/web-ip", endpoints, undefined);
+    await pass(1000);
+    expect(reports).toHaveLength(2);
+    expect(reports[1]).toMatchObject({
+      kind: "partial",
+      rendered: new Set(["default/web"]),
+      triggerTimes: [{ family: "ip", at: 99_000 }],
+      pendingSince: undefined,
+    });
+    expect(reports[1]?.nodeContext.map(({ family }) => family)).toEqual(["ip", "ip6"]);
+    expect(logger.lines.filter(({ level }) => level === "error")).toMatchObject([
+      { fields: { error: "a faulty subscriber" } },
+      { fields: { error: "a faulty subscriber" } },
+    ]);
+  });
+
+  test("keeps the changes of a failed sync for the next one", async () => {
+    const { fake, handlers, reports, failures, list, pass } = setUp();
+    await list();
+    fake.timesOut = true;
+    const endpoints = { ...slice({ endpoints: ["10.244.2.11"] }), lastChangeTriggerTime: 99_000 };
+    handlers.endpointslices.onUpsert("default/web-ip", endpoints, undefined);
+    await pass(1000);
+    expect(failures).toMatchObject([{ isFull: false, error: { code: "NFT_TIMEOUT" } }]);
+    fake.timesOut = false;
+    await pass(500);
+    expect(reports[1]).toMatchObject({ kind: "full", reason: "failure", rendered: new Set(["default/web"]) });
+    expect(reports[1]?.triggerTimes).toEqual([{ family: "ip", at: 99_000 }]);
+  });
+
+  test("tells of a change that came during the sync since when it has waited", async () => {
+    const { clock, fake, handlers, reports, list } = setUp();
+    fake.before = () => {
+      fake.before = () => {};
+      clock.advance(300);
+      handlers.services.onUpsert("default/dns", service({ name: "dns", clusterIPs: ["10.96.0.53"] }), undefined);
+    };
+    await list();
+    expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, pendingSince: 100_300 }]);
+  });
+
+  test("expects nothing of the kernel while a sync is due, and another ruleset object after each", async () => {
+    const { loop, handlers, list, pass } = setUp();
+    expect(loop.expectation).toBeUndefined();
+    await list();
+    const first = loop.expectation;
+    expect(first).toBeDefined();
+    handlers.nodes.onUpsert("node-1", node(), undefined);
+    expect(loop.expectation).toBeUndefined();
+    await pass(1000);
+    expect(loop.expectation).toBeDefined();
+    expect(loop.expectation).not.toBe(first);
+  });
+
+  test("syncs at once when the node context differs from the last one, and only then", async () => {
+    const { loop, fake, list, pass } = setUp();
+    await list();
+    const runs = fake.runs.length;
+    loop.requestIfContextChanged();
+    await pass(1000);
+    expect(fake.runs).toHaveLength(runs);
+  });
+
+  test("repairs drift without waiting for the interval", async () => {
+    const { loop, fake, reports, list, pass } = setUp();
+    await list();
+    fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    loop.requestFullSync("drift", true);
+    await pass(0);
+    expect(reports[1]).toMatchObject({ reason: "drift", drift: [{ family: "ip", mode: "create" }] });
+  });
+
+  test("tells subscribers of stale chains that cannot be deleted", async () => {
+    const { loop, fake, handlers, cleanUps, list, pass } = setUp();
+    await list();
+    const [two, one] = [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]].map((endpoints) => slice({ endpoints }));
+    handlers.endpointslices.onUpsert("default/web-ip", two as never, undefined);
+    await pass(1000);
+    handlers.endpointslices.onUpsert("default/web-ip", one as never, two as never);
+    await pass(1000);
+    fake.timesOut = true;
+    await loop.deleteStaleChains();
+    expect(cleanUps).toMatchObject([{ code: "NFT_TIMEOUT" }]);
+    fake.timesOut = false;
+    await loop.deleteStaleChains();
+    expect([...(fake.kernel.ruleset.ip?.chains.keys() ?? [])]).not.toContain("balance-2");
+  });
+
+  test("stop() starts no more syncs", async () => {
+    const { loop, fake, list, pass } = setUp();
+    await list();
+    const runs = fake.runs.length;
+    await loop.stop();
+    loop.request(true);
+    await pass(60_000);
+    expect(fake.runs).toHaveLength(runs);
+  });
+});
