@@ -51,14 +51,14 @@ async function refusingNft(address: string): Promise<{ readonly path: string; re
 }
 
 describe("a Service that the kernel refuses", () => {
-  test("among 1,000 good ones is left out and reported; taken when the kernel takes it", async () => {
+  test("among 1,000 good ones is quarantined and reported, and programmed once the kernel accepts it", async () => {
     for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
     const good = lab.wantedText();
     put("bad", "10.96.66.66");
     const { path, accept } = await refusingNft("10.96.66.66");
     daemon = lab.start([`--nft-path=${path}`]);
     await lab.converging(good);
-    expect(await daemon.saying("the kernel refuses a service port, which is left out")).toMatchObject({
+    expect(await daemon.saying("service port quarantined: the kernel refuses its rules")).toMatchObject({
       level: "error",
       servicePort: "ip shop/bad:tcp-80/tcp",
     });
@@ -72,7 +72,7 @@ describe("a Service that the kernel refuses", () => {
     await accept();
     lab.cluster.put("endpointslices", apiSlice("bad", ["10.244.2.13"]));
     await lab.converged();
-    await daemon.saying("a service port is no longer left out");
+    await daemon.saying("service port no longer quarantined");
     expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
   });
 });
