@@ -2,7 +2,6 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
@@ -28,6 +27,7 @@ import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
+import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
 import { SyncHistory } from "./status/sync-history.ts";
 import { SyncLog } from "./sync-log.ts";
 

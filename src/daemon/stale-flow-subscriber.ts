@@ -1,8 +1,8 @@
-import type { ObjectCache } from "../model/object-cache.ts";
-import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import { udpFrontends } from "../conntrack/stale-flows.ts";
 import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /** Has stale UDP flows deleted after each sync in which a Service with a UDP port changed. */
 export class StaleFlowSubscriber implements SyncSubscriber {
