@@ -147,6 +147,13 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
+  test("a node that is not among the objects: exit code 2, the candidates are named, nothing is applied", async () => {
+    const { exitCode, stdout, stderr } = await apply(townObjects("town"), "--hostname-override=node-9");
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toContain("node node-9 is not among the objects; there are node-1");
+    expect(await nft("list", "tables")).toBe("");
+  });
+
   test("does not take an empty directory for an empty cluster", async () => {
     await apply(townObjects("town"));
     const before = await handles();

@@ -70,6 +70,15 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
   });
 });
 
+test("explain for a node that is not among the objects names the candidates", async () => {
+  const flags = ["--from", townObjects("town"), "--hostname-override=node-9", ...TO_DNS];
+  const { exitCode, stderr } = await nftProxy(["explain", ...flags]);
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 0,
+    stderr: expect.stringContaining("warning: node node-9 is not among the objects; there are node-1"),
+  });
+});
+
 describe("explain from a cluster", () => {
   let api: StubApi;
   beforeAll(async () => {
@@ -187,8 +196,30 @@ describe("explain --live", () => {
   test("asks whether the options are the daemon's, where all rules differ", async () => {
     await apply();
     const { differences } = await live("--from", townObjects("town"), "--hostname-override=node-1", ...TO_DNS);
-    expect(differences?.join("\n")).toContain("the chain services has other rules");
+    expect(differences?.join("\n")).toContain("only in the kernel: chain services: ");
     expect(differences?.at(-1)).toContain("--config");
+  });
+
+  test("a rule that someone added to nft-proxy's chain is the cause, and is printed", async () => {
+    await apply();
+    await nft("insert", "rule", "ip", "nft-proxy", "services", "ip", "daddr", "10.96.0.10", "drop");
+    const { verdict, differences } = await live(...TOWN, ...TO_DNS);
+    expect(verdict).toMatchObject({ result: "dropped", cause: "not-programmed" });
+    expect(differences).toEqual([
+      "only in the kernel: chain services: ip daddr 10.96.0.10 drop",
+      expect.stringContaining("or other software"),
+    ]);
+  });
+
+  test.each([
+    ["a Service that exists, and another port", ["--to", "10.96.0.10", "--port", "9"], "refused"],
+    ["an unallocated address", ["--to", "10.96.200.200", "--port", "80"], "dropped"],
+    ["no Service", ["--to", "198.51.100.1", "--port", "80"], "not-handled"],
+  ])("without objects, the reason of %s is unknown, not guessed", async (_what, to, result) => {
+    await apply();
+    const { verdict } = await live("--master=http://127.0.0.1:1", ...to);
+    expect(verdict).toMatchObject({ result, cause: "unknown" });
+    expect(verdict.message).toContain("the reason is unknown: objects unavailable");
   });
 
   test("says so when nothing is programmed", async () => {
@@ -208,7 +239,7 @@ describe("explain --live", () => {
       ...TO_DNS,
     ]);
     expect(exitCode).toBe(0);
-    expect(stderr).toContain("by the kernel's rules alone");
+    expect(stderr).toContain("objects unavailable, following the kernel's rules alone");
     expect(stdout).toContain("10.244.1.16:53");
     expect(stdout).toContain("goes to one of 2 endpoints");
   });

@@ -25,6 +25,7 @@ const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, nodeContext])
     nodeContext,
     state: renderer.state,
     ignored: [],
+    objectsKnown: true,
     loadBalancers: [],
     hostAddresses: ["127.0.0.1", "::1"],
   };
@@ -52,7 +53,7 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
 }
 
 function follow(input: ExplainInput): ExplainInput {
-  return { ...input, live: { ruleset: input.state.ruleset, comparable: true, affinityEntries: [] } };
+  return { ...input, live: { ruleset: input.state.ruleset, affinityEntries: [] } };
 }
 
 test("every connection to a random cluster has a reason, and a share of it for each endpoint", () => {

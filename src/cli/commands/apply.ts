@@ -1,4 +1,5 @@
-import { loadFromFiles } from "../../inspect/load/desired.ts";
+import { AppError } from "../../base/errors.ts";
+import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
@@ -8,7 +9,13 @@ import type { Argv } from "../command.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { applySummary } from "../print/apply-summary.ts";
-import { conflictNotices, diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
+import {
+  conflictNotices,
+  diagnosticText,
+  hasErrors,
+  missingNodeNotices,
+  missingNodeText,
+} from "../print/diagnostic-text.ts";
 
 /** `apply`: one full sync from files. Objects with errors leave the kernel as it is. */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -22,6 +29,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
       notices: [...notices, "nothing was applied: the kernel's rules stay as they are"],
     };
   }
+  refuseOtherNode(desired);
   refuseNothing(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft);
@@ -29,6 +37,17 @@ export async function run(argv: Argv): Promise<CommandResult> {
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),
-    notices: [...notices, ...conflictNotices(state.conflicts())],
+    notices: [...notices, ...missingNodeNotices(desired.missingNode), ...conflictNotices(state.conflicts())],
   };
+}
+
+/**
+ * Refuses objects that have Nodes, but not this one: its rules would lack local endpoints and NodePort addresses.
+ * @throws AppError BAD_ARGUMENT
+ */
+function refuseOtherNode({ missingNode }: Desired): void {
+  if (missingNode === undefined || missingNode.candidates.length === 0) return;
+  throw new AppError("BAD_ARGUMENT", missingNodeText(missingNode), {
+    hint: "--hostname-override names the node to apply; nothing was applied",
+  });
 }

@@ -4,7 +4,7 @@ import { type Argv, isSet } from "../command.ts";
 import { explainQueryOf } from "../explain-arguments.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText } from "../print/diagnostic-text.ts";
+import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
 import { explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
@@ -22,7 +22,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output,
-    notices: [...notices, ...loaded.notices, ...loaded.problems.map(diagnosticText)],
+    notices: [
+      ...notices,
+      ...missingNodeNotices(loaded.missingNode),
+      ...loaded.notices,
+      ...loaded.problems.map(diagnosticText),
+    ],
   };
 }
 

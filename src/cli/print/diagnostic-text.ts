@@ -1,3 +1,5 @@
+import { listText } from "../../inspect/explain/words.ts";
+import type { MissingNode } from "../../inspect/load/missing-node.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 
@@ -20,4 +22,16 @@ export function conflictNotices(conflicts: readonly Conflict[]): string[] {
     const others = losers.map(({ name }) => name).join(", ");
     return `warning: ${frontend.replaceAll(" . ", " ")} belongs to ${winner.name}, the oldest that wants it; not to ${others}`;
   });
+}
+
+/** The message for a node that is not among the objects, with the nodes that are. */
+export function missingNodeText({ name, candidates }: MissingNode): string {
+  return `node ${name} is not among the objects; there ${candidates.length === 1 ? "is" : "are"} ${listText(candidates)}`;
+}
+
+/** A warning that the node is not among the Nodes that there are: its zone, addresses and pod CIDRs are unknown. */
+export function missingNodeNotices(missing: MissingNode | undefined): string[] {
+  if (missing === undefined || missing.candidates.length === 0) return [];
+  const text = `${missingNodeText(missing)} (--hostname-override chooses one)`;
+  return [`warning: ${text}: its zone, addresses and pod CIDRs are unknown`];
 }

@@ -1,15 +1,16 @@
-import type { Table } from "../../nft/ast/ruleset.ts";
+import type { Chain, Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta } from "../../nft/delta.ts";
 import { joinParts, verdictTarget } from "../../nft/elements.ts";
+import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import type { Connection } from "./explanation.ts";
 
-/** More would not help anybody. */
+/** The most differences that are listed; more are counted. */
 const MOST = 20;
 
-/** Chains that are there for every Service are made from options alone. */
-const OTHER_OPTIONS = "other options make such rules: give those of the daemon (--config)";
+/** The chains that all connections pass depend on options alone. */
+const OTHER_OPTIONS = "other options than those given here (--config), or other software, make such rules";
 
 /**
  * The differences between the kernel's table and the desired one that concern one connection's frontend, one line
@@ -32,9 +33,7 @@ export function liveDifferences(
   const chains = delta.writtenChains.filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
   const all = [
     ...lines,
-    ...chains.map(({ name }) =>
-      actual.chains.has(name) ? `the chain ${name} has other rules` : `the chain ${name} is missing`,
-    ),
+    ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
   return all.length > MOST ? [...all.slice(0, MOST), `and ${all.length - MOST} more`] : all;
@@ -54,6 +53,27 @@ function elementLines({ spec, deleted, added }: ElementsDelta, actual: Table): s
     ...added.map(({ key, value }) => `missing in the kernel: ${texts(key, value)}`),
     ...deleted.map((key) => `only in the kernel: ${texts(key, here?.get(key) ?? "")}`),
   ];
+}
+
+/** The rules that one side of a chain has and the other has not. */
+function chainLines({ name, rules }: Chain, actual: Chain | undefined): string[] {
+  if (actual === undefined) return [`the chain ${name} is missing in the kernel`];
+  const [wanted, found] = [rules.map(ruleText), actual.rules.map(ruleText)];
+  const lines = [
+    ...missingTexts(wanted, found).map((rule) => `missing in the kernel: chain ${name}: ${rule}`),
+    ...missingTexts(found, wanted).map((rule) => `only in the kernel: chain ${name}: ${rule}`),
+  ];
+  return lines.length > 0 ? lines : [`the chain ${name} has its rules in another order, or another hook or priority`];
+}
+
+/** The texts of a list that another lacks, each as often as it is missing. */
+function missingTexts(texts: readonly string[], others: readonly string[]): string[] {
+  const left = [...others];
+  return texts.filter((text) => {
+    const index = left.indexOf(text);
+    if (index >= 0) left.splice(index, 1);
+    return index < 0;
+  });
 }
 
 /** Chains that some frontends have in common, or one has for itself: balancers and firewalls. */

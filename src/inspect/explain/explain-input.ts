@@ -11,6 +11,8 @@ export interface ExplainInput {
   readonly cache: ObjectCache;
   /** One for each family that is programmed. */
   readonly nodeContext: NodeContext;
+  /** False when the objects could not be loaded: the cache is empty, and only the kernel's tables are followed. */
+  readonly objectsKnown: boolean;
   /** The desired state. */
   readonly state: RulesetState;
   /** Valid Services that nft-proxy does not handle. */
@@ -19,15 +21,13 @@ export interface ExplainInput {
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
-  /** The kernel's tables, to be followed in place of what the objects ask for. */
+  /** The kernel's tables, to be followed in place of the desired state. */
   readonly live?: LiveRules;
 }
 
 /** The kernel's tables. */
 export interface LiveRules {
   readonly ruleset: Ruleset;
-  /** Whether the objects are known, so that the tables can be held against what these ask for. */
-  readonly comparable: boolean;
   /** The affinity entries of the client in question. */
   readonly affinityEntries: readonly AffinityEntry[];
 }

@@ -34,7 +34,7 @@ export function explain(connection: Connection, input: ExplainInput): Explanatio
     steps: table === undefined ? [] : explainSteps(outcomes, table),
     endpoints,
     notes: explainNotes(connection, match, outcomes, input),
-    ...(live?.comparable ? { differences: liveDifferences(connection, table, desired) } : {}),
+    ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, table, desired) } : {}),
     verdict,
   };
 }
@@ -82,12 +82,13 @@ function liveVerdict(
 ): Verdict {
   const { connection, match } = evidence;
   const found = verdictOf(evidence, input);
-  if (table === undefined) return notProgrammed(found, `the kernel has no table of ours, and lets everything pass`);
-  if (!input.live?.comparable) return found;
+  if (table === undefined)
+    return notProgrammed(found, "the kernel has no table of nft-proxy, and nothing is translated");
+  if (!input.objectsKnown) return found;
   const wanted = evidenceOf(connection, match, desired, input);
-  const asked = verdictOf(wanted, input);
-  if (asked.result === found.result && sameDestinations(evidence, wanted)) return found;
-  const by = `desired: ${RESULTS[asked.result]}, ${asked.message}`;
+  const desiredVerdict = verdictOf(wanted, input);
+  if (desiredVerdict.result === found.result && sameDestinations(evidence, wanted)) return found;
+  const by = `desired: ${RESULTS[desiredVerdict.result]}, ${desiredVerdict.message}`;
   return notProgrammed(found, `the kernel differs from the desired state of ${destinationText(connection)} (${by})`);
 }
 

@@ -37,6 +37,8 @@ export type Cause =
   | "not-a-service"
   /** The kernel differs from the desired state. */
   | "not-programmed"
+  /** The objects are unavailable, and the rules alone do not tell. */
+  | "unknown"
   /** The rules decide so, and no object explains it. */
   | "rules";
 

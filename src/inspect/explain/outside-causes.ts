@@ -1,5 +1,6 @@
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import { isLocal } from "../../trace/packet.ts";
 import type { Reason } from "./endpoint-causes.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
@@ -103,10 +104,16 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
   return {
     cause: "node-port-address",
     message: `NodePort ${connection.port}/${protocol} of ${portText(match.port)} answers at ${served || "no address"} here, not at ${to}`,
-    action: isLoopback(to)
-      ? "connect to the node's own address: loopback never serves NodePorts"
-      : "connect there, or let --nodeport-addresses cover the address",
+    action: nodePortAction(to, input),
   };
+}
+
+/** Only an address of this node can be made to serve NodePorts: another node serves its own. */
+function nodePortAction(to: string, { host }: ExplainInput): string {
+  if (isLoopback(to)) return "connect to the node's own address: loopback never serves NodePorts";
+  return isLocal(host, to)
+    ? "connect there, or let --nodeport-addresses cover the address"
+    : `connect there; ${to} is no address of this node, so that its own node decides: explain it there, or with --hostname-override`;
 }
 
 function loopback({ to }: Connection): Reason | undefined {
@@ -118,15 +125,19 @@ function loopback({ to }: Connection): Reason | undefined {
   };
 }
 
+/** The most Services of which a shared endpoint is named. */
+const MOST_SERVICES = 3;
+
 function notAService(connection: Connection, { cache }: ExplainInput): Reason {
   const { to } = connection;
-  const name = cache
+  const names = cache
     .serviceNames()
-    .find((one) => cache.slices(one).some(({ endpoints }) => endpoints.some(({ address }) => address === to)));
-  const known = name === undefined ? "" : `; it is an endpoint of Service ${name}, reached directly`;
+    .filter((name) => cache.slices(name).some(({ endpoints }) => endpoints.some(({ address }) => address === to)));
+  const services = names.length === 1 ? `Service ${names[0]}` : `Services ${listText(names, MOST_SERVICES)}`;
+  const known = names.length === 0 ? "" : `; it is an endpoint of ${services}, reached directly`;
   return {
     cause: "not-a-service",
     message: `${destinationText(connection)} belongs to no Service${known}`,
-    action: "if it fails, look at what listens there, at routes and at NetworkPolicies",
+    action: "if it fails, check the process that listens there, the routes and the NetworkPolicies",
   };
 }

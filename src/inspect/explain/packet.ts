@@ -6,6 +6,7 @@ import type { FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
+import { matchOf } from "./match.ts";
 
 /** The origin of a connection. */
 export type Source = Connection["from"]["at"];
@@ -29,7 +30,7 @@ export function connectionOf(question: Question, input: ExplainInput): Connectio
   const at = question.source ?? sourceOf(question, input);
   const from =
     fromAddress === undefined
-      ? { address: typicalAddress(at, to, input), at, known: "assumed" as const }
+      ? { address: allowedAddress(question, input) ?? typicalAddress(at, to, input), at, known: "assumed" as const }
       : { address: fromAddress, at, known: "given" as const };
   return { from, to, port, protocol };
 }
@@ -76,6 +77,13 @@ function isEndpoint(address: string, { cache }: ExplainInput): boolean {
 /** The CIDRs that pods have addresses of; first those of this node. */
 function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInput): readonly string[] {
   return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
+}
+
+/** The first address that the source ranges of a guarded frontend allow; undefined for a frontend that allows all. */
+function allowedAddress(question: Question, input: ExplainInput): string | undefined {
+  const match = matchOf(question, input);
+  const [range] = match?.frontend.guarded ? match.port.service.loadBalancerSourceRanges[familyOf(question.to)] : [];
+  return range?.slice(0, range.indexOf("/"));
 }
 
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {

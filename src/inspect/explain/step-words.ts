@@ -1,5 +1,6 @@
+import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
-import { durationText } from "../../nft/text/rule-text.ts";
+import { durationText, ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
@@ -7,6 +8,11 @@ import type { Effect, Step } from "../../trace/outcome.ts";
 
 /** A rule on the way. */
 export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
+
+/** A rule as `nft list` prints it. Only rules of nft-proxy's own tables come without a text. */
+export function stepRuleText({ text, rule }: RuleStep): string {
+  return text ?? ruleText(rule as Rule);
+}
 
 /** The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing. */
 export function stepWords(step: RuleStep): string | undefined {

@@ -1,10 +1,8 @@
-import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
-import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import type { Effect, Outcome } from "../../trace/outcome.ts";
 import type { ExplainedStep } from "./explanation.ts";
-import { type RuleStep, stepWords } from "./step-words.ts";
+import { type RuleStep, stepRuleText, stepWords } from "./step-words.ts";
 
 interface MergedStep {
   readonly step: RuleStep;
@@ -44,12 +42,11 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table): Explai
 }
 
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
-  // Only rules of our own tables come without a text.
-  const { hook, chain, rule, text } = step;
+  const { hook, chain } = step;
   return {
     hook,
     chain,
-    rule: text ?? ruleText(rule as Rule),
+    rule: stepRuleText(step),
     elements: [...elements],
     message,
     probability: rounded(probability),

@@ -1,3 +1,5 @@
+import { familyOf } from "../../model/ip.ts";
+import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
@@ -8,6 +10,8 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Result, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { outsideReason } from "./outside-causes.ts";
+import { dependsOnClient, sourceRangeReason, sourceRangesVerdict } from "./source-ranges.ts";
+import { type RuleStep, stepRuleText } from "./step-words.ts";
 import { destinationText, listText } from "./words.ts";
 
 /** The input of a verdict. */
@@ -24,8 +28,8 @@ export interface Evidence {
 /** The outcome of the connection, its cause, and the action to take. */
 export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
   const result = resultOf(evidence.summary);
-  const reason = reasonOf(result, evidence, input);
-  return { result, ...withConflict(reason, evidence) };
+  const reason = withConflict(reasonOf(result, evidence, input), evidence);
+  return dependsOnClient(result, evidence) ? sourceRangesVerdict(reason, evidence) : { result, ...reason };
 }
 
 /** The outcome of an evaluation. */
@@ -38,6 +42,7 @@ function resultOf({ refused, dropped, destinations }: Summary): Result {
 
 function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, endpoints } = evidence;
+  if (!input.objectsKnown && result !== "served" && result !== "varies") return unknownReason(result, evidence);
   switch (result) {
     case "served":
       return balancedReason(connection, match, endpoints, input.cache);
@@ -56,44 +61,58 @@ function variesReason({ summary }: Evidence): Reason {
   const { refused, dropped } = summary;
   return {
     cause: "rules",
-    message: `chance decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest goes on`,
-    action: "these are not the rules that we make: see nft-proxy diff",
+    message: `a random choice decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest is delivered`,
+    action: "nft-proxy does not make such rules: see nft-proxy diff",
   };
 }
 
 /** The cause of a refusal or drop, from the chain that decided it and the objects. */
 function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, outcomes } = evidence;
-  const chain = decider(outcomes);
-  const role = parseChainName(chain);
-  if (role?.kind === "firewall") return sourceRangeReason(evidence);
-  if (chain === CLUSTER_IPS_CHECK || chain === "") return outsideReason(connection, input);
+  const rule = decidingRule(outcomes);
+  if (rule === undefined || rule.chain === CLUSTER_IPS_CHECK) return outsideReason(connection, input);
+  if (parseChainName(rule.chain)?.kind === "firewall") return sourceRangeReason(evidence);
+  if (!isDesired(rule, connection, input)) return foreignRuleReason(rule);
   if (match !== undefined) return noEndpointReason(match, input);
   const where = result === "dropped" ? "on this node" : "anywhere";
   return {
     cause: "no-endpoints",
-    message: `by the rules, the Service of ${destinationText(connection)} has no endpoint ${where}`,
-    action: "ask again with the objects: --from PATH, or a kubeconfig",
+    message: `the rules have no endpoint for ${destinationText(connection)} ${where}, and no Service explains it`,
+    action: "compare the kernel with the desired state: nft-proxy diff",
   };
 }
 
-/** The chain of the rule that ended the packet; "" when it was none. */
-function decider(outcomes: readonly Outcome[]): string {
+/** The rule that ended the packet; undefined when no rule did. */
+function decidingRule(outcomes: readonly Outcome[]): RuleStep | undefined {
   const last = outcomes[0]?.steps.at(-1);
-  return last?.kind === "rule" ? last.chain : "";
+  return last?.kind === "rule" ? last : undefined;
 }
 
-function sourceRangeReason({ connection, match }: Evidence): Reason {
-  const of = match === undefined ? "" : ` of Service ${rangesText(match)}`;
+/** Whether the desired state has a rule, in whatever place of its chain. */
+function isDesired(step: RuleStep, { to }: Connection, { state }: ExplainInput): boolean {
+  const rules = state.ruleset[familyOf(to)]?.chains.get(step.chain)?.rules ?? [];
+  return rules.some((desired) => ruleText(desired) === stepRuleText(step));
+}
+
+/** Someone added a rule to nft-proxy's table: nft-proxy makes none that refuses or drops in this chain. */
+function foreignRuleReason(step: RuleStep): Reason {
   return {
-    cause: "source-ranges",
-    message: `${connection.from.address} is in none of the loadBalancerSourceRanges${of}`,
-    action: "add its address to spec.loadBalancerSourceRanges if it is to be let in",
+    cause: "rules",
+    message: `the chain ${step.chain} of nft-proxy's table has a rule that nft-proxy does not make: ${stepRuleText(step)}`,
+    action: "find the program that adds it; nft-proxy run removes it, and nft-proxy diff shows it",
   };
 }
 
-function rangesText({ port: { service, family } }: Match): string {
-  return `${service.name} (${listText(service.loadBalancerSourceRanges[family])})`;
+/** The kernel's rules alone decide the outcome, but not its cause. */
+function unknownReason(result: "not-handled" | "refused" | "dropped", { connection, outcomes }: Evidence): Reason {
+  const rule = decidingRule(outcomes);
+  const by = rule === undefined ? "" : ` by ${rule.chain} (${stepRuleText(rule)})`;
+  const what = result === "not-handled" ? "is not translated by the kernel's rules" : `is ${result}${by}`;
+  return {
+    cause: "unknown",
+    message: `${destinationText(connection)} ${what}; the reason is unknown: objects unavailable`,
+    action: "ask again with the objects: beside the daemon, with a kubeconfig, or with --from PATH",
+  };
 }
 
 /** Names the Services that lost the frontend: they are the ones that seem broken. */

@@ -14,6 +14,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
 import type { LoadRequest } from "./load-request.ts";
+import { type MissingNode, missingNode } from "./missing-node.ts";
 
 /** The desired state of one node, and the objects that it was rendered from. */
 export interface Desired {
@@ -26,6 +27,8 @@ export interface Desired {
   readonly problems: readonly Diagnostic[];
   /** Warnings about the objects of a cluster, one line each. */
   readonly notices: readonly string[];
+  /** Present when the node is not among the objects: its addresses, zone and pod CIDRs are unknown. */
+  readonly missingNode?: MissingNode;
 }
 
 /** {@link Desired}, and the files that it was rendered from. */
@@ -41,7 +44,7 @@ export async function loadDesired(request: LoadRequest): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text));
-  return { ...(await renderObjects(request, objects)), problems: [], notices };
+  return { ...(await renderObjects(request, objects)), problems: [], notices, ...nodeOf(objects.missingNode) };
 }
 
 /**
@@ -62,14 +65,22 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
     nodes: nodes.map(({ value }) => value),
     serviceCIDRs: serviceCIDRs.map(({ value }) => value),
   });
-  return { ...rendered, files, problems: files.problems, notices: [] };
+  const missing = missingNode(
+    request.nodeName,
+    nodes.map(({ value }) => value.name),
+  );
+  return { ...rendered, files, problems: files.problems, notices: [], ...nodeOf(missing) };
+}
+
+function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> {
+  return missing === undefined ? {} : { missingNode: missing };
 }
 
 /** Renders objects that were read before, for the node and with the options of the request. */
 export async function renderObjects(
   { options, nodeName }: Pick<LoadRequest, "options" | "nodeName">,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
-): Promise<Omit<Desired, "problems" | "notices">> {
+): Promise<Omit<Desired, "problems" | "notices" | "missingNode">> {
   const cache = new ObjectCache(nodeName);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);

@@ -17,6 +17,7 @@ import { listClusterObjects } from "./cluster-objects.ts";
 import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
 import { readKernelTables } from "./kernel-tables.ts";
 import type { LoadRequest } from "./load-request.ts";
+import type { MissingNode } from "./missing-node.ts";
 
 /** The input of an explanation, and what to tell the user about the objects. */
 export interface LoadedExplainInput {
@@ -24,6 +25,8 @@ export interface LoadedExplainInput {
   readonly problems: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
+  /** Present when the node is not among the objects. */
+  readonly missingNode?: MissingNode;
 }
 
 type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ignored" | "loadBalancers"> &
@@ -42,17 +45,15 @@ export async function loadExplainInput(
   query: ExplainQuery,
   isLive: boolean,
 ): Promise<LoadedExplainInput> {
-  const { notices, problems, comparable, ...parts } =
+  const { notices, problems, comparable, missingNode, ...parts } =
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsOfCluster(request, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
-  const live = isLive ? { live: { comparable, ...(await liveRules(request.options, query)) } } : {};
-  return { input: explainInputOf({ ...parts, hostAddresses, ...live }), problems, notices };
+  const live = isLive ? { live: await liveRules(request.options, query) } : {};
+  const input = explainInputOf({ ...parts, objectsKnown: comparable, hostAddresses, ...live });
+  return { input, problems, notices, ...(missingNode === undefined ? {} : { missingNode }) };
 }
 
-async function liveRules(
-  { nftPath }: ProxyOptions,
-  query: ExplainQuery,
-): Promise<Pick<LiveRules, "ruleset" | "affinityEntries">> {
+async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {
   const ruleset = await readKernelTables(nftPath);
   if (query.kind === "service" || query.question.fromAddress === undefined) return { ruleset, affinityEntries: [] };
   const { fromAddress, to, protocol, port } = query.question;
@@ -66,9 +67,10 @@ async function liveRules(
 }
 
 async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
-  const { files, notices, problems, ...desired } = await loadFromFiles(request, { thorough: true });
+  const { files, notices, problems, missingNode, ...desired } = await loadFromFiles(request, { thorough: true });
   const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
-  return { ...withIgnored(desired, written), notices, problems, comparable: true };
+  const missing = missingNode === undefined ? {} : { missingNode };
+  return { ...withIgnored(desired, written), notices, problems, comparable: true, ...missing };
 }
 
 async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
@@ -77,11 +79,18 @@ async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<
   const keep = (service: unknown) => written.push(service);
   try {
     const objects = await listClusterObjects(request, (text) => notices.push(text), keep);
-    return { ...withIgnored(await renderObjects(request, objects), written), notices, problems: [], comparable: true };
+    const { missingNode } = objects;
+    return {
+      ...withIgnored(await renderObjects(request, objects), written),
+      notices,
+      problems: [],
+      comparable: true,
+      ...(missingNode === undefined ? {} : { missingNode }),
+    };
   } catch (error) {
     if (!isLive || !(error instanceof AppError)) throw error;
     const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
-    notices.push(`warning: by the kernel's rules alone, without names and reasons: ${error.message}`);
+    notices.push(`warning: objects unavailable, following the kernel's rules alone: ${error.message}`);
     return { ...withIgnored(await renderObjects(request, nothing), []), notices, problems: [], comparable: false };
   }
 }

@@ -22,7 +22,15 @@ function explanation(count: number): Explanation {
   const nodeContext = bothContexts();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  const parts = { cache, nodeContext, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses: [] };
+  const parts = {
+    cache,
+    nodeContext,
+    state: renderer.state,
+    ignored: [],
+    objectsKnown: true,
+    loadBalancers: [],
+    hostAddresses: [],
+  };
   return explain(TO_WEB, explainInputOf(parts));
 }
 

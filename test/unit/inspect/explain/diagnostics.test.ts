@@ -78,7 +78,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "refused",
     cause: "no-endpoints",
-    message: ["shop/cart has no endpoints", "selector", "kubernetes.io/service-name=cart"],
+    message: ["shop/cart has no endpoints", "selector", "get service cart -o wide", "get pods --show-labels"],
   },
   {
     name: "not ready",
@@ -122,6 +122,35 @@ const FAULTS: readonly FieldDiagnostic[] = [
     result: "dropped",
     cause: "source-ranges",
     message: ["192.0.2.77 is in none", "198.51.100.0/24", "spec.loadBalancerSourceRanges"],
+  },
+  {
+    name: "source ranges, for a client that was not given",
+    manifests:
+      service(", type: LoadBalancer, loadBalancerSourceRanges: [192.0.2.200/32]", "", LOAD_BALANCER) + slice(READY),
+    flags: { to: "203.0.113.9", port: "80" },
+    result: "varies",
+    cause: "source-ranges",
+    message: ["Varies: allowed from 192.0.2.200/32, dropped otherwise; goes to"],
+  },
+  {
+    name: "a NodePort at the address of another node",
+    manifests: service(", type: NodePort").replace("port: 80,", "port: 80, nodePort: 30080,") + slice(READY),
+    flags: { to: "192.0.2.3", port: "30080" },
+    result: "not-handled",
+    cause: "node-port-address",
+    message: ["answers at 192.0.2.2 here, not at 192.0.2.3", "192.0.2.3 is no address of this node"],
+  },
+  {
+    name: "an endpoint of several Services",
+    manifests:
+      service("") +
+      slice(READY) +
+      service("").replaceAll("cart", "copy").replaceAll("10.96.0.7", "10.96.0.8") +
+      slice(READY).replaceAll("cart", "copy"),
+    flags: { to: "10.244.1.5", port: "8080" },
+    result: "not-handled",
+    cause: "not-a-service",
+    message: ["an endpoint of Services shop/cart and shop/copy, reached directly"],
   },
   {
     name: "a port that is not served",
@@ -301,4 +330,13 @@ test.each([
   const [explanation] = explanations;
   expect(explanation?.verdict.cause).toBe("served");
   expect(explanation?.notes.find(({ topic }) => topic === "hints")?.message).toContain(message);
+});
+
+test("an open source range, 0.0.0.0/0, makes no outcome depend on the client", async () => {
+  const spec = ", type: LoadBalancer, loadBalancerSourceRanges: [0.0.0.0/0]";
+  const { explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
+    to: "203.0.113.9",
+    port: "80",
+  });
+  expect(explanations[0]?.verdict).toMatchObject({ result: "served", cause: "served" });
 });

@@ -17,7 +17,15 @@ function input(
   const nodeContext = bothContexts(options);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return explainInputOf({ cache, nodeContext, state: renderer.state, ignored: [], loadBalancers: [], hostAddresses });
+  return explainInputOf({
+    cache,
+    nodeContext,
+    state: renderer.state,
+    ignored: [],
+    objectsKnown: true,
+    loadBalancers: [],
+    hostAddresses,
+  });
 }
 
 function from(question: Partial<Question>, of = input()) {

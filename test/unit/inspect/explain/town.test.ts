@@ -35,6 +35,7 @@ function input(town: ScenarioName): ExplainInput {
     nodeContext,
     state: renderer.state,
     ignored: services.flatMap((service) => ignoredService(service) ?? []),
+    objectsKnown: true,
     loadBalancers: services.flatMap(loadBalancersAddresses),
     host: LAB_NODE,
   };
