@@ -45,6 +45,17 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/explain.ts"),
   },
   {
+    name: "trace",
+    summary: "Follow real packets through the chains of all tables on this host",
+    flags: ["from", "to", "port", "proto", "service", "from-ip", "client", "duration", "rate", "output"],
+    examples: [
+      ["--to 10.96.0.10 --port 53 --proto udp", "packets to a ClusterIP"],
+      ["--service shop/cart --from-ip 10.244.1.9", "packets of one client to a Service"],
+      ["--client 192.0.2.77 --duration 5m --rate 1", "everything from and to a client"],
+    ],
+    load: async () => await import("./commands/trace.ts"),
+  },
+  {
     name: "connections",
     summary: "Count the connections of this host by Service and endpoint",
     flags: ["from", "service", "client", "draining", "output"],

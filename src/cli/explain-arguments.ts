@@ -37,7 +37,8 @@ function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
   };
 }
 
-function readAddress(flag: string, text: string): string {
+/** A flag's text as an address. Throws AppError BAD_ARGUMENT. */
+export function readAddress(flag: string, text: string): string {
   const address = canonicalAddress(text.replace(/^\[(.*)\]$/, "$1"));
   if (address !== undefined) return address;
   throw new AppError("BAD_ARGUMENT", `--${flag} must be an IP address, not ${quoted(text)}`, {
@@ -45,7 +46,8 @@ function readAddress(flag: string, text: string): string {
   });
 }
 
-function readPort(argv: Argv): number {
+/** `--port`. Throws AppError BAD_ARGUMENT. */
+export function readPort(argv: Argv): number {
   const text = textArgument(argv, "port");
   if (text === undefined) throw wrong("--to needs --port, too");
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
@@ -55,7 +57,8 @@ function readPort(argv: Argv): number {
 
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
-function readProtocol(argv: Argv): Protocol {
+/** `--proto`, TCP when it was not given. Throws AppError BAD_ARGUMENT. */
+export function readProtocol(argv: Argv): Protocol {
   const text = textArgument(argv, "proto") ?? "tcp";
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;

@@ -20,7 +20,8 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     const { exitCode, output = "", notices = [] } = await run(chosen.argv, progress);
     progress.clear();
     for (const notice of notices) context.stderr.write(`${notice}\n`);
-    await write(context.stdout, output);
+    if (typeof output === "string") await write(context.stdout, output);
+    else for await (const piece of output) await write(context.stdout, piece);
     return exitCode;
   } catch (error) {
     progress.clear();

@@ -16,6 +16,7 @@ export interface YargsOption {
   readonly type: "boolean" | "string" | "array";
   readonly string?: true;
   readonly requiresArg?: true;
+  readonly alias?: string;
   readonly hidden?: true;
   readonly description: string;
   readonly defaultDescription?: string;
@@ -61,6 +62,7 @@ function yargsOption(flag: Flag): YargsOption {
   const shown = preset === undefined || preset === false ? "" : String(preset);
   return {
     ...YARGS_TYPES[type],
+    ...(flag.alias === undefined ? {} : { alias: flag.alias }),
     description,
     group: OWN_FLAGS.includes(flag) ? "Options of its own:" : "Options as kube-proxy's:",
     ...(shown === "" ? {} : { defaultDescription: shown }),

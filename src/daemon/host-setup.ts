@@ -1,7 +1,10 @@
+import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
+import type { Nft } from "../kernel/nft.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
+import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
 
 /** Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
@@ -25,4 +28,17 @@ export async function setConntrackAgain(options: ProxyOptions, logger: Logger): 
 async function setConntrack(options: ProxyOptions, logger: Logger): Promise<void> {
   const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles, 1));
   await applySettings(hostFiles, settings, logger);
+}
+
+/**
+ * Removes the tables of `trace` commands that were killed: their rules cost every packet a look. A failure is logged:
+ * it is no reason not to start.
+ */
+export async function removeStaleTraces(nft: Nft, logger: Logger): Promise<void> {
+  try {
+    const tables = await removeStaleTraceTables(nft);
+    if (tables > 0) logger.info({ tables }, "removed the tables of traces that were killed");
+  } catch (error) {
+    logger.warn({ error: messageOf(error) }, "cannot look for the tables of traces that were killed");
+  }
 }

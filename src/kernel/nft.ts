@@ -104,8 +104,13 @@ export class Nft {
   }
 
   /** Lists one of our sets or maps with its elements; undefined when it is not there. */
-  async listSet(family: Family, kind: "set" | "map", name: string): Promise<string | undefined> {
-    return await this.#list(["list", kind, family, TABLE_NAME, name]);
+  async listSet(
+    family: Family,
+    kind: "set" | "map",
+    name: string,
+    table: string = TABLE_NAME,
+  ): Promise<string | undefined> {
+    return await this.#list(["list", kind, family, table, name]);
   }
 
   /**

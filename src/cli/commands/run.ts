@@ -6,7 +6,7 @@ import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";
 import { assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
-import { setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
+import { removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { createLogger } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, NO_EVENTS } from "../../daemon/object-source.ts";
@@ -46,6 +46,7 @@ async function serve(
   const nodeName = nodeNameOf(options);
   const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath });
   await probeFeatures(nft);
+  if (!dryRun) await removeStaleTraces(nft, logger);
   logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
   const paths = listArgument(argv, "from");
   const access = { options, nodeName, env: process.env, userAgent: USER_AGENT };

@@ -52,8 +52,13 @@ export interface MapStatement {
 /** A rule is the list of its statements. */
 export type Rule = readonly Statement[];
 
+/** Lets no more packets on to the next statement than so many a second; only in rules for tracing. */
+export interface LimitStatement {
+  readonly limit: { readonly rate: number; readonly per: "second"; readonly burst: number };
+}
+
 /** An element of a set (an expression), or of a map (key and value); `elem` carries its properties. */
-export type ElementJson = Expression | readonly [ElementKeyJson, Expression | Verdict];
+export type ElementJson = ElementKeyJson | readonly [ElementKeyJson, Expression | Verdict];
 
 /** An element's key, plain or with its timeout. */
 export type ElementKeyJson =
@@ -69,7 +74,7 @@ export type CommandObject =
         readonly family: Family;
         readonly table: string;
         readonly chain: string;
-        readonly expr: Rule;
+        readonly expr: readonly (Statement | LimitStatement)[];
       };
     }
   | { readonly set: SetJson }

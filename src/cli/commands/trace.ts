@@ -1,0 +1,54 @@
+import { FAMILIES } from "../../base/family.ts";
+import { loadDesired } from "../../inspect/load/desired.ts";
+import { StoryNames } from "../../inspect/trace/named-story.ts";
+import type { PacketStory } from "../../inspect/trace/packet-story.ts";
+import { tracePackets } from "../../inspect/trace/trace-packets.ts";
+import { selectionsOf } from "../../inspect/trace/trace-query.ts";
+import { localAddresses } from "../../kernel/addresses.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import type { Argv } from "../command.ts";
+import { commandOptions, loadRequest } from "../options.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+import { diagnosticText } from "../print/diagnostic-text.ts";
+import { outputFormat } from "../print/output-format.ts";
+import type { Progress } from "../print/progress.ts";
+import { storyText } from "../print/story-text.ts";
+import { untilInterrupted } from "../signals.ts";
+import { traceArguments } from "../trace-arguments.ts";
+
+/** `trace`: real packets' ways through the chains of all tables. Removes its own table at the end. */
+export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+  const format = outputFormat(argv, ["text", "json"]);
+  const { query, durationMs, rate } = traceArguments(argv);
+  const { options, notices } = commandOptions(argv);
+  progress.step("reading the objects");
+  const desired = await loadDesired(loadRequest(argv, options));
+  const selections = selectionsOf(query, desired.state);
+  const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const names = new StoryNames(desired.state, desired.cache, new Set(nodeAddresses));
+  const nft = new Nft({ path: options.nftPath });
+  const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
+  return {
+    exitCode: EXIT.ok,
+    output: format === "json" ? jsonLines(stories, names) : texts(stories, names, durationMs),
+    notices: [...notices, ...desired.notices, ...desired.problems.map(diagnosticText)],
+  };
+}
+
+async function* jsonLines(stories: AsyncIterable<PacketStory>, names: StoryNames): AsyncIterable<string> {
+  for await (const story of stories) yield `${JSON.stringify(names.named(story))}\n`;
+}
+
+async function* texts(
+  stories: AsyncIterable<PacketStory>,
+  names: StoryNames,
+  durationMs: number,
+): AsyncIterable<string> {
+  let count = 0;
+  for await (const story of stories) {
+    yield `${storyText(names.named(story))}\n`;
+    count += 1;
+  }
+  if (count === 0) yield `no such packet came by within ${durationMs / 1000} s\n`;
+}

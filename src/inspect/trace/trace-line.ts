@@ -1,0 +1,99 @@
+/** The headers of a traced packet. */
+export interface TracedPacket {
+  /** The interface that it came in by, "" for none. */
+  readonly input: string;
+  /** The interface that it leaves by, "" while that is not known. */
+  readonly output: string;
+  /** `tcp`, `udp`, `sctp`, or what else nft calls it (`icmp`); "" when nft printed no transport header. */
+  readonly protocol: string;
+  readonly source: string;
+  readonly destination: string;
+  /** 0 where the protocol has none. */
+  readonly sourcePort: number;
+  readonly destinationPort: number;
+  /** TCP flags in lower case, in the order of the header's bits: `syn`, `ack`. */
+  readonly flags: readonly string[];
+}
+
+/** Where a line of a trace was written: a chain, with its table. */
+export interface TracePlace {
+  readonly family: string;
+  readonly table: string;
+  readonly chain: string;
+}
+
+/** A line of `nft monitor trace`. */
+export type TraceLine = TracePlace & {
+  /** 8 hexadecimal digits; the kernel uses one again for later packets. */
+  readonly id: string;
+} & (
+    | { readonly kind: "packet"; readonly packet: TracedPacket }
+    /** A rule whose conditions were all true; `verdict` is `continue` where it decided nothing. */
+    | { readonly kind: "rule"; readonly rule: string; readonly verdict: string }
+    /** The packet came to the end of a base chain. */
+    | { readonly kind: "policy"; readonly verdict: string }
+    /** Connection tracking (nft 1.1.4 or newer), the end of a chain, and whatever newer programs print. */
+    | { readonly kind: "other"; readonly text: string }
+  );
+
+const LINE = /^trace id ([0-9a-f]{8}) (\S+) (\S+) (\S+) (packet: |rule |unknown rule handle |policy )?(.*)$/;
+const VERDICT = /^(.*) \(verdict ([^()]+)\)\s*$/;
+
+/**
+ * Reads a line of `nft monitor trace` (its JSON is not implemented; tried with 1.1.3 and 1.1.7).
+ * @returns undefined for anything else
+ */
+export function parseTraceLine(line: string): TraceLine | undefined {
+  const [, id, family, table, chain, kind, rest = ""] = LINE.exec(line) ?? [];
+  if (id === undefined || family === undefined || table === undefined || chain === undefined) return undefined;
+  const place = { id, family, table, chain };
+  switch (kind) {
+    case "packet: ":
+      return { ...place, kind: "packet", packet: parsePacket(rest) };
+    case "rule ":
+    case "unknown rule handle ":
+      return ruleLine(place, kind === "rule " ? rest : `unknown rule ${rest}`);
+    case "policy ":
+      return { ...place, kind: "policy", verdict: rest.split(" ", 1)[0] ?? "" };
+    default:
+      return { ...place, kind: "other", text: rest.trim() };
+  }
+}
+
+function ruleLine(place: TracePlace & { readonly id: string }, text: string): TraceLine {
+  const [, rule, verdict] = VERDICT.exec(text) ?? [];
+  if (rule === undefined || verdict === undefined) return { ...place, kind: "other", text: text.trim() };
+  return { ...place, kind: "rule", rule, verdict: verdict.trim() };
+}
+
+const TRANSPORT = / (tcp|udp|udplite|sctp|dccp) sport (\d+) \1 dport (\d+)/;
+const OTHER_TRANSPORT = / (icmpv6|icmp|igmp|esp|ah|comp) /;
+
+function parsePacket(text: string): TracedPacket {
+  const headers = ` ${text} `;
+  const [, transport, sourcePort = "0", destinationPort = "0"] = TRANSPORT.exec(headers) ?? [];
+  return {
+    input: fieldOf(headers, /\biif(?:name)? "([^"]*)"/),
+    output: fieldOf(headers, /\boif(?:name)? "([^"]*)"/),
+    protocol: transport ?? fieldOf(headers, OTHER_TRANSPORT),
+    source: fieldOf(headers, / ip6? saddr (\S+)/),
+    destination: fieldOf(headers, / ip6? daddr (\S+)/),
+    sourcePort: Number(sourcePort),
+    destinationPort: Number(destinationPort),
+    flags: tcpFlags(fieldOf(headers, / tcp flags (?:== )?((?:0x[0-9a-f]+|\w+)(?: ?[|,] ?\w+)*) /)),
+  };
+}
+
+function fieldOf(text: string, pattern: RegExp): string {
+  return pattern.exec(text)?.[1] ?? "";
+}
+
+/** Source: RFC 9293, 3.1. */
+const TCP_FLAGS = ["fin", "syn", "rst", "psh", "ack", "urg", "ecn", "cwr"];
+
+/** nft prints one flag by name and several as a number; newer ones may print names. */
+function tcpFlags(text: string): string[] {
+  if (!text.startsWith("0x")) return TCP_FLAGS.filter((flag) => text.split(/[ |,]+/).includes(flag));
+  const bits = Number.parseInt(text, 16);
+  return TCP_FLAGS.filter((_, bit) => (bits & (1 << bit)) !== 0);
+}

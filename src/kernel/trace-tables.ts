@@ -1,0 +1,67 @@
+import { existsSync, readlinkSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Family } from "../base/family.ts";
+import { readListing } from "../nft/canonical/parse.ts";
+import { asObject } from "../nft/canonical/shape.ts";
+import { removalTransaction } from "../nft/transaction.ts";
+import type { HostFiles } from "./host.ts";
+import type { Nft } from "./nft.ts";
+
+/** The set of a trace's table that switches it on: protocols, which the kernel removes when the trace's time is up. */
+export const ACTIVE_SET = "active";
+
+const NAME = /^(ip6?) (nft-proxy-trace-(\d+)-(\d+))$/;
+
+/** The name of this process's table for tracing: the namespace of its process id, and the id. */
+export function traceTableName(): string {
+  return `nft-proxy-trace-${pidNamespace()}-${process.pid}`;
+}
+
+/** Source: namespaces(7). */
+function pidNamespace(): string {
+  return /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
+}
+
+/**
+ * Removes the tables of traces whose process was killed: it is gone, or, where its process ids are another
+ * container's, its time is up.
+ * @returns how many were removed
+ * @throws AppError as nft does
+ */
+export async function removeStaleTraceTables(nft: Nft): Promise<number> {
+  const own = pidNamespace();
+  const stale: { family: Family; name: string }[] = [];
+  for (const listed of await nft.tableNames()) {
+    const [, family, name, namespace, pid] = NAME.exec(listed) ?? [];
+    if (name === undefined) continue;
+    const table = { family: family as Family, name };
+    const isAlive = namespace === own ? existsSync(`/proc/${pid}`) : await isActive(nft, table);
+    if (!isAlive) stale.push(table);
+  }
+  if (stale.length > 0) await nft.apply(removalTransaction(stale));
+  return stale.length;
+}
+
+async function isActive(nft: Nft, { family, name }: { family: Family; name: string }): Promise<boolean> {
+  const text = await nft.listSet(family, "set", ACTIVE_SET, name);
+  if (text === undefined) return false;
+  return readListing(text).objects.some(
+    (object) => asObject(asObject(object, "listed").set ?? {}, "set").elem !== undefined,
+  );
+}
+
+/** How often, and for how long, a monitor is looked for: it reads everybody's rules first, 3 s at 100,000 elements. */
+const LOOK_MS = 20;
+const PATIENCE_MS = 60_000;
+
+/**
+ * Waits until a process listens to nftables' notifications; returns, too, when it has ended or after a minute.
+ * Source of the columns: net/netlink/af_netlink.c, netlink_native_seq_show; protocol 12 is NETLINK_NETFILTER.
+ */
+export async function untilListening(files: HostFiles, pid: number): Promise<void> {
+  const socket = new RegExp(`^\\S+ +12 +${pid} +(?!0{8} )[0-9a-f]{8} `, "m");
+  for (let waited = 0; waited < PATIENCE_MS && existsSync(`/proc/${pid}`); waited += LOOK_MS) {
+    if (socket.test(await files.read("/proc/net/netlink").catch(() => ""))) return;
+    await sleep(LOOK_MS);
+  }
+}

@@ -1,0 +1,119 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import type { NamedStory } from "../../src/inspect/trace/named-story.ts";
+import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle } from "../support/command.ts";
+import { createLab, type Lab, type RunningCommand } from "../support/lab/lab.ts";
+
+const PORT = { port: 80, targetPort: 8080 };
+const FLAGS = ["--hostname-override=node-1", "--cluster-cidr=10.244.0.0/16,fd00:244::/32"];
+
+const PATIENCE = { timeout: 60_000 } as const;
+
+let lab: Lab;
+let directory: string;
+let objects: string;
+
+beforeAll(async () => {
+  lab = await createLab();
+  directory = await mkdtemp(join(tmpdir(), "trace-"));
+  objects = `--from=${join(directory, "objects.json")}`;
+  const services = [
+    apiService("cart", { clusterIP: "10.96.7.7", ports: [PORT] }),
+    apiService("none", { clusterIP: "10.96.7.8", ports: [PORT] }),
+  ];
+  await writeFile(join(directory, "objects.json"), apiListText(services, [apiSlice("cart", ["10.244.1.11"], [PORT])]));
+  const { exitCode, stderr } = await lab.exec([process.execPath, bundle, "apply", objects, ...FLAGS]);
+  if (exitCode !== 0) throw new Error(stderr);
+});
+afterAll(async () => {
+  await lab?.close();
+  await rm(directory, { recursive: true });
+});
+beforeEach(() => lab.exec(["nft", "destroy", "table", "inet", "other"]));
+
+async function traceTables(): Promise<readonly string[]> {
+  const { stdout } = await lab.exec(["nft", "list", "tables", "ip"]);
+  return stdout.match(/nft-proxy-trace-\S+/g) ?? [];
+}
+
+/** Starts a trace; resolves when it is armed. */
+async function start(flags: readonly string[]): Promise<RunningCommand & { readonly stories: NamedStory[] }> {
+  const before = await traceTables();
+  const command = lab.start("node", [process.execPath, bundle, "trace", objects, "-o", "json", ...FLAGS, ...flags]);
+  const stories: NamedStory[] = [];
+  command.onLine((line) => stories.push(JSON.parse(line)));
+  await vi.waitFor(async () => {
+    const name = (await traceTables()).find((one) => !before.includes(one));
+    const { stdout } = await lab.exec(["nft", "list", "set", "ip", name ?? "", "active"]);
+    expect(stdout).toContain("tcp");
+  }, PATIENCE);
+  return { ...command, stories };
+}
+
+/** The stories of a trace that saw one probe. */
+async function storiesOf(flags: readonly string[], probe: { from: "pod2" | "ext"; to: string }): Promise<NamedStory[]> {
+  const trace = await start([...flags, "--duration=60s"]);
+  await lab.probe([{ id: "only", port: 80, proto: "tcp", n: 1, wait: 0.5, ...probe }]);
+  await vi.waitFor(() => expect(trace.stories).not.toEqual([]), PATIENCE);
+  trace.kill("SIGTERM");
+  expect((await trace.ended).exitCode).toBe(0);
+  expect(await traceTables()).toEqual([]);
+  return trace.stories;
+}
+
+describe("trace", () => {
+  test("tells a served packet's way through our chains, with the Service and its endpoint", async () => {
+    const [first] = await storiesOf(["--service=shop/cart"], { from: "pod2", to: "10.96.7.7" });
+    expect(first).toMatchObject({
+      flags: ["syn"],
+      input: "pod2",
+      source: { address: "10.244.1.12" },
+      destination: { address: "10.96.7.7", port: 80, name: "Service shop/cart port tcp-80 (80/tcp)" },
+      end: { kind: "passed" },
+      says: "passed every chain of nftables; it goes to 10.244.1.11:8080",
+    });
+    const rules = first?.stages.flatMap((stage) => stage.rules.map(({ means }) => means ?? "")) ?? [];
+    expect(rules).toContain("a Service with endpoints");
+  });
+
+  test("names the table of other software that drops a packet, and its rule as it stands", async () => {
+    const chain = "type filter hook forward priority 10; policy accept; ip daddr 10.244.1.11 tcp dport 8080 drop;";
+    await lab.exec(["nft", "-f", "-"], { input: `table inet other { chain guard { ${chain} }; }` });
+    const [first] = await storiesOf(["--to=10.96.7.7", "--port=80"], { from: "pod2", to: "10.96.7.7" });
+    expect(first).toMatchObject({
+      end: { kind: "dropped", table: "other", chain: "guard", rule: "ip daddr 10.244.1.11 tcp dport 8080 drop" },
+      says: "dropped by a rule of chain guard in table inet other, which is not nft-proxy's",
+    });
+  });
+
+  test("tells of a Service without endpoints who rejects the packet", async () => {
+    const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
+    expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
+  });
+
+  test("traces no other packets, and says so", async () => {
+    const flags = ["--to=10.96.7.7", "--port=81", "--duration=1s"];
+    const { stdout } = await lab.exec([process.execPath, bundle, "trace", objects, ...FLAGS, ...flags]);
+    expect(stdout).toBe("no such packet came by within 1 s");
+  });
+
+  test("a trace that was killed is removed by the next one, and by the daemon; a running one is not", async () => {
+    const killed = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
+    killed.kill("SIGKILL");
+    await killed.ended;
+    expect(await traceTables()).toHaveLength(1);
+    const running = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
+    expect(await traceTables()).toHaveLength(1);
+    const second = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
+    expect(await traceTables()).toHaveLength(2);
+    for (const command of [running, second]) command.kill("SIGKILL");
+    await Promise.all([running.ended, second.ended]);
+    const daemon = lab.start("node", [process.execPath, bundle, "run", objects, ...FLAGS]);
+    await vi.waitFor(async () => expect(await traceTables()).toEqual([]), PATIENCE);
+    daemon.kill("SIGTERM");
+    await daemon.ended;
+  });
+});
