@@ -1,5 +1,5 @@
-import { type ByFamily, byFamily } from "../base/family.ts";
-import { canonicalCidr, familyOf } from "../model/ip.ts";
+import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
+import { canonicalCidr, familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortSelection } from "./options.ts";
 
 const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
@@ -16,17 +16,46 @@ export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | u
   return lists === undefined || lists.ip.length > 1 || lists.ip6.length > 1 ? undefined : lists;
 }
 
+const LOOPBACK: ByFamily<string> = { ip: "127.0.0.0/8", ip6: "::1/128" };
+
+/** What the words of `nodePortAddresses` stand for besides `primary`. Source: cmd/kube-proxy/app/server.go, 1.37 */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  primary: [],
+  localhost: Object.values(LOOPBACK),
+  all: Object.values(EVERY_ADDRESS),
+};
+
 /**
- * Reads the list of `nodePortAddresses`: the one word `primary`, or CIDRs. An empty list means primary, as in
- * kube-proxy's nftables mode.
+ * Reads the list of `nodePortAddresses`: CIDRs and the words `primary`, `localhost` and `all`, in any mix. As in
+ * kube-proxy, an empty list means primary, a CIDR of loopback addresses means localhost in its family, and a family
+ * for which nothing was given has every address.
  *
- * @returns undefined when an entry is no CIDR, or `primary` is not alone.
+ * @returns undefined when an entry is neither a word nor a CIDR.
  */
 export function parseNodePortAddresses(list: readonly string[]): NodePortSelection | undefined {
-  if (list.length === 0 || (list.length === 1 && list[0] === "primary")) return "primary";
-  const given = splitByFamily(list);
+  const primary = list.length === 0 || list.includes("primary");
+  const given = splitByFamily(list.flatMap((text) => (Object.hasOwn(WORDS, text) ? (WORDS[text] ?? []) : [text])));
   if (given === undefined) return undefined;
-  return byFamily((family) => (given[family].length === 0 ? [EVERY_ADDRESS[family]] : given[family]));
+  return {
+    primary,
+    localhost: byFamily((family) => given[family].some(isWithinLoopback)),
+    cidrs: byFamily((family) => {
+      if (given[family].length === 0 && !primary) return [EVERY_ADDRESS[family]];
+      return given[family].filter((cidr) => !isWithinLoopback(cidr));
+    }),
+  };
+}
+
+/** A canonical CIDR that begins at a loopback address holds no others. */
+function isWithinLoopback(cidr: string): boolean {
+  return isLoopback(cidr.slice(0, cidr.indexOf("/")));
+}
+
+/** The list that {@link parseNodePortAddresses} reads as this selection. */
+export function nodePortAddressList({ primary, localhost, cidrs }: NodePortSelection): string[] {
+  const loopback =
+    localhost.ip && localhost.ip6 ? ["localhost"] : FAMILIES.flatMap((f) => (localhost[f] ? LOOPBACK[f] : []));
+  return [...(primary ? ["primary"] : []), ...loopback, ...cidrs.ip, ...cidrs.ip6];
 }
 
 function splitByFamily(list: readonly string[]): ByFamily<readonly string[]> | undefined {

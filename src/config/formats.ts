@@ -38,9 +38,9 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     check: (text) => parseClusterCIDRs(text) !== undefined,
     rule: 'must be one CIDR, or one of each family, such as "10.244.0.0/16,fd00:244::/64"',
   },
-  "cidr-or-primary": {
+  "node-port-address": {
     check: (text) => parseNodePortAddresses([text]) !== undefined,
-    rule: 'must be a CIDR such as "192.0.2.0/24", or the single word "primary"',
+    rule: 'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all',
   },
   "interface-name": {
     check: (text) => INTERFACE_NAME.test(text),

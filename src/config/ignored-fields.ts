@@ -34,7 +34,7 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
   },
   { path: "enableProfiling", reason: "there is no pprof in a Node.js process" },
   { path: "featureGates", reason: "there are no features to switch" },
-  { path: "iptables.localhostNodePorts", reason: "NodePorts are never served on loopback", harmless: [true] },
+  { path: "iptables.localhostNodePorts", reason: "nodePortAddresses decides it: add localhost", harmless: [true] },
   { path: "iptables.masqueradeAll", reason: IPTABLES },
   { path: "iptables.masqueradeBit", reason: IPTABLES, harmless: [14] },
   { path: "iptables.minSyncPeriod", reason: IPTABLES, harmless: ["1s"] },

@@ -69,7 +69,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
   overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, in place of the host's name"),
   commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
-  ignored("iptables-localhost-nodeports", "boolean", "NodePorts are never served on loopback"),
+  ignored("iptables-localhost-nodeports", "boolean", "nodeport-addresses decides it: add localhost"),
   ignored("iptables-masquerade-bit", "integer", `${IPTABLES}; nftables.masqueradeBit in the file sets ours`),
   setting("iptables-min-sync-period", "duration", "nftables.minSyncPeriod", "Time between two syncs, at least"),
   setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
@@ -99,7 +99,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "nodeport-addresses",
     "list",
     "nodePortAddresses",
-    "Addresses that serve NodePorts: CIDRs, or the word primary for the node's own",
+    "Addresses that serve NodePorts: CIDRs and the words primary, localhost (TCP only) and all, in any mix",
   ),
   setting("oom-score-adj", "integer", "oomScoreAdj", "This process's oom_score_adj, -1000..1000"),
   setting(

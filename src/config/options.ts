@@ -17,11 +17,15 @@ export type DetectLocal =
   | { readonly kind: "bridge"; readonly interface: string }
   | { readonly kind: "interface-prefix"; readonly prefix: string };
 
-/**
- * The node addresses that serve NodePorts: the node's primary ones, or those in these CIDRs. A family for which no
- * CIDR was given has the one that holds every address, as in kube-proxy.
- */
-export type NodePortSelection = "primary" | ByFamily<readonly string[]>;
+/** The node addresses that serve NodePorts: all that one of the three selects. */
+export interface NodePortSelection {
+  /** The node's primary address of each family. */
+  readonly primary: boolean;
+  /** The loopback address of a family (127.0.0.1, ::1), for TCP only: through userspace. */
+  readonly localhost: ByFamily<boolean>;
+  /** The addresses in these CIDRs, but for loopback ones. */
+  readonly cidrs: ByFamily<readonly string[]>;
+}
 
 /** How to reach the API server. */
 export interface ClientOptions {

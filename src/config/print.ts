@@ -1,6 +1,7 @@
 import { stringify } from "yaml";
 import { assertNever } from "../base/errors.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
+import { nodePortAddressList } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { formatDuration } from "./duration.ts";
 import { formatListenAddress } from "./listen-address.ts";
@@ -12,7 +13,6 @@ import type { DetectLocal, ProxyOptions } from "./options.ts";
  */
 export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
   const { master, ...clientConnection } = options.client;
-  const { nodePortAddresses } = options;
   return {
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
@@ -24,8 +24,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
     bindAddressHardFail: options.bindAddressHardFail,
     clusterCIDR: [...options.clusterCIDRs.ip, ...options.clusterCIDRs.ip6].join(","),
     ...detectLocal(options.detectLocal),
-    nodePortAddresses:
-      nodePortAddresses === "primary" ? ["primary"] : [...nodePortAddresses.ip, ...nodePortAddresses.ip6],
+    nodePortAddresses: nodePortAddressList(options.nodePortAddresses),
     clientConnection,
     nftables: {
       masqueradeAll: options.masqueradeAll,

@@ -22,7 +22,7 @@ export function schemaFaults(document: unknown): ConfigDiagnostic[] {
 
 /** Checks what the schema cannot say: fields that depend on each other. */
 export function joinedFaults(configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
-  const { detectLocalMode, detectLocal, nodePortAddresses, nftables } = configuration;
+  const { detectLocalMode, detectLocal, nftables } = configuration;
   const faults: ConfigDiagnostic[] = [];
   if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
     faults.push({ subject: "detectLocal.bridgeInterface", reason: "must be given with the mode BridgeInterface" });
@@ -32,9 +32,6 @@ export function joinedFaults(configuration: KubeProxyConfiguration): ConfigDiagn
       subject: "detectLocal.interfaceNamePrefix",
       reason: "must be given with the mode InterfaceNamePrefix",
     });
-  }
-  if (nodePortAddresses.length > 1 && nodePortAddresses.includes("primary")) {
-    faults.push({ subject: "nodePortAddresses", reason: 'must be either "primary" or CIDRs, not both' });
   }
   return [...faults, ...periodFaults(nftables)];
 }

@@ -28,7 +28,7 @@ export interface AssembledDaemon {
 /** Puts a daemon together. @throws AppError HOST when the host cannot be read */
 export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDaemon> {
   const core = await assembleCore(parts);
-  const { options, daemon, events, serviceHealth, heap, clock } = core;
+  const { options, daemon, events, serviceHealth, loopback, heap, clock } = core;
   const { dryRun, flags, version, logger } = parts;
   const servers = daemonServers({ ...core, dryRun, flags, version, logger });
   return {
@@ -43,7 +43,8 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
     stop: async () => {
       await daemon.stop();
       heap.stop();
-      await Promise.all([...servers.map((server) => server.close()), serviceHealth.close(), events.recorder.stop()]);
+      const closing = [...servers, serviceHealth, loopback].map((server) => server.close());
+      await Promise.all([...closing, events.recorder.stop()]);
     },
   };
 }

@@ -5,6 +5,7 @@ import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { CurrentOptions } from "../sync/current-options.ts";
@@ -22,8 +23,11 @@ import { ServiceHealthServers } from "./health/service-health.ts";
 import { ServiceHealthSubscriber } from "./health/service-health-subscriber.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
 import type { HostSystem } from "./host-system.ts";
+import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
+import { LoopbackSubscriber } from "./loopback/loopback-subscriber.ts";
 import { readConnectionCounts } from "./metrics/connection-counts.ts";
 import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
+import { loopbackObserver } from "./metrics/loopback-metrics.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
@@ -57,7 +61,16 @@ const COUNTERS_MAX_AGE = 5000;
 const UNHEALTHY_AFTER_PERIODS = 2;
 
 /** Selects the host's addresses of both families, whatever the options. */
-const ALL_ADDRESSES = { nodePortAddresses: { ip: [], ip6: [] } };
+const ALL_ADDRESSES = {
+  nodePortAddresses: {
+    primary: false,
+    localhost: { ip: false, ip6: false },
+    cidrs: { ip: ["0.0.0.0/0"], ip6: ["::/0"] },
+  },
+};
+
+/** Most connections to loopback NodePorts at a time: each takes two sockets and up to 0.1 MB. */
+const MOST_LOOPBACK_CONNECTIONS = 4096;
 
 /** Puts a daemon together, each part before those that need it. @throws AppError HOST when the host cannot be read */
 export async function assembleCore(parts: CoreParts) {
@@ -71,6 +84,7 @@ export async function assembleCore(parts: CoreParts) {
     logger,
     onFailure: (service, port, error) => state.events.healthPortFailed(service, port, error),
   });
+  const loopback = loopbackProxy(parts, state);
   const history = new SyncHistory();
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers: SyncSubscriber[] = [
@@ -81,12 +95,12 @@ export async function assembleCore(parts: CoreParts) {
     history,
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),
-    ...(dryRun ? [] : [staleFlows(parts, state)]),
+    ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback)]),
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
   const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, dryRun });
-  return { ...state, serviceHealth, history, heap, daemon, counts: connectionCounts(parts, state) };
+  return { ...state, serviceHealth, loopback, history, heap, daemon, counts: connectionCounts(parts, state) };
 }
 
 type State = Awaited<ReturnType<typeof assembleState>>;
@@ -115,6 +129,17 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
     ...{ clock, startedAt, options, cache, metrics, events, nodeContext, runner, tracker, source, reconciler },
     ...{ families, health, judge },
   };
+}
+
+function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: State): LoopbackProxy {
+  return new LoopbackProxy({
+    addresses: { ip: "127.0.0.1", ip6: "::1" },
+    targets: LOOPBACK_NODEPORT_ADDRESSES,
+    clock,
+    logger,
+    observer: loopbackObserver(metrics, events),
+    maxConnections: MOST_LOOPBACK_CONNECTIONS,
+  });
 }
 
 function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): StaleFlowSubscriber {

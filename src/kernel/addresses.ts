@@ -49,12 +49,12 @@ async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
 }
 
 /**
- * Which of a family's `addresses` `--nodeport-addresses` selects: all for a CIDR of length 0 and for no CIDR of the
- * family at all, else those in the CIDRs; never loopback, which nftables cannot serve without route_localnet.
+ * Which of a family's `addresses` `--nodeport-addresses` selects: all for a CIDR of length 0, else those in
+ * the CIDRs; never loopback, which nftables cannot serve without route_localnet.
  * All canonical, of one family.
  */
 export function matchNodePortAddresses(cidrs: readonly string[], addresses: readonly string[]): NodePortAddresses {
-  if (cidrs.length === 0 || cidrs.some((cidr) => cidr.endsWith("/0"))) return { kind: "all" };
+  if (cidrs.some((cidr) => cidr.endsWith("/0"))) return { kind: "all" };
   const matched = addresses.filter(
     (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),
   );

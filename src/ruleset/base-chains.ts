@@ -14,6 +14,7 @@ import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
 import type { StaticChainName } from "./chain-names.ts";
 import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "./loopback.ts";
 import type { FamilyContext } from "./node-context.ts";
 import {
   CLUSTER_IPS,
@@ -52,7 +53,7 @@ const RESET_PRIORITY: Rule = [CONNECTION_IS_NEW, CONNECTION_HAS_DNAT, assign(met
 interface HookedChain {
   readonly name: StaticChainName;
   readonly base: BaseChain;
-  readonly rules: (family: Family) => readonly Rule[];
+  readonly rules: (context: FamilyContext) => readonly Rule[];
 }
 
 const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain => ({
@@ -86,7 +87,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
-    rules: (family) => [
+    rules: ({ family }) => [
       newJump("service-endpoints-check"),
       newJump(CLUSTER_IPS_CHECK),
       ...(family === "ip6" ? [RESET_PRIORITY] : []),
@@ -95,10 +96,19 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-output",
     base: hook("filter", "output", FILTER),
-    rules: () => [newJump("service-endpoints-check"), newJump(CLUSTER_IPS_CHECK), RESET_PRIORITY],
+    rules: (context) => [
+      newJump("service-endpoints-check"),
+      newJump(CLUSTER_IPS_CHECK),
+      ...refuseLoopbackNodePorts(context),
+      RESET_PRIORITY,
+    ],
   },
   { name: "nat-prerouting", base: hook("nat", "prerouting", DSTNAT), rules: () => [[jump("services")]] },
-  { name: "nat-output", base: hook("nat", "output", DSTNAT), rules: () => [[jump("services")]] },
+  {
+    name: "nat-output",
+    base: hook("nat", "output", DSTNAT),
+    rules: (context) => [...loopbackNodePorts(context), [jump("services")]],
+  },
   { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [[jump("masquerading")]] },
 ];
 
@@ -111,7 +121,7 @@ interface StaticChain extends Chain {
 export function staticChains(context: FamilyContext): StaticChain[] {
   const { family } = context;
   return [
-    ...HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(family) })),
+    ...HOOKED_CHAINS.map(({ name, base, rules }) => ({ name, base, rules: rules(context) })),
     { name: "services", rules: servicesRules(context) },
     { name: MARK_FOR_MASQUERADE, rules: [[setMark(context)]] },
     { name: EXTERNAL_LOCAL.service, rules: externalLocalRules(context, "service") },
@@ -131,6 +141,24 @@ export function staticChains(context: FamilyContext): StaticChain[] {
 
 function frontendVmap(kind: FrontendKind, family: Family, map: "services" | "external" | "shortcut" | "noEndpoints") {
   return verdictMap(frontendKey(kind, family), FRONTEND_MAPS[kind][map]);
+}
+
+/**
+ * The userspace proxy of loopback NodePorts is led to the endpoints for connections from outside, with
+ * `externalTrafficPolicy: Local` to those on this node, as kube-proxy's leads its own (KEP-6032).
+ */
+function loopbackNodePorts(context: FamilyContext): Rule[] {
+  if (!context.loopbackNodePorts) return [];
+  return [[toLoopbackNodePorts(context), frontendVmap("nodeport", context.family, "services")]];
+}
+
+/** No endpoint: refused here, for the address is nobody's. */
+function refuseLoopbackNodePorts(context: FamilyContext): Rule[] {
+  return context.loopbackNodePorts ? [[toLoopbackNodePorts(context), { reject: null }]] : [];
+}
+
+function toLoopbackNodePorts({ family }: FamilyContext): Statement {
+  return matches(destinationAddress(family), LOOPBACK_NODEPORT_ADDRESSES[family]);
 }
 
 function servicesRules(context: FamilyContext): Rule[] {

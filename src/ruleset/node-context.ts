@@ -22,6 +22,8 @@ export interface FamilyContext {
   /** One bit, as a number: 0x4000. */
   readonly masqueradeMark: number;
   readonly nodePorts: NodePortAddresses;
+  /** The node's loopback address serves TCP NodePorts, through userspace (KEP-6032). */
+  readonly loopbackNodePorts: boolean;
   /** Canonical CIDRs; addresses in them that no Service has are dropped. */
   readonly serviceCIDRs: readonly string[];
   /** Most clients that an affinity map remembers. */

@@ -12,6 +12,7 @@ export async function readHostView(
   files: HostFiles,
 ): Promise<HostView> {
   const families = await hostFamilies(files);
-  if (nodePortAddresses === "primary") return { families, addresses: { ip: [], ip6: [] } };
+  const { cidrs } = nodePortAddresses;
+  if (cidrs.ip.length + cidrs.ip6.length === 0) return { families, addresses: { ip: [], ip6: [] } };
   return { families, addresses: { ip: await localAddresses("ip", files), ip6: await localAddresses("ip6", files) } };
 }

@@ -1,7 +1,7 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { matchNodePortAddresses } from "../kernel/addresses.ts";
-import { familyOf } from "../model/ip.ts";
+import { compareAddresses, familyOf } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
@@ -29,6 +29,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       masqueradeAll: options.masqueradeAll,
       masqueradeMark: 2 ** options.masqueradeBit,
       nodePorts: nodePorts(options, nodeAddress, family, host),
+      loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       affinityMapSize: options.affinityMapSize,
       counters: options.serviceCounters,
@@ -74,6 +75,9 @@ function nodePorts(
   family: Family,
   host: HostView,
 ): NodePortAddresses {
-  if (nodePortAddresses !== "primary") return matchNodePortAddresses(nodePortAddresses[family], host.addresses[family]);
-  return { kind: "addresses", addresses: nodeAddress === "" ? [] : [nodeAddress] };
+  const { primary, cidrs } = nodePortAddresses;
+  const matched = matchNodePortAddresses(cidrs[family], host.addresses[family]);
+  if (matched.kind === "all" || !primary || nodeAddress === "" || matched.addresses.includes(nodeAddress))
+    return matched;
+  return { kind: "addresses", addresses: [...matched.addresses, nodeAddress].sort(compareAddresses) };
 }

@@ -160,6 +160,7 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
     masqueradeAll: false,
     masqueradeMark: 0x4000,
     nodePorts: { kind: "addresses", addresses: [NODE_ADDRESSES[family]] },
+    loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
     affinityMapSize: 1024,
     counters: "off",

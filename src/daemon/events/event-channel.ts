@@ -6,7 +6,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { EventRecorder, type EventSink } from "./event-recorder.ts";
-import { type EventSubject, failedHealthPortEvent, failedServerEvent } from "./events.ts";
+import { type EventSubject, failedHealthPortEvent, failedLoopbackNodePortEvent, failedServerEvent } from "./events.ts";
 
 /** What Events are made with. */
 export interface EventChannelParts {
@@ -52,6 +52,12 @@ export class EventChannel {
   /** One of the two servers cannot bind its address. */
   serverFailed(server: "healthz" | "metrics", error: unknown): void {
     this.recorder.record(failedServerEvent(this.node(), server, messageOf(error)));
+  }
+
+  /** A NodePort cannot be bound at a loopback address. */
+  loopbackNodePortFailed(service: ServiceName, port: number, error: unknown): void {
+    const nodeName = this.#parts.cache.node.name;
+    this.recorder.record(failedLoopbackNodePortEvent(this.service(service), port, nodeName, messageOf(error)));
   }
 
   /** The health check node port of a Service cannot be bound. */

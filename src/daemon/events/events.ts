@@ -45,6 +45,17 @@ export function failedHealthPortEvent(
   return { type: "Warning", reason: "FailedToStartServiceHealthcheck", action: "Listen", note, regarding: service };
 }
 
+/** The NodePort of a Service cannot be bound at a loopback address; it is retried. */
+export function failedLoopbackNodePortEvent(
+  service: EventSubject,
+  port: number,
+  nodeName: string,
+  problem: string,
+): EventNote {
+  const note = `node ${nodeName} cannot serve NodePort ${port} on loopback, retrying: ${problem}`;
+  return { type: "Warning", reason: "FailedToListenLocalhostNodePort", action: "Listen", note, regarding: service };
+}
+
 /** Our rules were changed by someone else and repaired. `found` describes the drift. */
 export function driftRepairedEvent(node: EventSubject, found: string): EventNote {
   const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${found}`;

@@ -3,7 +3,7 @@ import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { NodePortAddresses } from "../../model/node.ts";
 import { type HttpAnswer, jsonAnswer } from "../http/http-answers.ts";
-import { formatListenAddress, listenAddress } from "../http/http-server.ts";
+import { formatListenAddress, listenAddress, openHttpServer } from "../http/http-server.ts";
 import { RetryingServer } from "../http/retrying-server.ts";
 
 /** A Service with `externalTrafficPolicy: Local` and its healthCheckNodePort. */
@@ -73,7 +73,7 @@ export class ServiceHealthServers {
     const server = new RetryingServer({
       name: `health check of ${service} on ${formatListenAddress(listen)}`,
       address: listen,
-      find: () => () => this.#answer(service),
+      open: (at) => openHttpServer(at, () => () => this.#answer(service), logger),
       clock,
       logger,
       hardFail: false,

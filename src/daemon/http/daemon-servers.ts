@@ -8,7 +8,7 @@ import { setStateGauges } from "../metrics/state-gauges.ts";
 import { statusPage } from "../status/status-page.ts";
 import type { DaemonStatus } from "../status/status-source.ts";
 import type { Routes } from "./http-answers.ts";
-import { listenAddress } from "./http-server.ts";
+import { listenAddress, openHttpServer } from "./http-server.ts";
 import { RetryingServer } from "./retrying-server.ts";
 
 /** What the daemon's two servers show. */
@@ -37,7 +37,7 @@ function server(
   return new RetryingServer({
     name,
     address: listenAddress(address, port),
-    find: (path) => routes.get(path),
+    open: (listen) => openHttpServer(listen, (path) => routes.get(path), logger),
     clock,
     logger,
     hardFail: options.value.bindAddressHardFail,

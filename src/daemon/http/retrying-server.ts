@@ -1,8 +1,7 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { FindRoute } from "./http-answers.ts";
-import { formatListenAddress, type ListenAddress, type OpenServer, openHttpServer } from "./http-server.ts";
+import { formatListenAddress, type ListenAddress, type OpenServer } from "./http-server.ts";
 
 /** How often a failed bind is retried, milliseconds: kube-proxy's interval. */
 const RETRY_INTERVAL = 5000;
@@ -12,7 +11,8 @@ export interface RetryingServerOptions {
   /** For the log: "health", "metrics". */
   readonly name: string;
   readonly address: ListenAddress;
-  readonly find: FindRoute;
+  /** Opens the server. Rejects when it cannot bind the address. */
+  readonly open: (address: ListenAddress) => Promise<OpenServer>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
@@ -21,7 +21,7 @@ export interface RetryingServerOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** An HTTP server that retries to bind its address until it succeeds or is closed. */
+/** A server that retries to bind its address until it succeeds or is closed. */
 export class RetryingServer {
   readonly #options: RetryingServerOptions;
   #attempt: Promise<void> | undefined;
@@ -59,11 +59,11 @@ export class RetryingServer {
   }
 
   async #try(): Promise<void> {
-    const { name, address, find, clock, logger, hardFail } = this.#options;
+    const { name, address, open, clock, logger, hardFail } = this.#options;
     try {
-      this.#server = await openHttpServer(address, find, logger);
+      this.#server = await open(address);
       this.#failing = false;
-      logger.info({ server: name, address: formatListenAddress(address) }, "HTTP server listening");
+      logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;
       if (!this.#failing) this.#reportFailure(error);

@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseClusterCIDRs, parseNodePortAddresses } from "../../../src/config/cidr-lists.ts";
+import { byFamily, type Family } from "../../../src/base/family.ts";
+import { nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "../../../src/config/cidr-lists.ts";
 import { formatListenAddress, parseListenAddress } from "../../../src/config/listen-address.ts";
+import type { NodePortSelection } from "../../../src/config/options.ts";
 import { canonicalAddress, canonicalCidr } from "../../../src/model/ip.ts";
 
 const ipv4 = fc.ipV4();
@@ -77,18 +79,43 @@ describe("parseClusterCIDRs", () => {
   });
 });
 
+interface SelectionOptions {
+  readonly primary?: boolean;
+  readonly ip?: readonly string[];
+  readonly ip6?: readonly string[];
+  readonly localhost?: readonly Family[];
+}
+
+function selection({ primary = false, ip = [], ip6 = [], localhost = [] }: SelectionOptions): NodePortSelection {
+  return { primary, localhost: byFamily((family) => localhost.includes(family)), cidrs: { ip, ip6 } };
+}
+
 describe("parseNodePortAddresses", () => {
   it("takes nothing, and the word, for the node's primary addresses", () => {
-    expect(parseNodePortAddresses([])).toBe("primary");
-    expect(parseNodePortAddresses(["primary"])).toBe("primary");
+    expect(parseNodePortAddresses([])).toEqual(selection({ primary: true }));
+    expect(parseNodePortAddresses(["primary"])).toEqual(selection({ primary: true }));
   });
 
   it("serves every address of a family for which no CIDR was given, as kube-proxy does", () => {
-    expect(parseNodePortAddresses(["10.0.0.1/8"])).toEqual({ ip: ["10.0.0.0/8"], ip6: ["::/0"] });
-    expect(parseNodePortAddresses(["fd00::/8"])).toEqual({ ip: ["0.0.0.0/0"], ip6: ["fd00::/8"] });
+    expect(parseNodePortAddresses(["10.0.0.1/8"])).toEqual(selection({ ip: ["10.0.0.0/8"], ip6: ["::/0"] }));
+    expect(parseNodePortAddresses(["fd00::/8"])).toEqual(selection({ ip: ["0.0.0.0/0"], ip6: ["fd00::/8"] }));
   });
 
-  it.each([[["primary", "10.0.0.0/8"]], [["10.0.0.1"]], [[""]], [["primary", "primary"]]])("refuses %j", (list) => {
+  it.each([
+    [["localhost"], selection({ localhost: ["ip", "ip6"] })],
+    [["primary", "localhost"], selection({ primary: true, localhost: ["ip", "ip6"] })],
+    [["primary", "127.0.0.1/32"], selection({ primary: true, localhost: ["ip"] })],
+    [["::1/128"], selection({ ip: ["0.0.0.0/0"], localhost: ["ip6"] })],
+    [["all"], selection({ ip: ["0.0.0.0/0"], ip6: ["::/0"] })],
+    [["all", "localhost"], selection({ ip: ["0.0.0.0/0"], ip6: ["::/0"], localhost: ["ip", "ip6"] })],
+    [["primary", "10.0.0.0/8", "primary"], selection({ primary: true, ip: ["10.0.0.0/8"] })],
+    [["10.0.0.0/8", "localhost"], selection({ ip: ["10.0.0.0/8"], localhost: ["ip", "ip6"] })],
+  ])("reads %j", (list, expected) => {
+    expect(parseNodePortAddresses(list)).toEqual(expected);
+    expect(parseNodePortAddresses(nodePortAddressList(expected))).toEqual(expected);
+  });
+
+  it.each([[["10.0.0.1"]], [[""]], [["Primary"]], [["primary", "toString"]]])("refuses %j", (list) => {
     expect(parseNodePortAddresses(list)).toBeUndefined();
   });
 
@@ -101,11 +128,13 @@ describe("parseNodePortAddresses", () => {
       fc.property(fc.array(cidr, { minLength: 1 }), (pairs) => {
         const texts = pairs.map(([address, length]) => `${address}/${length}`);
         const result = parseNodePortAddresses(texts);
-        if (result === undefined || result === "primary") throw new Error("expected CIDRs");
+        const isLoopback = (text: string | undefined) => /^(127\.|::1\/)/.test(text ?? "");
         const expected = [...new Set(texts.map((text) => canonicalCidr(text)))];
         for (const family of ["ip", "ip6"] as const) {
           const own = expected.filter((text) => text?.includes(":") === (family === "ip6"));
-          expect(result[family]).toEqual(own.length > 0 ? own : [family === "ip" ? "0.0.0.0/0" : "::/0"]);
+          const every = [family === "ip" ? "0.0.0.0/0" : "::/0"];
+          expect(result?.cidrs[family]).toEqual(own.length > 0 ? own.filter((text) => !isLoopback(text)) : every);
+          expect(result?.localhost[family]).toBe(own.some(isLoopback));
         }
       }),
     );

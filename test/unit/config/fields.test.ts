@@ -48,7 +48,17 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftables.masqueradeBit", "0", { masqueradeBit: 0 }],
   ["nftables.minSyncPeriod", "100ms", { minSyncPeriodMs: 100 }],
   ["nftables.syncPeriod", "1m", { syncPeriodMs: 60_000 }],
-  ["nodePortAddresses", '["10.0.0.0/8"]', { nodePortAddresses: { ip: ["10.0.0.0/8"], ip6: ["::/0"] } }],
+  [
+    "nodePortAddresses",
+    '["10.0.0.0/8"]',
+    {
+      nodePortAddresses: {
+        primary: false,
+        localhost: { ip: false, ip6: false },
+        cidrs: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },
+      },
+    },
+  ],
   ["oomScoreAdj", "0", { oomScoreAdj: 0 }],
 ];
 

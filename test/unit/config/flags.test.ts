@@ -66,7 +66,13 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   [
     "nodeport-addresses",
     "10.0.0.0/8,11.0.0.0/8",
-    { nodePortAddresses: { ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["::/0"] } },
+    {
+      nodePortAddresses: {
+        primary: false,
+        localhost: { ip: false, ip6: false },
+        cidrs: { ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["::/0"] },
+      },
+    },
   ],
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
   ["pod-bridge-interface", "", {}],
@@ -158,7 +164,8 @@ describe("Go's ways with flags", () => {
   it("counts the last of a flag given twice, and all of a list", () => {
     expect(optionsOf("--oom-score-adj=1", "--oom-score-adj=-2").oomScoreAdj).toBe(-2);
     expect(
-      optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8").nodePortAddresses,
+      optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8").nodePortAddresses
+        .cidrs,
     ).toEqual({ ip: ["10.0.0.0/8", "11.0.0.0/8"], ip6: ["fd00::/8"] });
     expect(optionsOf("--masquerade-all", "--masquerade-all=false").masqueradeAll).toBe(false);
   });

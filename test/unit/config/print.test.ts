@@ -5,12 +5,13 @@ import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { configurationOf, printConfiguration } from "../../../src/config/print.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { canonicalAddress, canonicalCidr } from "../../../src/model/ip.ts";
+import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 
 const ipv4 = fc.ipV4();
 const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
 const cidr4 = fc.tuple(ipv4, fc.nat(32)).map((pair) => canonicalCidr(pair.join("/")) ?? "");
 const cidr6 = fc.tuple(ipv6, fc.nat(128)).map((pair) => canonicalCidr(pair.join("/")) ?? "");
+const isNotLoopback = (cidr: string) => !isLoopback(cidr.slice(0, cidr.indexOf("/")));
 const listen = fc.record({ address: fc.oneof(ipv4, ipv6), port: fc.integer({ min: 1, max: 65_535 }) });
 const count = fc.nat(2 ** 31 - 1);
 const timeout = fc.nat(1_000_000_000_000);
@@ -36,10 +37,14 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     interfaceName.map((name) => ({ kind: "bridge", interface: name }) as const),
     interfaceName.map((prefix) => ({ kind: "interface-prefix", prefix }) as const),
   ),
-  nodePortAddresses: fc.oneof(
-    fc.constant("primary" as const),
-    fc.record({ ip: fc.uniqueArray(cidr4, { minLength: 1 }), ip6: fc.uniqueArray(cidr6, { minLength: 1 }) }),
-  ),
+  nodePortAddresses: fc.record({
+    primary: fc.boolean(),
+    localhost: fc.record({ ip: fc.boolean(), ip6: fc.boolean() }),
+    cidrs: fc.record({
+      ip: fc.uniqueArray(cidr4.filter(isNotLoopback), { minLength: 1 }),
+      ip6: fc.uniqueArray(cidr6.filter(isNotLoopback), { minLength: 1 }),
+    }),
+  }),
   masqueradeAll: fc.boolean(),
   masqueradeBit: fc.nat(31),
   syncPeriodMs: fc.integer({ min: 1_000_000, max: 2 ** 31 - 1 }),

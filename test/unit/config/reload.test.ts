@@ -15,7 +15,11 @@ const NEW: ProxyOptions = {
   client: { ...OLD.client, master: "https://192.0.2.9" },
   clusterCIDRs: { ip: ["10.0.0.0/8"], ip6: [] },
   detectLocal: { kind: "bridge", interface: "br0" },
-  nodePortAddresses: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },
+  nodePortAddresses: {
+    primary: false,
+    localhost: { ip: false, ip6: false },
+    cidrs: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },
+  },
   masqueradeAll: true,
   masqueradeBit: 15,
   syncPeriodMs: 1,

@@ -18,7 +18,7 @@ describe("without a file", () => {
         client: { kubeconfig: "", master: "" },
         clusterCIDRs: { ip: [], ip6: [] },
         detectLocal: { kind: "cluster-cidr" },
-        nodePortAddresses: "primary",
+        nodePortAddresses: { primary: true, localhost: { ip: false, ip6: false }, cidrs: { ip: [], ip6: [] } },
         masqueradeAll: false,
         masqueradeBit: 14,
         syncPeriodMs: 30_000,
@@ -71,11 +71,9 @@ describe("without a file", () => {
       "detect-local-mode": "BridgeInterface",
       "iptables-sync-period": "1s",
       "iptables-min-sync-period": "2s",
-      "nodeport-addresses": "primary,10.0.0.0/8",
     });
     expect(errorOf(() => resolveOptions({ flags })).evidence).toEqual({
       "--pod-bridge-interface": "must be given with the mode BridgeInterface",
-      "--nodeport-addresses": 'must be either "primary" or CIDRs, not both',
       "--iptables-sync-period": 'must not be less than minSyncPeriod 2s, not "1s"',
     });
   });

@@ -45,7 +45,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nodePortAddresses: [Primary]", "nodePortAddresses[0]"],
   ["nodePortAddresses: ['']", "nodePortAddresses[0]"],
   ["nodePortAddresses: [null]", "nodePortAddresses[0]"],
-  ["nodePortAddresses: [primary, 10.0.0.0/8]", "nodePortAddresses"],
+  ["nodePortAddresses: [primary, Localhost]", "nodePortAddresses[1]"],
   ['clientConnection: {kubeconfig: "a\\0b"}', "clientConnection.kubeconfig"],
   ["nftables: {masqueradeBit: 32}", "nftables.masqueradeBit"],
   ["nftables: {masqueradeBit: -1}", "nftables.masqueradeBit"],
@@ -92,8 +92,10 @@ describe("a wrong value", () => {
       mode: 'must be nftables, iptables or ipvs, not "userspace"',
       "conntrack.min": 'must be integer, not "x"',
       "conntrack.maxPerCore": "must be integer, not 1.5",
-      "nodePortAddresses[0]": 'must be a CIDR such as "192.0.2.0/24", or the single word "primary", not "a"',
-      "nodePortAddresses[2]": 'must be a CIDR such as "192.0.2.0/24", or the single word "primary", not "b"',
+      "nodePortAddresses[0]":
+        'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all, not "a"',
+      "nodePortAddresses[2]":
+        'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all, not "b"',
     });
   });
 

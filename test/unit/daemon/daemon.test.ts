@@ -91,7 +91,9 @@ describe("Daemon", () => {
 
   test("follows the addresses of the host", async () => {
     const { core, view, pass } = await start();
-    core.daemon.setOptions({ ...options, nodePortAddresses: { ip: ["192.0.2.0/24"], ip6: [] } });
+    const cidrs = { ip: ["192.0.2.0/24"], ip6: [] };
+    const nodePortAddresses = { primary: false, localhost: { ip: false, ip6: false }, cidrs };
+    core.daemon.setOptions({ ...options, nodePortAddresses });
     await pass(1000);
     view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
     await pass(options.syncPeriodMs + 2000);

@@ -40,6 +40,7 @@ test("the context are those of the Node, the ServiceCIDRs and the options", () =
     masqueradeAll: true,
     masqueradeMark: 2147483648,
     nodePorts: { kind: "addresses", addresses: ["192.0.2.2"] },
+    loopbackNodePorts: false,
     serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
     affinityMapSize: 7,
     counters: "services",
@@ -102,13 +103,32 @@ describe("pods are told from others", () => {
   });
 });
 
+const NO_LOCALHOST = { localhost: { ip: false, ip6: false } };
+
 test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"], FamilyContext["nodePorts"]]>([
-  ["primary", "primary", { kind: "addresses", addresses: ["192.0.2.2"] }, { kind: "addresses", addresses: [] }],
   [
-    "CIDRs of one family",
-    { ip: ["198.51.100.0/24", "127.0.0.0/8"], ip6: [] },
+    "primary",
+    { primary: true, ...NO_LOCALHOST, cidrs: { ip: [], ip6: [] } },
+    { kind: "addresses", addresses: ["192.0.2.2"] },
+    { kind: "addresses", addresses: [] },
+  ],
+  [
+    "chosen",
+    { primary: false, ...NO_LOCALHOST, cidrs: { ip: ["198.51.100.0/24", "127.0.0.0/8"], ip6: ["::/0"] } },
     { kind: "addresses", addresses: ["198.51.100.2"] },
     { kind: "all" },
+  ],
+  [
+    "primary and chosen",
+    { primary: true, ...NO_LOCALHOST, cidrs: { ip: ["198.51.100.0/24"], ip6: [] } },
+    { kind: "addresses", addresses: ["192.0.2.2", "198.51.100.2"] },
+    { kind: "addresses", addresses: [] },
+  ],
+  [
+    "no other than loopback",
+    { primary: false, localhost: { ip: true, ip6: true }, cidrs: { ip: [], ip6: [] } },
+    { kind: "addresses", addresses: [] },
+    { kind: "addresses", addresses: [] },
   ],
 ])("NodePorts answer on %s addresses", (_, nodePortAddresses, ip, ip6) => {
   expect([contextOf({ nodePortAddresses }).nodePorts, contextOf({ nodePortAddresses }, "ip6").nodePorts]).toEqual([

@@ -125,7 +125,7 @@ describe("RetryingServer", () => {
     const server = new RetryingServer({
       name: "health",
       address: { host: "127.0.0.1", port },
-      find: (path) => routes.get(path),
+      open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
       clock,
       logger,
       hardFail,

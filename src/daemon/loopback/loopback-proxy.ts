@@ -1,0 +1,156 @@
+import { createServer, type Server, type Socket } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
+import type { Logger } from "../../base/logger.ts";
+import { socketText } from "../../base/text.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import type { ListenAddress, OpenServer } from "../http/http-server.ts";
+import { RetryingServer } from "../http/retrying-server.ts";
+import { type RelayTarget, relay } from "./relay.ts";
+
+/** A NodePort that loopback serves. */
+export interface LoopbackNodePort {
+  readonly family: Family;
+  /** 1..65535 */
+  readonly port: number;
+  readonly service: ServiceName;
+}
+
+/** What becomes of connections; for metrics. */
+export interface LoopbackObserver {
+  /** The listeners of a family that listen, and the connections of all that are open. */
+  changed(listeners: ByFamily<number>, connections: number): void;
+  /** A port cannot be listened on; told once until it can be. */
+  bindFailed(nodePort: LoopbackNodePort, error: unknown): void;
+  /** A connection was not served: too many of them, or no endpoint could be reached. */
+  refused(nodePort: LoopbackNodePort, reason: "limit" | "unreachable"): void;
+}
+
+/** What a {@link LoopbackProxy} is made of. */
+export interface LoopbackProxyParts {
+  /** Where each family's NodePorts are listened on: 127.0.0.1 and ::1. */
+  readonly addresses: ByFamily<string>;
+  /** Where each family's connections go, by the kernel's rules. */
+  readonly targets: ByFamily<string>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly observer: LoopbackObserver;
+  /** Most connections at a time. */
+  readonly maxConnections: number;
+}
+
+/**
+ * Serves TCP NodePorts on the node's loopback addresses, which the kernel cannot without `route_localnet`. It accepts
+ * and relays; which endpoint gets a connection is up to the kernel's rules. A listener goes with its NodePort, its
+ * connections stay until they end, as those through the kernel do.
+ * Source: KEP-6032, https://github.com/kubernetes/kubernetes/pull/138427
+ */
+export class LoopbackProxy {
+  readonly #parts: LoopbackProxyParts;
+  readonly #running = new Map<string, { readonly nodePort: LoopbackNodePort; readonly server: RetryingServer }>();
+  readonly #clients = new Set<Socket>();
+  readonly #listeners = { ip: 0, ip6: 0 };
+  #queue: Promise<void> = Promise.resolve();
+
+  constructor(parts: LoopbackProxyParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Listens on exactly these NodePorts; a listener that is wanted before and after is left alone. Resolves when the
+   * others were closed and each new one has been tried once. Never rejects.
+   */
+  sync(wanted: readonly LoopbackNodePort[]): Promise<void> {
+    // One after the other: a port that passes from one Service to another must be closed before it is opened.
+    this.#queue = this.#queue.then(() => this.#apply(wanted));
+    return this.#queue;
+  }
+
+  /** Closes every listener and resets every connection. Never rejects. */
+  async close(): Promise<void> {
+    await this.sync([]);
+    for (const client of this.#clients) client.resetAndDestroy();
+  }
+
+  async #apply(wanted: readonly LoopbackNodePort[]): Promise<void> {
+    const desired = new Map(wanted.map((nodePort) => [keyOf(nodePort), nodePort]));
+    const gone = [...this.#running].filter(([key]) => !desired.has(key));
+    for (const [key] of gone) this.#running.delete(key);
+    await Promise.all(gone.map(([, { server }]) => server.close()));
+    const added = [...desired].filter(([key]) => !this.#running.has(key));
+    await Promise.all(added.map(([key, nodePort]) => this.#open(key, nodePort)));
+  }
+
+  #open(key: string, nodePort: LoopbackNodePort): Promise<void> {
+    const { addresses, clock, logger, observer } = this.#parts;
+    const server = new RetryingServer({
+      name: `NodePort of ${nodePort.service}`,
+      address: { host: addresses[nodePort.family], port: nodePort.port },
+      open: (address) => this.#listen(address, nodePort),
+      clock,
+      logger,
+      hardFail: false,
+      onFailure: (error) => observer.bindFailed(nodePort, error),
+    });
+    this.#running.set(key, { nodePort, server });
+    return server.start();
+  }
+
+  #listen(address: ListenAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
+    const options = { allowHalfOpen: true, pauseOnConnect: true };
+    const server = createServer(options, (client) => this.#accept(client, nodePort));
+    return new Promise((resolve, reject) => {
+      server.once("error", (error) => reject(bindError(address, error)));
+      server.listen({ port: address.port, host: address.host }, () => {
+        server.removeAllListeners("error");
+        // Accepting may fail later, when the process is out of files; the listener goes on by itself.
+        server.on("error", (error) => this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"));
+        resolve({ port: address.port, close: () => this.#stopListening(server, nodePort) });
+        this.#listeners[nodePort.family]++;
+        this.#changed();
+      });
+    });
+  }
+
+  #accept(client: Socket, nodePort: LoopbackNodePort): void {
+    const { maxConnections, observer, logger, targets } = this.#parts;
+    if (this.#clients.size >= maxConnections) {
+      client.resetAndDestroy();
+      observer.refused(nodePort, "limit");
+      return;
+    }
+    this.#clients.add(client);
+    const target: RelayTarget = { host: targets[nodePort.family], port: nodePort.port };
+    const relayed = relay(client, target, (error) => {
+      logger.debug({ ...nodePort, error: messageOf(error) }, "no endpoint reached for a loopback NodePort");
+      observer.refused(nodePort, "unreachable");
+    });
+    this.#changed();
+    void relayed.then(() => {
+      this.#clients.delete(client);
+      this.#changed();
+    });
+  }
+
+  /** Connections that are open go on. */
+  async #stopListening(server: Server, { family }: LoopbackNodePort): Promise<void> {
+    server.close();
+    this.#listeners[family]--;
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#parts.observer.changed({ ...this.#listeners }, this.#clients.size);
+  }
+}
+
+function keyOf({ family, port, service }: LoopbackNodePort): string {
+  return `${family} ${port} ${service}`;
+}
+
+function bindError({ host = "", port }: ListenAddress, cause: NodeJS.ErrnoException): AppError {
+  const hint = cause.code === "EADDRINUSE" ? "another process on this node has the port" : undefined;
+  const message = `cannot listen on ${socketText(host, port)}: ${cause.message}`;
+  return new AppError("HOST", message, hint === undefined ? { cause } : { cause, hint });
+}

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+// The built daemon with `--nodeport-addresses primary,localhost`: a registry behind a NodePort, and others.
+
+const LOCAL = "10.244.1.11";
+const REMOTE = "10.244.2.11";
+const webPort = (nodePort: number) => ({ port: 80, nodePort });
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  put("registry", 30_090, [LOCAL, REMOTE]);
+  put("sticky", 30_091, [LOCAL, REMOTE], { sessionAffinity: "ClientIP" });
+  put("fenced", 30_092, [LOCAL, REMOTE], { externalTrafficPolicy: "Local" });
+  put("elsewhere", 30_093, [REMOTE], { externalTrafficPolicy: "Local" });
+  put("taken", 30_094, [LOCAL]);
+  put("six", 30_095, ["fd00:244:1::11", "fd00:244:2::11"]);
+  listenOn(30_094);
+  daemon = lab.start(["--nodeport-addresses=localhost", "--iptables-min-sync-period=10ms", "-v=4"]);
+  await daemon.saying("server listening", 6);
+});
+afterAll(() => lab?.close());
+
+let count = 0;
+function put(name: string, nodePort: number, endpoints: readonly string[], spec: Record<string, unknown> = {}): void {
+  count++;
+  const clusterIP = endpoints[0]?.includes(":") ? `fd00:10:96::9:${count}` : `10.96.9.${count}`;
+  lab.cluster.put("services", apiService(name, { clusterIP, ports: [webPort(nodePort)], spec }));
+  lab.cluster.put("endpointslices", apiSlice(name, endpoints, [webPort(nodePort)]));
+}
+
+/** Another process on the node that has a port of loopback; ends with {@link stopListening}. */
+let other: ReturnType<DaemonLab["lab"]["start"]>;
+function listenOn(port: number): void {
+  const program = `require("node:net").createServer().listen(${port}, "127.0.0.1")`;
+  other = lab.lab.start("node", [process.execPath, "-e", program]);
+}
+
+const ask = async (port: number, to = "127.0.0.1", n = 40) => {
+  const outcomes = await lab.lab.probe([{ id: "only", from: "node", to, port, proto: "tcp", n }]);
+  const { result, endpoints = [] } = outcomes.get("only") ?? { result: "none" };
+  return result === "ok" ? endpoints : result;
+};
+
+describe("NodePorts on loopback", () => {
+  test("reach endpoints of this node and of others", async () => {
+    expect(await ask(30_090)).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
+  });
+
+  test("reach them by IPv6", async () => {
+    expect(await ask(30_095, "::1")).toEqual(["fd00:244:1::11 8080", "fd00:244:2::11 8080"]);
+  });
+
+  test("are refused on other loopback addresses and in the family that the Service has not", async () => {
+    expect(await ask(30_090, "127.0.0.2")).toBe("refused");
+    expect(await ask(30_090, "::1")).toBe("refused");
+  });
+
+  test("keep session affinity", async () => {
+    const answer = await ask(30_091);
+    expect(answer).toHaveLength(1);
+    expect(await ask(30_091)).toEqual(answer);
+  });
+
+  test("with external Local policy reach endpoints of this node only, and are refused without one", async () => {
+    expect(await ask(30_092)).toEqual([`${LOCAL} 8080`]);
+    expect(await ask(30_093)).toBe("refused");
+  });
+
+  test("are still served on the node's primary address", async () => {
+    expect(await ask(30_090, "192.0.2.2")).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
+  });
+
+  test("that another process has are told of, and served when it has gone", async () => {
+    expect(daemon.said("cannot bind; retrying (logged once)")).toMatchObject([
+      { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
+    ]);
+    expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total")).toBe(1);
+    const events = () => lab.api.events.filter(({ reason }) => reason === "FailedToListenLocalhostNodePort");
+    await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "taken" } }]);
+    other.kill("SIGKILL");
+    await expect.poll(() => ask(30_094)).toEqual([`${LOCAL} 8080`]);
+  });
+
+  test("go with their Service, and come back with it", async () => {
+    lab.cluster.remove("services", apiService("registry", { clusterIP: "10.96.9.1" }));
+    await expect.poll(() => ask(30_090)).toBe("refused");
+    put("registry", 30_090, [REMOTE]);
+    await expect.poll(() => ask(30_090)).toEqual([`${REMOTE} 8080`]);
+  });
+
+  test("are counted", async () => {
+    expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listeners", 'ip_family="IPv6"')).toBe(1);
+    await expect.poll(() => lab.metric("nft_proxy_localhost_nodeport_connections")).toBe(0);
+  });
+});

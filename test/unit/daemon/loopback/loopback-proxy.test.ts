@@ -1,0 +1,214 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  type LoopbackNodePort,
+  type LoopbackObserver,
+  LoopbackProxy,
+} from "../../../../src/daemon/loopback/loopback-proxy.ts";
+import { named } from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+// The proxy listens on 127.0.0.1; an endpoint listens on the same port of 127.0.0.2, where the kernel's rules would
+// lead.
+
+/** A slow machine may take longer than Vitest's second. */
+const PATIENCE = { timeout: 30_000 };
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+/** An endpoint, and the NodePort that leads to it. */
+async function endpoint(serve: (socket: Socket) => void): Promise<{ server: Server; port: number }> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on("error", () => {});
+    serve(socket);
+  });
+  server.listen(0, "127.0.0.2");
+  await once(server, "listening");
+  closers.push(() => server.close());
+  return { server, port: (server.address() as AddressInfo).port };
+}
+
+interface Seen {
+  listeners: number;
+  connections: number;
+  readonly bindFailures: unknown[];
+  readonly refused: string[];
+}
+
+function proxy(maxConnections = 100) {
+  const clock = new ManualClock();
+  const seen: Seen = { listeners: 0, connections: 0, bindFailures: [], refused: [] };
+  const observer: LoopbackObserver = {
+    changed: (listeners, connections) => Object.assign(seen, { listeners: listeners.ip, connections }),
+    bindFailed: (_, error) => seen.bindFailures.push(error),
+    refused: (_, reason) => seen.refused.push(reason),
+  };
+  const made = new LoopbackProxy({
+    addresses: { ip: "127.0.0.1", ip6: "::1" },
+    targets: { ip: "127.0.0.2", ip6: "::1" },
+    clock,
+    logger: memoryLogger(),
+    observer,
+    maxConnections,
+  });
+  closers.push(() => made.close());
+  return { proxy: made, clock, seen };
+}
+
+const nodePort = (port: number): LoopbackNodePort => ({ family: "ip", port, service: named("shop/cart") });
+
+async function client(port: number): Promise<Socket> {
+  const socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
+  closers.push(() => socket.destroy());
+  await once(socket, "connect");
+  socket.on("error", () => {});
+  return socket;
+}
+
+const closed = (socket: Socket) => new Promise<boolean>((resolve) => socket.once("close", resolve));
+
+describe("LoopbackProxy", () => {
+  test("passes data on in both directions, and an end as an end of that direction only", async () => {
+    const { port } = await endpoint((socket) => {
+      let read = "";
+      socket.on("data", (chunk) => {
+        read += String(chunk);
+      });
+      socket.on("end", () => socket.end(`${read}, read to the end`));
+    });
+    const { proxy: made, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    socket.end("hello");
+    expect(await text(socket)).toBe("hello, read to the end");
+    await expect.poll(() => seen.connections, PATIENCE).toBe(0);
+  });
+
+  test("lets the endpoint end first", async () => {
+    const { port } = await endpoint((socket) => socket.end("bye").resume());
+    const { proxy: made, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    expect(await text(socket)).toBe("bye");
+    expect(seen.connections).toBe(1);
+    socket.end();
+    await expect.poll(() => seen.connections, PATIENCE).toBe(0);
+  });
+
+  test("holds a writer back while its reader does not read", async () => {
+    const sockets: Socket[] = [];
+    const { port } = await endpoint((socket) => sockets.push(socket.pause()));
+    const { proxy: made } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    const total = 64 * 2 ** 20;
+    socket.write(Buffer.alloc(total));
+    await expect.poll(() => sockets.length, PATIENCE).toBe(1);
+    const before = process.memoryUsage().arrayBuffers;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    // The kernel's buffers hold some megabytes; the proxy holds next to nothing.
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 2 ** 20);
+    expect(socket.writableLength).toBeGreaterThan(total / 2);
+    let received = 0;
+    sockets[0]?.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    sockets[0]?.resume();
+    await expect.poll(() => received, PATIENCE).toBe(total);
+  });
+
+  test.each(["client", "endpoint"])("passes a reset by the %s on", async (side) => {
+    const sockets: Socket[] = [];
+    const { port } = await endpoint((socket) => sockets.push(socket.resume()));
+    const { proxy: made, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    socket.resume();
+    await expect.poll(() => sockets.length, PATIENCE).toBe(1);
+    const [near, far] = side === "client" ? [socket, sockets[0] as Socket] : [sockets[0] as Socket, socket];
+    const errors: string[] = [];
+    far.on("error", (error: NodeJS.ErrnoException) => errors.push(error.code ?? ""));
+    const farClosed = closed(far);
+    near.resetAndDestroy();
+    expect(await farClosed).toBe(true);
+    expect(errors).toEqual(["ECONNRESET"]);
+    await expect.poll(() => seen.connections, PATIENCE).toBe(0);
+  });
+
+  test("resets a client whose endpoint refuses, and counts it", async () => {
+    const { server, port } = await endpoint(() => {});
+    const { proxy: made, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    server.close();
+    const socket = await client(port);
+    socket.resume();
+    expect(await closed(socket)).toBe(true);
+    await expect.poll(() => seen.refused, PATIENCE).toEqual(["unreachable"]);
+    expect(seen.connections).toBe(0);
+  });
+
+  test("keeps connections over a sync, and after their NodePort has gone", async () => {
+    const { port } = await endpoint((socket) => socket.pipe(socket));
+    const { proxy: made, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    const echo = async (word: string) => {
+      socket.write(word);
+      return String((await once(socket, "data"))[0]);
+    };
+    expect(await echo("one")).toBe("one");
+    await made.sync([nodePort(port)]);
+    expect(await echo("two")).toBe("two");
+    await made.sync([]);
+    expect(seen.listeners).toBe(0);
+    await expect(client(port)).rejects.toThrow("ECONNREFUSED");
+    expect(await echo("three")).toBe("three");
+  });
+
+  test("tells of a taken port once, and tries again until it has it", async () => {
+    const { port } = await endpoint((socket) => socket.end("served"));
+    const other = createServer().listen(port, "127.0.0.1");
+    await once(other, "listening");
+    const { proxy: made, clock, seen } = proxy();
+    await made.sync([nodePort(port)]);
+    clock.advance(5000);
+    await expect.poll(() => clock.timers, PATIENCE).toBe(1);
+    expect(seen.bindFailures).toMatchObject([{ code: "HOST", hint: "another process on this node has the port" }]);
+    expect(seen.listeners).toBe(0);
+    other.close();
+    clock.advance(5000);
+    await expect.poll(() => seen.listeners, PATIENCE).toBe(1);
+    expect(await text(await client(port))).toBe("served");
+  });
+
+  test("resets connections over the limit, and no others", async () => {
+    const { port } = await endpoint((socket) => socket.pipe(socket));
+    const { proxy: made, seen } = proxy(1);
+    await made.sync([nodePort(port)]);
+    const first = await client(port);
+    await expect.poll(() => seen.connections, PATIENCE).toBe(1);
+    const second = connect({ host: "127.0.0.1", port });
+    const error = await new Promise((resolve) => second.resume().once("error", resolve));
+    expect(error).toMatchObject({ code: "ECONNRESET" });
+    expect(seen.refused).toEqual(["limit"]);
+    first.write("still here");
+    expect(String((await once(first, "data"))[0])).toBe("still here");
+  });
+
+  test("resets every connection when it is closed", async () => {
+    const { port } = await endpoint((socket) => socket.resume());
+    const { proxy: made } = proxy();
+    await made.sync([nodePort(port)]);
+    const socket = await client(port);
+    socket.resume();
+    const socketClosed = closed(socket);
+    await made.close();
+    expect(await socketClosed).toBe(true);
+  });
+});
