@@ -27,6 +27,7 @@ import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { LoopbackSubscriber } from "./loopback/loopback-subscriber.ts";
 import { readConnectionCounts } from "./metrics/connection-counts.ts";
 import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
+import { addConntrackMetrics } from "./metrics/conntrack-metrics.ts";
 import { loopbackObserver } from "./metrics/loopback-metrics.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
@@ -120,6 +121,7 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const tracker = new ChangeTracker({ cache, logger, onChange: () => runner.request() });
   const source = parts.makeSource(tracker.handlers());
   addSourceMetrics(metrics.registry, source);
+  addConntrackMetrics(metrics.registry, system.conntrack);
   const reconciler = new Reconciler({ cache, nft });
   const { families } = host;
   const health = new HealthTracker({ families, startedAt, runner, cache });

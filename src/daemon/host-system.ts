@@ -1,11 +1,12 @@
 import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
-import { hostFiles } from "../kernel/host.ts";
+import { conntrackSize, hostFiles } from "../kernel/host.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { readHostView } from "../sync/host-view.ts";
 import type { HostView } from "../sync/node-context.ts";
 import { compactHeap } from "./compact-heap.ts";
+import type { ConntrackUsage } from "./metrics/conntrack-metrics.ts";
 import type { ProcessUsage } from "./metrics/process-metrics.ts";
 
 /** The machine and process under a daemon, besides nft; tests have their own. */
@@ -14,6 +15,7 @@ export interface HostSystem {
   /** @throws AppError HOST when the host cannot be read */
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
   readonly flows: FlowTable;
+  readonly conntrack: ConntrackUsage;
   readonly usage: Omit<ProcessUsage, "startedAt">;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
@@ -24,6 +26,10 @@ export const hostSystem: HostSystem = {
   clock: systemClock,
   readHost: (options) => readHostView(options, hostFiles),
   flows: new Conntrack("conntrack"),
+  conntrack: {
+    entries: () => conntrackSize(hostFiles, "count"),
+    capacity: () => conntrackSize(hostFiles, "max"),
+  },
   usage: { cpu: () => process.cpuUsage(), residentBytes: () => process.memoryUsage.rss() },
   compactHeap,
 };

@@ -58,6 +58,15 @@ export async function onlineCores(files: HostFiles, fallback: number): Promise<n
   return cores > 0 ? cores : fallback;
 }
 
+/**
+ * How many connections the kernel tracks in this network namespace (`count`), or tracks at most (`max`). Undefined where
+ * the module nf_conntrack is not loaded, or the file cannot be read.
+ */
+export async function conntrackSize(files: HostFiles, name: "count" | "max"): Promise<number | undefined> {
+  const text = await files.read(`/proc/sys/net/netfilter/nf_conntrack_${name}`).catch(() => undefined);
+  return text === undefined ? undefined : Number(text);
+}
+
 /** Makes the kernel's out-of-memory killer prefer other processes (-1000..1000). A host that forbids it is warned of. */
 export async function setOomScore(files: HostFiles, score: number, logger: Logger): Promise<void> {
   const path = "/proc/self/oom_score_adj";

@@ -137,6 +137,11 @@ export class DaemonLab {
     );
   }
 
+  /** Where this process reaches the node. */
+  get nodeAddress(): string {
+    return this.#link.there;
+  }
+
   /** Asks a server of the daemon on the node. */
   async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
     const answer = await fetch(`http://${address}:${port}${path}`, { signal: AbortSignal.timeout(10_000) });

@@ -14,23 +14,50 @@ export interface Manifest {
 interface Kustomization {
   readonly resources?: readonly string[];
   readonly patches?: readonly { readonly target: { kind: string; name: string }; readonly patch: string }[];
-  readonly configMapGenerator?: readonly { readonly name: string; readonly envs: readonly string[] }[];
+  readonly components?: readonly string[];
+  readonly configMapGenerator?: readonly Generator[];
+  readonly images?: readonly { readonly name: string; readonly newName: string; readonly newTag: string }[];
 }
 
-const KNOWN_FIELDS = "apiVersion kind namespace resources patches configMapGenerator generatorOptions".split(" ");
+interface Generator {
+  readonly name: string;
+  readonly envs?: readonly string[];
+  readonly files?: readonly string[];
+  readonly options?: { readonly labels?: Readonly<Record<string, string>> };
+}
+
+const KNOWN_FIELDS =
+  "apiVersion kind namespace resources components patches images configMapGenerator generatorOptions".split(" ");
 
 /**
- * Builds a folder as `kustomize build` does, as far as our overlays need it: resources, JSON patches, deletions, and
- * ConfigMaps from env files (without a suffix). Anything else, and a file that is missing, is an error.
+ * Builds a folder as `kustomize build` does, as far as our overlays need it: resources, components, JSON patches,
+ * deletions, images, and ConfigMaps from files (without a suffix). Anything else, and a missing file, is an error.
+ * @param before for a component: the objects that it changes
  */
-export function buildKustomization(folder: string): Manifest[] {
+export function buildKustomization(folder: string, before: Manifest[] = []): Manifest[] {
   const file = join(folder, "kustomization.yaml");
   const kustomization = parse(readFileSync(file, "utf8")) as Kustomization;
   const unknown = Object.keys(kustomization).filter((field) => !KNOWN_FIELDS.includes(field));
   if (unknown.length > 0) throw new Error(`${file}: this builder does not know ${unknown.join(", ")}`);
   const resources = (kustomization.resources ?? []).flatMap((path) => resourcesAt(join(folder, path)));
-  const generated = (kustomization.configMapGenerator ?? []).map(({ name, envs }) => configMap(folder, name, envs));
-  return (kustomization.patches ?? []).reduce(applyPatch, [...resources, ...generated]);
+  const generated = (kustomization.configMapGenerator ?? []).map((generator) => configMap(folder, generator));
+  const components = kustomization.components ?? [];
+  const built = components.reduce<Manifest[]>(
+    (manifests, path) => buildKustomization(join(folder, path), manifests),
+    [...before, ...resources, ...generated],
+  );
+  return (kustomization.patches ?? []).reduce(applyPatch, built).map((manifest) => withImages(manifest, kustomization));
+}
+
+/** The manifest with the images that a kustomization names in place of those with the same name and any tag. */
+function withImages(manifest: Manifest, { images = [] }: Kustomization): Manifest {
+  if (images.length === 0) return manifest;
+  const replaced = (key: string, value: unknown): unknown => {
+    if (key !== "image" || typeof value !== "string") return value;
+    const found = images.find(({ name }) => value === name || value.startsWith(`${name}:`));
+    return found === undefined ? value : `${found.newName}:${found.newTag}`;
+  };
+  return JSON.parse(JSON.stringify(manifest, replaced)) as Manifest;
 }
 
 /** The objects of a manifest's file, or of a folder with a kustomization. */
@@ -54,8 +81,12 @@ function applyPatch(
   return manifests.filter((manifest) => !isTarget(manifest));
 }
 
-function configMap(folder: string, name: string, envs: readonly string[]): Manifest {
+function configMap(folder: string, { name, envs = [], files = [], options }: Generator): Manifest {
   const lines = envs.flatMap((file) => readFileSync(join(folder, file), "utf8").trim().split("\n"));
-  const data = Object.fromEntries(lines.map((line) => line.split("=", 2)));
-  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "kube-system" }, data };
+  const data = Object.fromEntries([
+    ...lines.map((line) => line.split("=", 2)),
+    ...files.map((file) => [file, readFileSync(join(folder, file), "utf8")]),
+  ]);
+  const labels = options?.labels === undefined ? {} : { labels: options.labels };
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "kube-system", ...labels }, data };
 }

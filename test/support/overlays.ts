@@ -11,7 +11,7 @@ export const DEPLOY = fileURLToPath(new URL("../../deploy/", import.meta.url));
 export const OVERLAYS = ["kubeadm", "explicit-control-plane", "dual-stack"] as const;
 
 /** The overlay that takes the product off the nodes. */
-export const CLEANUP = "cleanup";
+export const CLEANUP = "cleanup" as const;
 
 /** Builds an overlay in a copy in which the example of the control plane's address is taken for the address. */
 export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): Manifest[] {

@@ -32,6 +32,7 @@ async function start({ dryRun = false } = {}) {
       clock,
       readHost: async () => view,
       flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+      conntrack: { entries: async () => undefined, capacity: async () => undefined },
       usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
       compactHeap: () => {},
     },

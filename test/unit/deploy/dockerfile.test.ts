@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { V1Container } from "@kubernetes/client-node";
 import { validate } from "dockerfile-utils";
 import { describe, expect, test } from "vitest";
-import { buildOverlay } from "../../support/overlays.ts";
+import { buildOverlay, CLEANUP, OVERLAYS } from "../../support/overlays.ts";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 const TEXT = readFileSync(`${ROOT}Dockerfile`, "utf8");
@@ -85,11 +85,12 @@ describe("the Dockerfile", () => {
     expect(heap).toBeLessThanOrEqual(Number(limit.replace("Mi", "")) / 2);
   });
 
-  test("makes the image that the DaemonSet names", () => {
+  test("makes the image that the DaemonSet of every overlay names", () => {
     const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, "utf8"));
-    const text = readFileSync(`${ROOT}deploy/base/daemon-set.yaml`, "utf8");
-    expect([...text.matchAll(/image: (\S+)/g)].map(([, image]) => image)).toEqual(
-      Array(2).fill(`nft-proxy:${version}`),
-    );
+    for (const overlay of [...OVERLAYS, CLEANUP] as const) {
+      const daemonSet = buildOverlay(overlay).find(({ kind }) => kind === "DaemonSet");
+      const images = [...JSON.stringify(daemonSet).matchAll(/"image":"([^"]*)"/g)].map(([, image]) => image);
+      expect(images).toEqual(Array(2).fill(`ghcr.io/nft-proxy/nft-proxy:${version}`));
+    }
   });
 });

@@ -1,11 +1,29 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { V1ConfigMap, V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
-import { parse } from "yaml";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
+import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
-import { DEPLOY } from "../../support/overlays.ts";
+import { manifestFaults } from "../../support/kubernetes-schema.ts";
+import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
+import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
+import { buildOverlay, DEPLOY } from "../../support/overlays.ts";
+
+const RUNBOOKS = join(DEPLOY, "../docs/runbooks");
+const PACKAGE = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8"));
+const REPOSITORY = PACKAGE.repository.url.replace(/^git\+|\.git$/g, "");
+
+interface PodMonitorSpec {
+  readonly jobLabel: string;
+  readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+  readonly podMetricsEndpoints: readonly { readonly port: string }[];
+}
+
+function podOf(daemonSet: unknown): V1PodSpec {
+  return (daemonSet as V1DaemonSet).spec?.template.spec as V1PodSpec;
+}
 
 interface KnownMetric {
   readonly name: string;
@@ -24,16 +42,18 @@ function knownMetrics(): Map<string, KnownMetric> {
   addSourceMetrics(registry, source);
   const reading = { read: async () => ({ frontends: [], endpoints: [] }), now: () => 0, maxAge: 1, onError: () => {} };
   addConnectionMetrics(registry, reading);
+  addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   const made = registry.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: string[] }[];
   return new Map(made.map(({ name, type, labelNames }) => [name, { name, type, labels: labelNames }]));
 }
 
 const KNOWN = knownMetrics();
-const OF_PROMETHEUS = ["instance", "job", "le"];
+const OF_PROMETHEUS = ["cluster", "instance", "job", "le"];
 
 /** What is wrong with a query: a metric or a label that does not exist. */
 function queryFaults(query: string): string[] {
   const names = [...query.matchAll(/\b(?:kubeproxy|nft_proxy|process)_\w+/g)].map(([name]) => name);
+  const isAboutTargets = /\bup\{job="nft-proxy"/.test(query);
   const metrics = names.map((name) => [name, metricOf(name)] as const);
   const labels = new Set([...OF_PROMETHEUS, ...metrics.flatMap(([, metric]) => metric?.labels ?? [])]);
   const used = [
@@ -41,7 +61,7 @@ function queryFaults(query: string): string[] {
     ...[...query.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list]) => (list ?? "").split(/,\s*/)),
   ];
   return [
-    ...(names.length === 0 ? [`${query} names no metric`] : []),
+    ...(names.length === 0 && !isAboutTargets ? [`${query} names no metric`] : []),
     ...metrics.flatMap(([name, metric]) => (metric === undefined ? [`there is no metric ${name}`] : [])),
     ...used.filter((label) => !labels.has(label)).map((label) => `${query} has no label ${label}`),
   ];
@@ -52,44 +72,77 @@ function metricOf(name: string): KnownMetric | undefined {
   return histogram?.type === "histogram" && histogram.name !== name ? histogram : KNOWN.get(name);
 }
 
-interface Alert {
-  readonly alert: string;
-  readonly expr: string;
-  readonly labels: { readonly severity: string };
-  readonly annotations: Readonly<Record<string, string>>;
-}
-
-interface Panel {
-  readonly id: number;
-  readonly title: string;
-  readonly targets: readonly { readonly expr: string; readonly legendFormat: string }[];
-}
-
 describe("the alerts", () => {
-  const { groups } = parse(readFileSync(join(DEPLOY, "monitoring/alerts.yaml"), "utf8"));
-  const alerts: Alert[] = groups.flatMap(({ rules }: { rules: Alert[] }) => rules);
+  const alerts = readAlerts();
 
-  test.each(alerts.map((alert) => [alert.alert, alert] as const))("%s is about metrics that exist", (_, alert) => {
+  test.each(alerts.map((alert) => [alert.alert, alert] as const))("%s names metrics that exist", (_, alert) => {
     expect(queryFaults(alert.expr)).toEqual([]);
     expect(["warning", "critical"]).toContain(alert.labels.severity);
-    expect(Object.keys(alert.annotations)).toEqual(["summary", "action"]);
+    expect(Object.keys(alert.annotations)).toEqual(["summary", "runbook_url"]);
   });
 
-  test("have names of their own", () => {
-    expect(new Set(alerts.map(({ alert }) => alert)).size).toBe(alerts.length);
+  test.each(alerts.map((alert) => [alert.alert, alert] as const))("%s has a runbook of its severity", (name, alert) => {
+    expect(alert.annotations.runbook_url).toBe(`${REPOSITORY}/blob/main/docs/runbooks/${name}.md`);
+    const page = readFileSync(join(RUNBOOKS, `${name}.md`), "utf8");
+    expect(page.startsWith(`# ${name}\n\nSeverity: ${alert.labels.severity}. `)).toBe(true);
+    expect([...page.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual(["Look at", "Do"]);
+  });
+
+  test("have unique names, and every runbook has an alert", () => {
+    const names = alerts.map(({ alert }) => alert);
+    expect(names.map((name) => `${name}.md`).sort()).toEqual(readdirSync(RUNBOOKS).sort());
+  });
+
+  test("compare memory with the limit of the DaemonSet", () => {
+    const daemonSet = buildOverlay("explicit-control-plane").find(({ kind }) => kind === "DaemonSet");
+    const [, limit] = /"limits":\{"memory":"(\d+)Mi"\}/.exec(JSON.stringify(podOf(daemonSet).containers)) ?? [];
+    const { expr } = alerts.find(({ alert }) => alert === "NftProxyMemoryNearLimit") as Alert;
+    expect(expr).toContain(`(${limit} * 1024 * 1024)`);
   });
 });
 
 describe("the dashboard", () => {
-  const dashboard = JSON.parse(readFileSync(join(DEPLOY, "monitoring/dashboard.json"), "utf8"));
-  const panels: Panel[] = dashboard.panels;
+  const panels = readPanels();
 
   test.each(panels.map((panel) => [panel.title, panel] as const))("%s shows metrics that exist", (_, panel) => {
     expect(panel.targets.flatMap(({ expr }) => queryFaults(expr))).toEqual([]);
   });
 
-  test("has panels with ids of their own", () => {
+  test("selects a cluster and a node in every query but that of versions", () => {
+    const queries = panels.filter(({ title }) => title !== "Versions").flatMap(({ targets }) => targets);
+    for (const { expr } of queries) expect(expr).toContain('cluster=~"$cluster", instance=~"$instance"');
+  });
+
+  test("has panels with unique ids and titles", () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length);
+  });
+});
+
+describe("the component monitoring", () => {
+  const manifests = buildKustomization(join(DEPLOY, "monitoring"), buildOverlay("explicit-control-plane"));
+  const named = (kind: string, name: string) =>
+    manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name) as Manifest;
+
+  test("adds a PodMonitor that selects the DaemonSet's pods and a port that they have", () => {
+    const { spec } = named("PodMonitor", "nft-proxy") as unknown as { spec: PodMonitorSpec };
+    const daemonSet = named("DaemonSet", "nft-proxy") as unknown as V1DaemonSet;
+    expect(daemonSet.spec?.template.metadata?.labels).toMatchObject(spec.selector.matchLabels);
+    expect(Object.keys(spec.selector.matchLabels)).toContain(spec.jobLabel);
+    const ports = podOf(daemonSet).containers[0]?.ports ?? [];
+    const [endpoint] = spec.podMetricsEndpoints;
+    expect(ports.find(({ name }) => name === endpoint?.port)).toMatchObject({ containerPort: 10249, hostPort: 10249 });
+    expect(manifestFaults(named("DaemonSet", "nft-proxy"))).toEqual([]);
+  });
+
+  test("adds the dashboard as a ConfigMap with the label that Grafana's sidecar looks for", () => {
+    const configMap = named("ConfigMap", "nft-proxy-dashboard") as unknown as V1ConfigMap;
+    expect(configMap.metadata?.labels).toEqual({ grafana_dashboard: "1" });
+    expect(JSON.parse(configMap.data?.["dashboard.json"] ?? "").panels).toEqual(readPanels());
+  });
+
+  test("adds the alerts as a PrometheusRule", () => {
+    expect(named("PrometheusRule", "nft-proxy").apiVersion).toBe("monitoring.coreos.com/v1");
   });
 });
 

@@ -7,6 +7,7 @@ import type { Flag } from "../../../src/config/flag.ts";
 import { FLAGS } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
+import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { initialState } from "../../../src/kube/source.ts";
@@ -60,6 +61,7 @@ async function metricRows(): Promise<string[][]> {
     maxAge: 1,
     onError: () => {},
   });
+  addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   const metrics = await registry.getMetricsAsJSON();
   return metrics.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { readAlerts, readPanels } from "../support/monitoring.ts";
+import { Prometheus } from "../support/prometheus.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+let prometheus: Prometheus;
+let changing: NodeJS.Timeout;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  loadTown(lab.cluster);
+  daemon = lab.start(["--service-counters=services"]);
+  await daemon.saying("full sync");
+  prometheus = await Prometheus.start(`${lab.nodeAddress}:10249`, { instance: "node-1", cluster: "town" });
+  lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7" }));
+  let changes = 0;
+  changing = setInterval(() => changeEndpoint(`10.244.1.${10 + (changes++ % 2)}`), 500);
+  const scraped = async () => expect(await prometheus.query("up == 1")).toHaveLength(1);
+  await vi.waitFor(scraped, { timeout: 60_000, interval: 500 });
+}, 600_000);
+afterAll(async () => {
+  clearInterval(changing);
+  await prometheus?.stop();
+  await lab?.close();
+});
+
+/** Times of programming and of partial syncs are measured only when endpoints change. */
+function changeEndpoint(address: string): void {
+  const slice = apiSlice("echo", [address]);
+  const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": new Date().toISOString() };
+  lab.cluster.put("endpointslices", { ...slice, metadata: { ...slice.metadata, annotations } });
+}
+
+/** The expression of an alert without its comparison with a threshold: that has data when all is well, too. */
+function measured(expr: string): string {
+  return expr.replace(/ or absent\(.*/s, "").replaceAll(/ (?:>|<|==) [\d.]+/g, "");
+}
+
+/** Panels have variables of Grafana's; here all clusters and nodes are chosen. */
+function chosen(expr: string): string {
+  return expr.replaceAll(/\$(?:cluster|instance)/g, ".*");
+}
+
+describe("a real Prometheus that scrapes the daemon", () => {
+  test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
+    "%s: the alert measures something",
+    async (_, { expr }) => {
+      await expect.poll(async () => (await prometheus.query(measured(expr))).length).toBeGreaterThan(0);
+    },
+  );
+
+  test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
+    "%s: the alert is silent while all is well",
+    async (_, { expr }) => {
+      const samples = await prometheus.query(expr);
+      expect(samples).toEqual([]);
+    },
+  );
+
+  const queries = readPanels().flatMap(({ title, targets }) => targets.map(({ expr }) => [title, expr] as const));
+  test.each(queries)("%s: the panel shows data of %s", async (_, expr) => {
+    await expect.poll(async () => (await prometheus.query(chosen(expr))).length).toBeGreaterThan(0);
+  });
+
+  test("the alert for a target that is down fires without a daemon", async () => {
+    const { expr } = readAlerts().find(({ alert }) => alert === "NftProxyTargetDown") ?? { expr: "" };
+    expect(await prometheus.query(expr)).toEqual([]);
+    await daemon.stop();
+    await expect.poll(async () => (await prometheus.query(expr)).length).toBeGreaterThan(0);
+  });
+});
