@@ -132,7 +132,7 @@ export function isEmptyDelta(delta: TableDelta): boolean {
   return chains + sets + elements === 0;
 }
 
-/** A set's type cannot be changed in place, and a chain that becomes or ceases to be a base chain may be in use. */
+/** A set's declaration cannot be changed in place, and a chain that becomes or ceases to be a base chain may be in use. */
 function canChangeInPlace(actual: Table, desired: Table): boolean {
   for (const { spec } of desired.sets.values()) {
     const known = actual.sets.get(spec.name);
@@ -151,7 +151,8 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
     String(a.value) === String(b.value) &&
     a.dynamic === b.dynamic &&
     a.counter === b.counter &&
-    a.size === b.size
+    a.size === b.size &&
+    a.byTypeNames === b.byTypeNames
   );
 }
 

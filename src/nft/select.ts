@@ -21,6 +21,18 @@ export function selectElements(table: Table, isWanted: (set: string, key: string
   };
 }
 
+/** The part of a table that some chains need to stand by themselves: see {@link selectElements}; its sets are empty. */
+export function selectChains(table: Table, names: readonly string[]): Table {
+  const chains = reachedChains(table, names);
+  const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
+  const sets = [...table.sets].filter(([name]) => looked.has(name));
+  return {
+    ...table,
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+    sets: new Map(sets.map(([name, { spec }]) => [name, { spec, elements: new Map() }])),
+  };
+}
+
 function targetsOf({ spec, elements }: ElementSet): string[] {
   return spec.value === "verdict" ? [...elements.values()].flatMap((verdict) => verdictTarget(verdict) ?? []) : [];
 }

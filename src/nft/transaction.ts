@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
-import type { Command, CommandObject, Transaction } from "./ast/json.ts";
+import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import { declaringExpression } from "./data-types.ts";
 import type { ElementsDelta, TableDelta } from "./delta.ts";
 import { addedElements, deletedElements } from "./elements.ts";
 
@@ -173,19 +174,23 @@ function declaredSet(family: Family, table: string, spec: SetSpec): CommandObjec
     family,
     table,
     name: spec.name,
-    type: oneOrList(spec.key),
+    type: { typeof: declaringExpression(spec.key, "key") },
     ...(spec.dynamic ? { flags: ["dynamic", "timeout"] } : {}),
     ...(spec.size === undefined ? {} : { size: spec.size }),
     ...(spec.counter ? { stmt: [{ counter: null } as const] } : {}),
   };
   if (spec.value === undefined) return { set: declaration };
-  return { map: { ...declaration, map: spec.value === "verdict" ? "verdict" : oneOrList(spec.value) } };
+  return {
+    map: {
+      ...declaration,
+      map: spec.value === "verdict" ? VERDICT_TYPE : { typeof: declaringExpression(spec.value, "value") },
+    },
+  };
 }
 
 function setReference(family: Family, table: string, { name, value }: SetSpec): CommandObject {
-  return value === undefined ? { set: { family, table, name } } : { map: { family, table, name, map: "verdict" } };
+  return value === undefined ? { set: { family, table, name } } : { map: { family, table, name, map: VERDICT_TYPE } };
 }
 
-function oneOrList(types: readonly string[]): string | readonly string[] {
-  return types.length === 1 ? (types[0] as string) : types;
-}
+/** Plain `"verdict"` makes nft 1.0.6 crash when it lists the map, as names of types do: see data-types.ts. */
+const VERDICT_TYPE: TypeJson = { typeof: { accept: null } };

@@ -6,8 +6,18 @@ import { type Balancer, balancerName } from "./chain-names.ts";
 import { frontendParts, sourceAddress } from "./keys.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
 
-/** Where the numbers of the cluster-wide list of a Local frontend begin; the other list begins at 0. */
-export const SHORTCUT_OFFSET = 65536;
+/**
+ * All values that we put into `meta priority`, indexes and ids, are at least this, so that others' priorities are told
+ * from ours and stay: see RESET_PRIORITY in base-chains.ts.
+ */
+export const LEAST_REGISTER_VALUE = 0x8000_0000;
+const FIRST_INDEX = LEAST_REGISTER_VALUE;
+const FIRST_SHORTCUT_INDEX = 0x8001_0000;
+
+/** The first index of a balancer's list; the others follow. */
+export function firstIndex({ shortcut }: Pick<Balancer, "shortcut">): number {
+  return shortcut ? FIRST_SHORTCUT_INDEX : FIRST_INDEX;
+}
 
 /** The chain of a balancer. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
@@ -15,7 +25,7 @@ export function balancerChain(family: Family, balancer: Balancer): Chain {
   return { name: balancerName(balancer), rules };
 }
 
-/** `meta priority` is free before routing and as wide as an endpoint id: our register for one packet. */
+/** `meta priority` is as wide as an endpoint id: our register for one packet. */
 const REGISTER: Expression = meta("priority");
 
 function balanceRule(family: Family, balancer: Balancer): Rule {
@@ -50,8 +60,8 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
   ];
 }
 
-function randomIndex({ count, shortcut }: Balancer): Statement {
-  return assign(REGISTER, randomNumber(count, shortcut ? SHORTCUT_OFFSET : 0));
+function randomIndex(balancer: Balancer): Statement {
+  return assign(REGISTER, randomNumber(balancer.count, firstIndex(balancer)));
 }
 
 function toEndpoint(family: Family, { kind }: Balancer): Statement {

@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
 import {
   assign,
+  atLeast,
   CONNECTION_HAS_DNAT,
   CONNECTION_IS_NEW,
   concat,
@@ -12,6 +13,7 @@ import {
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
+import { LEAST_REGISTER_VALUE } from "./balancers.ts";
 import type { StaticChainName } from "./chain-names.ts";
 import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "./loopback.ts";
@@ -45,10 +47,10 @@ const jump = (target: StaticChainName): Statement => ({ jump: { target } });
 const newJump = (target: StaticChainName): Rule => [CONNECTION_IS_NEW, jump(target)];
 
 /**
- * The scratch number of a balanced packet must not leak into its traffic class: queueing disciplines read it.
- * IPv4 forwarding sets it anew by itself, IPv6 forwarding and local output do not.
+ * Our index or id must not leak into the packet's traffic class, which queueing disciplines read: IPv6 forwarding,
+ * local output and bridges that call these hooks (br_netfilter) keep it. Smaller values are others' and stay.
  */
-const RESET_PRIORITY: Rule = [CONNECTION_IS_NEW, CONNECTION_HAS_DNAT, assign(meta("priority"), 0)];
+const RESET_PRIORITY: Rule = [atLeast(meta("priority"), LEAST_REGISTER_VALUE), assign(meta("priority"), 0)];
 
 interface HookedChain {
   readonly name: StaticChainName;
@@ -82,16 +84,12 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-input",
     base: hook("filter", "input", FILTER),
-    rules: () => [newJump("nodeport-endpoints-check"), newJump("service-endpoints-check")],
+    rules: () => [newJump("nodeport-endpoints-check"), newJump("service-endpoints-check"), RESET_PRIORITY],
   },
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
-    rules: ({ family }) => [
-      newJump("service-endpoints-check"),
-      newJump(CLUSTER_IPS_CHECK),
-      ...(family === "ip6" ? [RESET_PRIORITY] : []),
-    ],
+    rules: () => [newJump("service-endpoints-check"), newJump(CLUSTER_IPS_CHECK), RESET_PRIORITY],
   },
   {
     name: "filter-output",

@@ -3,10 +3,14 @@ import type { Endpoint } from "../model/endpoint.ts";
 /** Which list an endpoint id belongs to: a client of one list must not be kept on an endpoint of another. */
 export type EndpointList = "cluster" | "local" | "shortcut";
 
-/** Ids start here, far above the indexes. */
-const ID_BASE = 0x8000_0000;
-const LIST_BITS: Readonly<Record<EndpointList, number>> = { cluster: 0, local: 0x4000_0000, shortcut: 0x2000_0000 };
-const HASH_MASK = 0x1fff_ffff;
+/** Ids start here, above the indexes. */
+const ID_BASE = 0xc000_0000;
+const LIST_BITS: Readonly<Record<EndpointList, number>> = { cluster: 0, local: 0x2000_0000, shortcut: 0x1000_0000 };
+
+/** Ids of the first versions started here, with one more bit of the hash. */
+const FORMER_ID_BASE = 0x8000_0000;
+const FORMER_HASH_MASK = 0x1fff_ffff;
+const HASH_MASK = FORMER_HASH_MASK >>> 1;
 
 /**
  * An id for each endpoint of a list: the same for the same endpoint as long as it is there, whatever others come
@@ -17,11 +21,19 @@ const HASH_MASK = 0x1fff_ffff;
 export function endpointIds(endpoints: readonly Endpoint[], list: EndpointList): number[] {
   const taken = new Set<number>();
   return endpoints.map(({ target }) => {
-    let hash = hashText(target) & HASH_MASK;
+    let hash = (hashText(target) & FORMER_HASH_MASK) >>> 1;
     while (taken.has(hash)) hash = (hash + 1) & HASH_MASK;
     taken.add(hash);
     return ID_BASE + LIST_BITS[list] + hash;
   });
+}
+
+/**
+ * The id of today for an id that a former version gave, so that clients stay sticky over an upgrade.
+ * @param former from a map that was declared by type names
+ */
+export function upgradedId(former: number): number {
+  return ID_BASE + Math.floor((former - FORMER_ID_BASE) / 2);
 }
 
 /** FNV-1a with MurmurHash3's finalizer, which spreads the differences of like addresses over all bits. */

@@ -1,6 +1,6 @@
 import type { Endpoint } from "../model/endpoint.ts";
 import { joinParts } from "../nft/elements.ts";
-import { SHORTCUT_OFFSET } from "./balancers.ts";
+import { firstIndex } from "./balancers.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
 import { type EndpointList, endpointIds } from "./endpoint-ids.ts";
 import { FRONTEND_MAPS, type FrontendKind, type SetName } from "./sets.ts";
@@ -51,7 +51,7 @@ export function dispatchElement({ kind, key }: Frontend, { balancer }: BalancedL
 /** The elements by which a list's chain finds the endpoints: by index, with session affinity by index and id. */
 export function listElements({ kind, key }: Frontend, { balancer, targets, ids }: BalancedList): DesiredElement[] {
   const { endpoints, affinityIds } = FRONTEND_MAPS[kind];
-  const first = balancer.shortcut ? SHORTCUT_OFFSET : 0;
+  const first = firstIndex(balancer);
   const indexed: SetName = ids === undefined ? endpoints : affinityIds;
   const values = ids === undefined ? targets : ids.map(String);
   const elements: DesiredElement[] = values.map((value, i) => ({

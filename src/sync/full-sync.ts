@@ -3,7 +3,7 @@ import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nf
 import { readKernel } from "../kernel/read-kernel.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
+import { type DynamicElement, dynamicElements, readListing } from "../nft/canonical/parse.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type TimedElement, timedElements } from "../nft/elements.ts";
 import {
@@ -13,6 +13,7 @@ import {
   toTransaction,
   withoutChainDeletions,
 } from "../nft/transaction.ts";
+import { upgradedId } from "../ruleset/endpoint-ids.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -105,10 +106,15 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
 async function rememberedElements(nft: Nft, family: Family, map: string): Promise<readonly TimedElement[]> {
   try {
     const text = await nft.listSet(family, "map", map);
-    return text === undefined ? [] : dynamicElements(readListing(text));
+    return text === undefined ? [] : dynamicElements(readListing(text)).map(upgradedElement);
   } catch {
     return [];
   }
+}
+
+/** Versions that declared maps by type names gave other ids. */
+function upgradedElement(element: DynamicElement): TimedElement {
+  return element.byTypeNames ? { ...element, value: String(upgradedId(Number(element.value))) } : element;
 }
 
 /**

@@ -7,6 +7,9 @@ import { loadScenario, type Scenario } from "../support/lab/scenario.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 
+/** The same rules as an earlier version declared them: by type names, with other indexes and ids. */
+const BY_TYPE = readFileSync(new URL("../fixtures/town/declared-by-type.json", import.meta.url), "utf8");
+
 let lab: Lab;
 let town: Scenario;
 beforeAll(async () => {
@@ -130,5 +133,31 @@ describe("a node on its way", () => {
       await apply();
     };
     expect(await faultsDuring(wrongWay)).not.toEqual([]);
+  });
+});
+
+describe("a node with the tables of an earlier version", () => {
+  /** Sources that stick to one of several endpoints, and the addresses under which they do. */
+  const STICKY: readonly Omit<Probe, "id">[] = (["pod1", "pod3", "node", "ext"] as const).flatMap((from) => [
+    { from, to: "10.96.5.1", port: 7777, proto: "udp", n: 1 },
+    { from, to: "fd00:10:96::501", port: 7777, proto: "udp", n: 1 },
+    { from, to: "192.0.2.2", port: 30777, proto: "udp", n: 1 },
+  ]);
+
+  async function stickyAnswers(): Promise<readonly string[]> {
+    const answers = await lab.observe(STICKY.map((probe, index) => ({ id: String(index), ...probe })));
+    return STICKY.map((_, index) => Object.keys(answers.get(String(index)) ?? {}).join());
+  }
+
+  test("gets them made anew while it answers every connection, and its clients keep their endpoints", async () => {
+    const { exitCode } = await lab.exec(["nft", "-j", "-f", "-"], { input: BY_TYPE });
+    expect(exitCode).toBe(0);
+    expect(await node("nft", "list", "table", "ip", "nft-proxy")).not.toContain("typeof");
+    const before = await stickyAnswers();
+    expect(new Set(before).size).toBeGreaterThan(1);
+    expect(await faultsDuring(apply)).toEqual([]);
+    expect(await node("nft", "list", "table", "ip", "nft-proxy")).not.toMatch(/^\s*type ipv4_addr/m);
+    await node("conntrack", "-F");
+    expect(await stickyAnswers()).toEqual(before);
   });
 });

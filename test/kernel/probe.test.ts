@@ -3,6 +3,7 @@ import { Nft } from "../../src/kernel/nft.ts";
 import { probeFeatures } from "../../src/kernel/probe.ts";
 import type { RunProcess } from "../../src/kernel/process.ts";
 import { runProcess } from "../../src/kernel/process.ts";
+import { requiredFeatures } from "../../src/ruleset/required-features.ts";
 
 /** An nft that cannot do something: it refuses every transaction that asks for it. */
 function nftWithout(word: string): Nft {
@@ -17,12 +18,24 @@ describe("the probe of nft and the kernel", () => {
   test("finds every feature in the ones that the project is tested with, and leaves nothing behind", async () => {
     const nft = new Nft({ path: "nft" });
     const before = await nft.tableNames();
-    await probeFeatures(nft);
+    await probeFeatures(nft, requiredFeatures());
     expect(await nft.tableNames()).toEqual(before);
   });
 
+  test.each([
+    ["maps with concatenated values, as the target of a dnat", '"dnat":', 2],
+    ["dynamic maps with timeouts, updated and deleted from by rules", '"dynamic"', 1],
+    ["verdict maps with counters", '"counter"', 1],
+    ["fib lookups", '"fib"', 1],
+    ["reject", '"reject"', 2],
+  ])("names %s when that is refused", async (name, word, lacking) => {
+    const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch((error: Error) => error.message);
+    expect(refused).toContain(name);
+    expect(String(refused).split("; ")).toHaveLength(lacking);
+  });
+
   test("names the one that is missing, and no other", async () => {
-    await expect(probeFeatures(nftWithout('"masquerade"'))).rejects.toMatchObject({
+    await expect(probeFeatures(nftWithout('"masquerade"'), requiredFeatures())).rejects.toMatchObject({
       code: "NFT_FEATURE",
       message: 'nft at "nft" or this kernel lacks: masquerading with random ports',
       hint: expect.stringContaining("nft_masq"),

@@ -7,12 +7,15 @@ import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationChunks, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
-import { SHORTCUT_OFFSET } from "../../src/ruleset/balancers.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { port, renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
+
+/** The first index of a list, and of the cluster-wide list of a Local frontend. */
+const FIRST_INDEX = 0x8000_0000;
+const FIRST_SHORTCUT_INDEX = 0x8001_0000;
 
 const anyRuleset = fc
   .tuple(anyObjects, anyContexts)
@@ -51,8 +54,8 @@ function dispatches(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): D
     [...elements(table, map)].map(([frontend, verdict]) => {
       const parsed = /^goto (?:nodeport-)?(balance|affinity)-(cluster-)?(\d+)(?:-\d+)?$/.exec(verdict);
       if (parsed === null) throw new Error(`an odd verdict: ${verdict}`);
-      const offset = map === maps.shortcut ? SHORTCUT_OFFSET : 0;
-      expect(parsed[2] === undefined).toBe(offset === 0);
+      const offset = map === maps.shortcut ? FIRST_SHORTCUT_INDEX : FIRST_INDEX;
+      expect(parsed[2] === undefined).toBe(offset === FIRST_INDEX);
       return { frontend, count: Number(parsed[3]), sticky: parsed[1] === "affinity", offset };
     }),
   );

@@ -4,6 +4,7 @@ import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { refuseNothing } from "../../kube/files/diagnostic.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { fullSync } from "../../sync/full-sync.ts";
 import type { Argv } from "../command.ts";
 import { commandOptions, loadRequest } from "../options.ts";
@@ -32,7 +33,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   refuseOtherNode(desired);
   refuseNothing(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
-  await probeFeatures(nft);
+  await probeFeatures(nft, requiredFeatures());
   const report = await fullSync(nft, await tablesOfHost(state.ruleset));
   return {
     exitCode: EXIT.ok,

@@ -14,6 +14,7 @@ import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { DryRunNft } from "../../kernel/dry-run-nft.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { type CommandOptions, commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
@@ -45,7 +46,7 @@ async function serve(
 ): Promise<CommandResult> {
   const nodeName = nodeNameOf(options);
   const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath });
-  await probeFeatures(nft);
+  await probeFeatures(nft, requiredFeatures());
   if (!dryRun) await removeStaleTraces(nft, logger);
   logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
   const paths = listArgument(argv, "from");

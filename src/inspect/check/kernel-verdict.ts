@@ -5,6 +5,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
@@ -29,7 +30,7 @@ export async function askKernel(path: string, state: RulesetState, nodeContext: 
   const nft = new Nft({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
   try {
     const version = await new Nft({ path }).version();
-    await probeFeatures(nft);
+    await probeFeatures(nft, requiredFeatures());
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {
     if (error instanceof AppError) return notAsked(error);

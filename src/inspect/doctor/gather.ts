@@ -4,6 +4,7 @@ import { systemErrorCode } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
 import type { DaemonFact } from "./daemon-check.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { type ForeignChain, foreignChains } from "./foreign-chain.ts";
@@ -22,7 +23,7 @@ const HOST_NFT = "/usr/sbin/nft";
 export async function gatherNft(nft: Nft): Promise<NftFact> {
   const version = await nft.version().catch(() => undefined);
   try {
-    await probeFeatures(nft);
+    await probeFeatures(nft, requiredFeatures());
     return { path: nft.path, version };
   } catch (error) {
     const hint = error instanceof AppError ? error.hint : undefined;

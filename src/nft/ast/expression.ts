@@ -31,6 +31,11 @@ export function differs(left: Expression, right: Expression): Statement {
   return { match: { op: "!=", left, right } };
 }
 
+/** A packet goes on to the next statement only if the left side is not less than the right one. */
+export function atLeast(left: Expression, right: Expression): Statement {
+  return { match: { op: ">=", left, right } };
+}
+
 /** The first packet of a connection. */
 export const CONNECTION_IS_NEW: Statement = { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } };
 

@@ -10,7 +10,7 @@ export type Expression =
   | number
   | { readonly payload: { readonly protocol: string; readonly field: string } }
   | { readonly meta: { readonly key: string } }
-  | { readonly ct: { readonly key: string } }
+  | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
   | { readonly numgen: { readonly mode: "random"; readonly mod: number; readonly offset: number } }
   | { readonly concat: readonly Expression[] }
@@ -33,7 +33,9 @@ export type Verdict =
 /** One step of a rule. */
 export type Statement =
   | Verdict
-  | { readonly match: { readonly op: "==" | "!=" | "in"; readonly left: Expression; readonly right: Expression } }
+  | {
+      readonly match: { readonly op: "==" | "!=" | "in" | ">="; readonly left: Expression; readonly right: Expression };
+    }
   | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
   | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
   | { readonly map: MapStatement }
@@ -78,7 +80,7 @@ export type CommandObject =
       };
     }
   | { readonly set: SetJson }
-  | { readonly map: SetJson & { readonly map: string | readonly string[] } }
+  | { readonly map: SetJson & { readonly map: TypeJson } }
   | {
       readonly element: {
         readonly family: Family;
@@ -99,12 +101,15 @@ export interface ChainJson {
   readonly policy?: string;
 }
 
+/** The type of keys or values: one name, several, or the type of an expression. */
+export type TypeJson = string | readonly string[] | { readonly typeof: Expression | { readonly accept: null } };
+
 /** A set's declaration. */
 export interface SetJson {
   readonly family: Family;
   readonly table: string;
   readonly name: string;
-  readonly type?: string | readonly string[];
+  readonly type?: TypeJson;
   readonly flags?: readonly string[];
   readonly size?: number;
   readonly stmt?: readonly { readonly counter: null }[];

@@ -30,6 +30,8 @@ export interface SetSpec {
   readonly size?: number;
   /** Every element counts the packets that it matched. */
   readonly counter: boolean;
+  /** Declared by the names of its types, not by `typeof` as ours are: older versions of nft crash on it. */
+  readonly byTypeNames?: true;
 }
 
 /**

@@ -1,4 +1,6 @@
 import type { BaseChain, DataType, SetSpec } from "../ast/ruleset.ts";
+import { typeOfExpression } from "../data-types.ts";
+import { canonicalExpression } from "./expression.ts";
 import { asFlags, asList, asNumber, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 const DATA_TYPES: ReadonlySet<string> = new Set<DataType>([
@@ -40,27 +42,58 @@ function parsePriority(prio: unknown): number {
   return base + Number(offset);
 }
 
-/** Reads the declaration of a set (`kind` "set") or of a map; throws NFT_OUTPUT for a type or flag that is none of ours. */
+/**
+ * Reads the declaration of a set (`kind` "set") or of a map.
+ * @throws AppError NFT_OUTPUT for a type or flag that we never declare
+ */
 export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
   const flags = asFlags(set.flags ?? [], "flags").join(",");
   if (flags !== "" && flags !== "dynamic,timeout") throw notUnderstood("flags", set.flags);
+  const isTypeofKey = isTypeof(set.type);
   return {
     name: asText(set.name, "name"),
     key: parseTypes(set.type),
-    ...(kind === "map" && { value: set.map === "verdict" ? ("verdict" as const) : parseTypes(set.map) }),
+    ...(kind === "map" && { value: parseValueTypes(set.map) }),
     dynamic: flags !== "",
     ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
     counter: set.stmt !== undefined && parseStatements(set.stmt),
+    // Of the values, nft's JSON always gives the names of the types.
+    ...(!isTypeofKey && { byTypeNames: true as const }),
   };
 }
 
-/** Types come as a list, as text joined with dots, or as one name, by nft's version. */
+/** nft lists a map of verdicts as `"verdict"`, however it was declared. */
+function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
+  const isVerdict = value === "verdict" || (isTypeof(value) && isVerdictExpression(value.typeof));
+  return isVerdict ? "verdict" : parseTypes(value);
+}
+
+/** Types come as expressions, or as names: a list, text joined with dots, or one name, by nft's version. */
 function parseTypes(value: unknown): readonly DataType[] {
+  if (isTypeof(value)) return typesOfExpression(value.typeof);
   const names = typeof value === "string" ? value.split(" . ") : asList(value, "types");
   for (const name of names) {
     if (!DATA_TYPES.has(asText(name, "type"))) throw notUnderstood("type", value);
   }
   return names as readonly DataType[];
+}
+
+function isTypeof(value: unknown): value is { readonly typeof: unknown } {
+  return typeof value === "object" && value !== null && "typeof" in value;
+}
+
+function isVerdictExpression(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "accept" in value;
+}
+
+function typesOfExpression(value: unknown): readonly DataType[] {
+  const expression = canonicalExpression(value);
+  const parts = typeof expression === "object" && "concat" in expression ? expression.concat : [expression];
+  return parts.map((part) => {
+    const type = typeOfExpression(part);
+    if (type === undefined) throw notUnderstood("type", value);
+    return type;
+  });
 }
 
 function parseStatements(value: unknown): boolean {

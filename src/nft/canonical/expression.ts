@@ -18,7 +18,7 @@ export function canonicalExpression(value: unknown, type: ConstantType = "text")
     case "meta":
       return { meta: { key: asText(asObjectOf(body, ["key"], "meta").key, kind) } };
     case "ct":
-      return { ct: { key: asText(asObjectOf(body, ["key"], "ct").key, kind) } };
+      return canonicalConntrack(body);
     case "fib": {
       const fib = asObjectOf(body, ["flags", "result"], "fib");
       return { fib: { flags: asFlags(fib.flags, "fib flags"), result: asText(fib.result, kind) } };
@@ -87,11 +87,22 @@ function canonicalConstant(value: string | number, type: ConstantType): Expressi
   }
 }
 
+function canonicalConntrack(body: unknown): Expression {
+  const { key, dir } = asObjectOf(body, ["key", "dir"], "ct");
+  if (dir !== undefined && dir !== "original" && dir !== "reply") throw notUnderstood("direction", body);
+  return { ct: { key: asText(key, "ct"), ...(dir !== undefined && { dir }) } };
+}
+
 function canonicalNumgen(body: unknown): Expression {
   const numgen = asObjectOf(body, ["mode", "mod", "offset"], "numgen");
   if (numgen.mode !== "random") throw notUnderstood("mode of numgen", body);
-  const offset = asNumber(numgen.offset ?? 0, "numgen offset");
+  const offset = canonicalOffset(numgen.offset ?? 0);
   return { numgen: { mode: "random", mod: asNumber(numgen.mod, "numgen modulus"), offset } };
+}
+
+/** nft's JSON has the 32 bits of an offset as a signed number (1.1.7). */
+function canonicalOffset(offset: unknown): number {
+  return typeof offset === "number" && offset < 0 ? offset + 2 ** 32 : asNumber(offset, "numgen offset");
 }
 
 function canonicalOperands(body: unknown): readonly [Expression, Expression] {

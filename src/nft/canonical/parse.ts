@@ -16,6 +16,8 @@ export interface Listing {
 export interface DynamicElement extends TimedElement {
   readonly family: Family;
   readonly map: string;
+  /** The map is declared by type names: see SetSpec. */
+  readonly byTypeNames?: true;
 }
 
 /** Reads the JSON text that nft printed; throws NFT_OUTPUT when it is none. */
@@ -49,7 +51,9 @@ export function parseListing(listing: Listing): Ruleset {
 export function dynamicElements(listing: Listing): readonly DynamicElement[] {
   const found: DynamicElement[] = [];
   forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
-    if (spec.dynamic) found.push({ family, map: spec.name, key, value, ...lifeOf(properties) });
+    if (!spec.dynamic) return;
+    const form = spec.byTypeNames && { byTypeNames: spec.byTypeNames };
+    found.push({ family, map: spec.name, key, value, ...lifeOf(properties), ...form });
   });
   return found;
 }

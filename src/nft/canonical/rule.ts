@@ -78,7 +78,7 @@ function asFamily(value: unknown): Family {
 function canonicalMatch(body: unknown): Statement {
   const match = asObjectOf(body, ["op", "left", "right"], "match");
   const { op } = match;
-  if (op !== "==" && op !== "!=" && op !== "in") throw notUnderstood("operator", body);
+  if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", body);
   const left = canonicalExpression(match.left);
   const right = canonicalExpression(match.right, constantTypeOf(left));
   return { match: { op: op === "==" && isBitmask(left) ? "in" : op, left, right } };

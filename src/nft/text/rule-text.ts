@@ -13,7 +13,7 @@ function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
     // Left out where it goes without saying, as nft does.
-    const operator = op === "!=" ? " !=" : isOperation(left) ? " ==" : "";
+    const operator = op === "!=" || op === ">=" ? ` ${op}` : isOperation(left) ? " ==" : "";
     return `${expressionText(left)}${operator} ${expressionText(right, typeBeside(left))}`;
   }
   if ("mangle" in statement) {
@@ -59,11 +59,13 @@ function typeBeside(field: Expression): PrintedType {
   return type === "number" && !(typeof field === "object" && "payload" in field) ? "word" : type;
 }
 
-function expressionText(expression: Expression, type: PrintedType = "text"): string {
+/** An expression as nft prints it; `type` says how constants are written. */
+export function expressionText(expression: Expression, type: PrintedType = "text"): string {
   if (typeof expression !== "object") return constantText(expression, type);
   if ("payload" in expression) return `${expression.payload.protocol} ${expression.payload.field}`;
   if ("meta" in expression) return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
-  if ("ct" in expression) return `ct ${expression.ct.key}`;
+  if ("ct" in expression)
+    return `ct ${expression.ct.dir === undefined ? "" : `${expression.ct.dir} `}${expression.ct.key}`;
   if ("fib" in expression) return `fib ${expression.fib.flags.join(" . ")} ${expression.fib.result}`;
   if ("concat" in expression) return expression.concat.map((part) => expressionText(part)).join(" . ");
   if ("set" in expression) return `{ ${expression.set.map((member) => expressionText(member, type)).join(", ")} }`;

@@ -1,8 +1,9 @@
 import type { BaseChain, Chain, DataType, ElementSet, SetSpec, Table } from "../ast/ruleset.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
+import { declaringExpression } from "../data-types.ts";
 import { splitParts } from "../elements.ts";
-import { ruleText } from "./rule-text.ts";
+import { expressionText, ruleText } from "./rule-text.ts";
 
 /** What to say beside elements and chains, in a `#` comment; undefined for nothing. */
 export interface Comments {
@@ -33,19 +34,17 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
   ].join("");
 }
 
-/** What declares a set or map, a line each: `type ipv4_addr : verdict`, `flags dynamic,timeout`. */
-export function declarationLines({ key, value, size, dynamic, counter }: SetSpec): string[] {
-  const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value)}`;
+/** What declares a set or map, a line each: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
+export function declarationLines({ key, value, size, dynamic, counter, byTypeNames }: SetSpec): string[] {
+  const typesText = (types: readonly DataType[], side: "key" | "value") =>
+    byTypeNames ? types.join(" . ") : expressionText(declaringExpression(types, side));
+  const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value, "value")}`;
   return [
-    `type ${typesText(key)}${valueText}`,
+    `${byTypeNames ? "type" : "typeof"} ${typesText(key, "key")}${valueText}`,
     ...(size === undefined ? [] : [`size ${size}`]),
     ...(dynamic ? ["flags dynamic,timeout"] : []),
     ...(counter ? ["counter"] : []),
   ];
-}
-
-function typesText(types: readonly DataType[]): string {
-  return types.join(" . ");
 }
 
 function elementsText(spec: SetSpec, elements: ReadonlyMap<string, string>, { element: commentOn }: Comments): string {

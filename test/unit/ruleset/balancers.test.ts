@@ -28,7 +28,7 @@ describe("a balancer's chain", () => {
     const register = { meta: { key: "priority" } };
     expect(balancerChain("ip", plain).rules).toEqual([
       [
-        { mangle: { key: register, value: { numgen: { mode: "random", mod: 3, offset: 0 } } } },
+        { mangle: { key: register, value: { numgen: { mode: "random", mod: 3, offset: 0x8000_0000 } } } },
         { dnat: { family: "ip", addr: { map: { key: { concat: [...frontend, register] }, data: "@endpoints" } } } },
       ],
     ]);
@@ -43,7 +43,7 @@ describe("a balancer's chain", () => {
   });
 
   test("of the cluster-wide list draws its numbers above those of the local list", () => {
-    expect(JSON.stringify(balancerChain("ip", { ...plain, shortcut: true }))).toContain('"mod":3,"offset":65536');
+    expect(JSON.stringify(balancerChain("ip", { ...plain, shortcut: true }))).toContain('"mod":3,"offset":2147549184');
   });
 
   test("with affinity remembers for as long as the Service says", () => {

@@ -57,7 +57,7 @@ describe("two Services that want one frontend", () => {
     const renderer = renderAll(objects);
     const endpoints = elementsOf(renderer, "endpoints");
     expect(endpoints.filter((text) => text.startsWith("203."))).toEqual([
-      "203.0.113.1 . tcp . 80 . 0: 10.244.2.10 . 8080",
+      "203.0.113.1 . tcp . 80 . 2147483648: 10.244.2.10 . 8080",
     ]);
     expect(endpoints.filter((text) => text.startsWith("10.96.1.2 "))).toHaveLength(2);
   });

@@ -26,12 +26,17 @@ function render(options: ServiceOptions, endpoints: readonly (SliceEndpoint | st
   return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip"));
 }
 
-/** What one frontend wants, as `set key: value`. */
+/** Indexes from 0 on; 65536 and more are those of the short-cut list. */
+function plainIndex(text: string): string {
+  return text.replace(/ \. (\d{10})$/, (whole, index) => (index < 0xc000_0000 ? ` . ${index - 0x8000_0000}` : whole));
+}
+
+/** The elements of one frontend, as `set key: value`. */
 function frontend(key: string, options: ServiceOptions, endpoints: readonly (SliceEndpoint | string)[]): string[] {
   const found = render(options, endpoints).frontends.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no frontend ${key}`);
   const elements = [...found.elements, ...found.lists.flatMap((list) => listElements(found, list))];
-  return elements.map(({ set, key: element, value }) => `${set} ${element.replace(key, "K")}: ${value}`);
+  return elements.map(({ set, key: element, value }) => `${set} ${plainIndex(element.replace(key, "K"))}: ${value}`);
 }
 
 const elsewhere = "10.244.2.1";

@@ -128,10 +128,14 @@ test("addresses that no Service has are dropped within the ServiceCIDRs, if ther
   ]);
 });
 
-test("the scratch number is taken back where routing does not do it", () => {
-  const resets = (chain: string, family: Family) => JSON.stringify(rules(chain, {}, family)).includes('"value":0');
-  expect([resets("filter-output", "ip"), resets("filter-forward", "ip")]).toEqual([true, false]);
-  expect([resets("filter-output", "ip6"), resets("filter-forward", "ip6")]).toEqual([true, true]);
+test("input, forward and output of both families reset our priorities, and only ours", () => {
+  const priority = { meta: { key: "priority" } };
+  const reset = [{ match: { op: ">=", left: priority, right: 0x8000_0000 } }, { mangle: { key: priority, value: 0 } }];
+  for (const family of ["ip", "ip6"] as const) {
+    for (const chain of ["filter-input", "filter-forward", "filter-output"]) {
+      expect(rules(chain, {}, family).at(-1)).toEqual(reset);
+    }
+  }
 });
 
 test.each([

@@ -51,7 +51,27 @@ describe("parseListing", () => {
       value: ["ipv4_addr", "inet_service"],
       dynamic: true,
       counter: false,
+      byTypeNames: true,
     });
+  });
+
+  test("reads a declaration by expressions, whose values nft lists by the names of their types", () => {
+    const concat = [{ payload: { protocol: "ip", field: "daddr" } }, { meta: { key: "priority" } }];
+    const listed = map({ type: { typeof: { concat } }, map: ["ipv4_addr", "inet_service"] });
+    const written = map({ type: { typeof: { concat } }, map: { typeof: { accept: null } } });
+    expect(parse(listed)?.sets.get("m")?.spec).toEqual({
+      name: "m",
+      key: ["ipv4_addr", "classid"],
+      value: ["ipv4_addr", "inet_service"],
+      dynamic: false,
+      counter: false,
+    });
+    expect(parse(written)?.sets.get("m")?.spec.value).toBe("verdict");
+  });
+
+  test("refuses a declaration by an expression that we never use", () => {
+    const listed = map({ type: { typeof: { meta: { key: "mark" } } }, map: "verdict" });
+    expect(() => parse(listed)).toThrow(/type/);
   });
 
   test.each([
@@ -98,7 +118,15 @@ describe("dynamicElements", () => {
     });
     expect(parse(dynamic)?.sets.get("m")?.elements.size).toBe(0);
     expect(dynamicElements(readListing(listing(dynamic)))).toEqual([
-      { family: "ip", map: "m", key: "9.9.9.9 . 0", value: "2147483649", timeout: 600, expires: 599 },
+      {
+        family: "ip",
+        map: "m",
+        key: "9.9.9.9 . 0",
+        value: "2147483649",
+        timeout: 600,
+        expires: 599,
+        byTypeNames: true,
+      },
     ]);
   });
 });

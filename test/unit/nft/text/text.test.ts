@@ -39,7 +39,7 @@ describe("setText", () => {
 
   test("prints classids and properties as nft does", () => {
     expect(setText(set)).toBe(
-      "\tmap ids {\n\t\ttype inet_service . classid : classid\n\t\tcounter\n" +
+      "\tmap ids {\n\t\ttypeof th dport . meta priority : meta priority\n\t\tcounter\n" +
         "\t\telements = { 80 . none : 1:0,\n\t\t\t     80 . 0:1 : root }\n\t}\n",
     );
   });
