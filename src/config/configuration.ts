@@ -36,6 +36,7 @@ export interface KubeProxyConfiguration {
   readonly nftProxy: {
     readonly affinityMapSize: number;
     readonly configChange: string;
+    readonly daemonSocket: string;
     readonly fullResyncPeriod: string;
     readonly master: string;
     readonly nftPath: string;

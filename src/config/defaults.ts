@@ -69,6 +69,7 @@ function nftProxy(given: GivenConfiguration["nftProxy"]): KubeProxyConfiguration
   return {
     affinityMapSize: given?.affinityMapSize ?? 1_048_576,
     configChange: orDefault(given?.configChange, "reload"),
+    daemonSocket: given?.daemonSocket ?? "/run/nft-proxy/daemon.sock",
     fullResyncPeriod: given?.fullResyncPeriod ?? "1h0m0s",
     master: given?.master ?? "",
     nftPath: orDefault(given?.nftPath, "nft"),

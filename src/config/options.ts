@@ -76,6 +76,8 @@ export interface ProxyOptions {
   /** The most clients that session affinity remembers, for each family. */
   readonly affinityMapSize: number;
   readonly configChange: ConfigChange;
+  /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
+  readonly daemonSocket: string;
   /** The nft program: a path, or a name to look for in PATH. */
   readonly nftPath: string;
 }

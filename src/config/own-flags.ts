@@ -14,6 +14,12 @@ export const OWN_FLAGS: readonly Flag[] = [
     "nftProxy.configChange",
     "When the configuration file changes: reload what is safe, or exit",
   ),
+  overriding(
+    "daemon-socket",
+    "string",
+    "nftProxy.daemonSocket",
+    "The Unix socket on which the daemon answers the other commands; empty for none",
+  ),
   {
     ...commanding(
       "output",

@@ -38,6 +38,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
     nftProxy: {
       affinityMapSize: options.affinityMapSize,
       configChange: options.configChange,
+      daemonSocket: options.daemonSocket,
       fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),
       master,
       nftPath: options.nftPath,

@@ -30,6 +30,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   serviceCounters: "restart",
   affinityMapSize: "restart",
   configChange: "now",
+  daemonSocket: "restart",
   nftPath: "restart",
 };
 

@@ -33,6 +33,7 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     serviceCounters: nftProxy.serviceCounters as ServiceCounters,
     affinityMapSize: nftProxy.affinityMapSize,
     configChange: nftProxy.configChange as ConfigChange,
+    daemonSocket: nftProxy.daemonSocket,
     nftPath: nftProxy.nftPath,
   };
 }

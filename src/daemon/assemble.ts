@@ -30,7 +30,8 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
   const core = await assembleCore(parts);
   const { options, daemon, events, serviceHealth, loopback, heap, clock } = core;
   const { dryRun, flags, version, logger } = parts;
-  const servers = daemonServers({ ...core, dryRun, flags, version, logger });
+  const netNamespace = parts.system.netNamespace();
+  const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace });
   return {
     options,
     setOptions: (next) => daemon.setOptions(next),

@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
-import { conntrackSize, hostFiles } from "../kernel/host.ts";
+import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { readHostView } from "../sync/host-view.ts";
 import type { HostView } from "../sync/node-context.ts";
@@ -16,6 +16,8 @@ export interface HostSystem {
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
+  /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
+  readonly netNamespace: () => string;
   readonly usage: Omit<ProcessUsage, "startedAt">;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
@@ -30,6 +32,7 @@ export const hostSystem: HostSystem = {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),
   },
+  netNamespace,
   usage: { cpu: () => process.cpuUsage(), residentBytes: () => process.memoryUsage.rss() },
   compactHeap,
 };

@@ -1,4 +1,4 @@
-import { createReadStream } from "node:fs";
+import { createReadStream, readlinkSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { messageOf } from "../base/errors.ts";
@@ -76,5 +76,14 @@ export async function setOomScore(files: HostFiles, score: number, logger: Logge
   } catch (error) {
     const hint = "lowering it needs the capability SYS_RESOURCE";
     logger.warn({ path, value: score, error: systemErrorCode(error), hint }, "cannot set the out-of-memory score");
+  }
+}
+
+/** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
+export function netNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/net");
+  } catch {
+    return "";
   }
 }

@@ -57,6 +57,11 @@ export class ObjectCache {
     return this.#slices.get(name) ?? [];
   }
 
+  /** All slices, those of a Service together. */
+  allSlices(): EndpointSlice[] {
+    return [...this.#slices.values()].flat();
+  }
+
   /** All ServiceCIDRs, sorted by name. */
   serviceCIDRs(): ServiceCIDR[] {
     return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));

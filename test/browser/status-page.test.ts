@@ -68,7 +68,10 @@ function troubled() {
       failures: 2,
       repairs: 1,
       fullSync,
-      repair: { ...fullSync, reason: "drift", at: NOW - 7_200_000, repaired: "table ip nft-proxy was gone or foreign" },
+      repair: { ...fullSync, reason: "drift", at: NOW - 7_200_000, repaired: "table ip nft-proxy was missing" },
+      lastSyncedAt: NOW - 3000,
+      verifiedAt: NOW - 90_000,
+      problem: undefined,
     },
     counts: {
       frontends: [count("10.96.1.2:80", 17)],

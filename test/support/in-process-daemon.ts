@@ -117,6 +117,7 @@ function testSystem(clock: ManualClock, families: HostView["families"]): HostSys
     readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }),
     flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
     conntrack: { entries: async () => 7, capacity: async () => 100 },
+    netNamespace: () => "net:[1]",
     usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
     compactHeap: () => {},
   };

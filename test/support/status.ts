@@ -7,6 +7,8 @@ import { bothContexts, cacheOf, type Objects } from "./build.ts";
 /** When a page of a test is looked at, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
+const NEVER = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: undefined };
+
 /** A daemon that has programmed some objects and is well, unless told otherwise. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
   const cache = cacheOf(objects);
@@ -26,7 +28,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     quarantined: new Set(),
     health: judgeHealth({ families: { ip: family, ip6: family }, node: undefined }, NOW, 60_000),
     sources: { services: followed, endpointslices: followed, nodes: followed, servicecidrs: followed },
-    history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined },
+    history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...NEVER },
     counts: undefined,
     ...options,
   };

@@ -1,30 +1,52 @@
 import type { Logger } from "../../base/logger.ts";
 import type { ListenAddress } from "../../config/options.ts";
 import { configurationOf } from "../../config/print.ts";
-import type { DaemonCore } from "../core.ts";
 import { healthRoutes } from "../health/health-routes.ts";
 import { metricsRoutes } from "../metrics/metrics-routes.ts";
 import { setStateGauges } from "../metrics/state-gauges.ts";
 import { statusPage } from "../status/status-page.ts";
 import type { DaemonStatus } from "../status/status-source.ts";
+import { type DaemonSocketParts, daemonSocketRoutes } from "./daemon-socket.ts";
 import type { Routes } from "./http-answers.ts";
 import { listenAddress, openHttpServer } from "./http-server.ts";
+import { prepareSocket } from "./prepare-socket.ts";
 import { RetryingServer } from "./retrying-server.ts";
 
-/** What the daemon's two servers show. */
-export interface DaemonServersParts extends DaemonCore {
-  readonly dryRun: boolean;
+/** What the daemon's servers show. */
+export interface DaemonServersParts extends DaemonSocketParts {
   readonly flags: ReadonlyMap<string, string>;
-  readonly version: string;
   readonly logger: Logger;
 }
 
-/** The servers for health checks and for metrics and debugging, not yet listening. */
+/** The servers for health checks, for metrics and debugging, and for the other commands; not yet listening. */
 export function daemonServers(parts: DaemonServersParts): RetryingServer[] {
   const { healthzBindAddress, metricsBindAddress } = parts.options.value;
   return [
     server(parts, "healthz", healthzBindAddress, healthServerRoutes(parts)),
     server(parts, "metrics", metricsBindAddress, metricsServerRoutes(parts)),
+    ...socketServer(parts),
+  ];
+}
+
+/** The daemon socket, unless it is switched off. The daemon works without it: a failure is logged, and retried. */
+function socketServer(parts: DaemonServersParts): RetryingServer[] {
+  const { options, clock, logger } = parts;
+  const path = options.value.daemonSocket;
+  if (path === "") return [];
+  const routes = daemonSocketRoutes(parts);
+  return [
+    new RetryingServer({
+      name: "daemon socket",
+      address: { path },
+      open: async (address) => {
+        await prepareSocket(path);
+        return await openHttpServer(address, (asked) => routes.get(asked), logger);
+      },
+      clock,
+      logger,
+      hardFail: false,
+      onFailure: () => {},
+    }),
   ];
 }
 

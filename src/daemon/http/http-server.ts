@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
@@ -7,14 +6,18 @@ import { type FindRoute, type HttpAnswer, textAnswer } from "./http-answers.ts";
 
 /** A server that listens. */
 export interface OpenServer {
-  /** The port it has, chosen by the kernel if 0 was asked for. */
+  /** The port it has, chosen by the kernel if 0 was asked for; 0 for a Unix socket. */
   readonly port: number;
   /** Stops listening and ends every connection, also those kept alive. Never rejects. */
   close(): Promise<void>;
 }
 
-/** Where to listen. `host` is an address, or undefined for every address of both families. */
-export interface ListenAddress {
+/** An address to listen on: a TCP address, or the path of a Unix socket that only its owner can use. */
+export type ListenAddress = SocketAddress | { readonly path: string };
+
+/** A TCP address. */
+export interface SocketAddress {
+  /** Undefined for every address of both families; `0.0.0.0` and `::` for every address of one family. */
   readonly host: string | undefined;
   /** 1..65535, or 0 for any that is free. */
   readonly port: number;
@@ -24,14 +27,14 @@ export interface ListenAddress {
  * Go listens on both families when asked for 0.0.0.0, and users of kube-proxy rely on it; Node does so only when
  * asked for no address at all.
  */
-export function listenAddress(address: string, port: number): ListenAddress {
+export function listenAddress(address: string, port: number): SocketAddress {
   return { host: ["", "0.0.0.0", "::"].includes(address) ? undefined : address, port };
 }
 
 /** An address as people write it. */
-export function formatListenAddress({ host, port }: ListenAddress): string {
-  if (host === undefined) return `*:${port}`;
-  return socketText(host, port);
+export function formatListenAddress(address: ListenAddress): string {
+  if ("path" in address) return address.path;
+  return socketText(address.host ?? "*", address.port);
 }
 
 /**
@@ -46,18 +49,38 @@ export function openHttpServer(address: ListenAddress, find: FindRoute, logger: 
   server.maxConnections = 256;
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(listenError(address, error)));
-    server.listen({ port: address.port, host: address.host }, () => {
+    listen(server, address, () => {
       server.removeAllListeners("error");
       // Accepting may fail later, when the process is out of files; the server goes on by itself.
       server.on("error", (error) => logger.warn({ error: error.message }, "HTTP server cannot accept a connection"));
-      resolve({ port: (server.address() as AddressInfo).port, close: () => closeServer(server) });
+      resolve({ port: portOf(server), close: () => closeServer(server) });
     });
   });
 }
 
+function listen(server: Server, address: ListenAddress, onListening: () => void): void {
+  if (!("path" in address)) {
+    server.listen({ ...address, ipv6Only: address.host === "::" }, onListening);
+    return;
+  }
+  // The socket is made within listen(), with these permissions from its first moment.
+  const umask = process.umask(0o177);
+  try {
+    server.listen(address, onListening);
+  } finally {
+    process.umask(umask);
+  }
+}
+
+/** The port that a server has; 0 for a Unix socket. */
+function portOf(server: Server): number {
+  const address = server.address();
+  return address === null || typeof address === "string" ? 0 : address.port;
+}
+
 function listenError(address: ListenAddress, cause: NodeJS.ErrnoException): AppError {
   const message = `cannot listen on ${formatListenAddress(address)}: ${cause.message}`;
-  if (cause.code !== "EADDRINUSE") return new AppError("HOST", message, { cause });
+  if (cause.code !== "EADDRINUSE" || "path" in address) return new AppError("HOST", message, { cause });
   const hint = "another process has the port; is kube-proxy still running on this node?";
   return new AppError("HOST", message, { cause, hint });
 }

@@ -5,7 +5,7 @@ import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import type { ListenAddress, OpenServer } from "../http/http-server.ts";
+import type { OpenServer, SocketAddress } from "../http/http-server.ts";
 import { RetryingServer } from "../http/retrying-server.ts";
 import { type RelayTarget, relay } from "./relay.ts";
 
@@ -84,10 +84,11 @@ export class LoopbackProxy {
 
   #open(key: string, nodePort: LoopbackNodePort): Promise<void> {
     const { addresses, clock, logger, observer } = this.#parts;
+    const address = { host: addresses[nodePort.family], port: nodePort.port };
     const server = new RetryingServer({
       name: `NodePort of ${nodePort.service}`,
-      address: { host: addresses[nodePort.family], port: nodePort.port },
-      open: (address) => this.#listen(address, nodePort),
+      address,
+      open: () => this.#listen(address, nodePort),
       clock,
       logger,
       hardFail: false,
@@ -97,7 +98,7 @@ export class LoopbackProxy {
     return server.start();
   }
 
-  #listen(address: ListenAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
+  #listen(address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
     const options = { allowHalfOpen: true, pauseOnConnect: true };
     const server = createServer(options, (client) => this.#accept(client, nodePort));
     return new Promise((resolve, reject) => {
@@ -149,7 +150,7 @@ function keyOf({ family, port, service }: LoopbackNodePort): string {
   return `${family} ${port} ${service}`;
 }
 
-function bindError({ host = "", port }: ListenAddress, cause: NodeJS.ErrnoException): AppError {
+function bindError({ host = "", port }: SocketAddress, cause: NodeJS.ErrnoException): AppError {
   const hint = cause.code === "EADDRINUSE" ? "another process on this node has the port" : undefined;
   const message = `cannot listen on ${socketText(host, port)}: ${cause.message}`;
   return new AppError("HOST", message, hint === undefined ? { cause } : { cause, hint });

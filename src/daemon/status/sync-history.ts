@@ -1,5 +1,6 @@
+import { messageOf } from "../../base/errors.ts";
 import { driftSummary } from "../../sync/drift-summary.ts";
-import type { FullSyncReason, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { FullSyncReason, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 
 /** A full sync: when it ended, its reason, its duration, and what it repaired. Milliseconds. */
 export interface FullSyncRecord {
@@ -17,9 +18,13 @@ export class SyncHistory implements SyncSubscriber {
   #syncs = 0;
   #repairs = 0;
   #failures = 0;
+  #lastSyncedAt: number | undefined;
+  #problem: string | undefined;
 
   synced(report: SyncReport): void {
     this.#syncs++;
+    this.#lastSyncedAt = report.endedAt;
+    this.#problem = undefined;
     if (report.kind !== "full") return;
     const { startedAt, endedAt, reason } = report;
     const repaired = driftSummary(report)?.text;
@@ -29,8 +34,9 @@ export class SyncHistory implements SyncSubscriber {
     this.#repairs++;
   }
 
-  failed(): void {
+  failed({ error }: Pick<SyncFailure, "error">): void {
     this.#failures++;
+    this.#problem = messageOf(error);
   }
 
   /** The history up to now. */
@@ -41,6 +47,9 @@ export class SyncHistory implements SyncSubscriber {
       repairs: this.#repairs,
       fullSync: this.#fullSync,
       repair: this.#repair,
+      lastSyncedAt: this.#lastSyncedAt,
+      verifiedAt: this.#fullSync?.at,
+      problem: this.#problem,
     };
   }
 }
@@ -53,4 +62,10 @@ export interface SyncHistorySnapshot {
   readonly fullSync: FullSyncRecord | undefined;
   /** The last full sync that repaired something. */
   readonly repair: FullSyncRecord | undefined;
+  /** When the kernel was last brought up to date, milliseconds since 1970. */
+  readonly lastSyncedAt: number | undefined;
+  /** When the tables were last compared with the desired state, element by element, milliseconds since 1970. */
+  readonly verifiedAt: number | undefined;
+  /** Why the last sync failed; undefined after a success. */
+  readonly problem: string | undefined;
 }

@@ -40,6 +40,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["mode", "nftables", {}],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
   ["nftProxy.configChange", "exit", { configChange: "exit" }],
+  ["nftProxy.daemonSocket", '""', { daemonSocket: "" }],
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],
   ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
   ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],

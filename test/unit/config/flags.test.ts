@@ -51,6 +51,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["conntrack-tcp-timeout-established", "5m", { conntrack: { ...CONNTRACK, tcpEstablishedTimeoutMs: 300_000 } }],
   ["conntrack-udp-timeout", "6s", { conntrack: { ...CONNTRACK, udpTimeoutMs: 6_000 } }],
   ["conntrack-udp-timeout-stream", "7s", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 7_000 } }],
+  ["daemon-socket", "/run/x.sock", { daemonSocket: "/run/x.sock" }],
   ["detect-local-mode", "NodeCIDR", { detectLocal: { kind: "node-cidr" } }],
   ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
   ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],

@@ -65,6 +65,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
+  daemonSocket: fc.oneof(fc.constant(""), path),
   nftPath: path,
 });
 
@@ -118,6 +119,7 @@ describe("a printed configuration", () => {
       nftProxy:
         affinityMapSize: 1048576
         configChange: reload
+        daemonSocket: /run/nft-proxy/daemon.sock
         fullResyncPeriod: 1h0m0s
         master: ""
         nftPath: nft

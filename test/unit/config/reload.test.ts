@@ -32,6 +32,7 @@ const NEW: ProxyOptions = {
   serviceCounters: "services",
   affinityMapSize: 1,
   configChange: "exit",
+  daemonSocket: "",
   nftPath: "/nft",
 };
 

@@ -39,6 +39,7 @@ describe("without a file", () => {
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
         configChange: "reload",
+        daemonSocket: "/run/nft-proxy/daemon.sock",
         nftPath: "nft",
       },
       warnings: [],

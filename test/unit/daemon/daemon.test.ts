@@ -33,6 +33,7 @@ async function start({ dryRun = false } = {}) {
       readHost: async () => view,
       flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
       conntrack: { entries: async () => undefined, capacity: async () => undefined },
+      netNamespace: () => "net:[1]",
       usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
       compactHeap: () => {},
     },

@@ -70,13 +70,16 @@ test("a history counts repairs, and keeps the last", () => {
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
   history.synced(syncReport({ kind: "full", reason: "drift", endedAt: 1002, drift: [MISSING_TABLE] }));
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1003 }));
-  history.failed();
+  history.failed({ error: new Error("nft hangs") });
   expect(history.snapshot()).toEqual({
     syncs: 4,
     failures: 1,
     repairs: 1,
     fullSync: { at: 1003, reason: "periodic", durationMs: 3, repaired: undefined },
     repair: { at: 1002, reason: "drift", durationMs: 2, repaired: "table ip nft-proxy was missing" },
+    lastSyncedAt: 1003,
+    verifiedAt: 1003,
+    problem: "nft hangs",
   });
 });
 

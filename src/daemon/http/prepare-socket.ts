@@ -1,0 +1,34 @@
+import { mkdir, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+import { AppError, messageOf } from "../../base/errors.ts";
+
+/**
+ * Makes room for a Unix socket: creates its directory, for its owner alone, and removes the socket of a process that
+ * ended without removing it.
+ * @throws AppError HOST when a process listens on it, or the file system does not allow it
+ */
+export async function prepareSocket(path: string): Promise<void> {
+  if (await isServed(path)) {
+    throw new AppError("HOST", `another process listens on ${path}`, {
+      hint: "another nft-proxy of this host? Give one of them another --daemon-socket",
+    });
+  }
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await rm(path, { force: true });
+  } catch (error) {
+    throw new AppError("HOST", `cannot prepare ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function isServed(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}

@@ -1,0 +1,84 @@
+import type { ProxyOptions } from "../config/options.ts";
+import type { ListedObjects } from "../kube/reflector/list-once.ts";
+import type { ResourceName, SourceState } from "../kube/source.ts";
+import type { ServicePortKey } from "../model/ids.ts";
+import type { Transaction } from "../nft/ast/json.ts";
+import type { NodeContext } from "../ruleset/node-context.ts";
+
+/**
+ * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600; option
+ * `daemonSocket`), answers in JSON. Times are milliseconds since 1970.
+ *
+ *     GET /v1/state      DaemonState
+ *     GET /v1/objects    DaemonObjects: every object that the daemon holds
+ *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
+ *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
+ *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
+ *
+ * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not know.
+ */
+export const DAEMON_PATHS = {
+  state: "/v1/state",
+  objects: "/v1/objects",
+  desired: "/v1/desired",
+  committed: "/v1/committed",
+  pending: "/v1/pending",
+} as const;
+
+/** The answer for each of {@link DAEMON_PATHS}. */
+export interface DaemonAnswers {
+  readonly state: DaemonState;
+  readonly objects: DaemonObjects;
+  readonly desired: Transaction;
+  readonly committed: Transaction;
+  readonly pending: Transaction;
+}
+
+/** Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown. */
+export type DaemonObjects = ListedObjects;
+
+/** The state of a daemon at one moment. */
+export interface DaemonState {
+  /** The product's version. */
+  readonly version: string;
+  readonly nodeName: string;
+  /**
+   * The network namespace that the daemon programs, as `/proc/self/ns/net` names it: `net:[4026531840]`. A command in
+   * another one looks at another kernel state and must not compare it with this daemon.
+   */
+  readonly netNamespace: string;
+  readonly startedAt: number;
+  readonly now: number;
+  /** Applies nothing. */
+  readonly dryRun: boolean;
+  readonly options: ProxyOptions;
+  readonly nodeContext: NodeContext;
+  readonly objects: DaemonObjectCounts;
+  readonly sources: Readonly<Record<ResourceName, SourceState>>;
+  readonly sync: DaemonSyncState;
+  /** Service ports without rules because the kernel refuses them. */
+  readonly quarantined: readonly ServicePortKey[];
+}
+
+/** How many objects a daemon holds. */
+export interface DaemonObjectCounts {
+  readonly services: number;
+  readonly endpointSlices: number;
+  readonly serviceCIDRs: number;
+  /** Whether our Node object has been seen. */
+  readonly isNodeKnown: boolean;
+}
+
+/** How far the kernel follows the objects. */
+export interface DaemonSyncState {
+  readonly syncs: number;
+  readonly failures: number;
+  /** When the kernel was last brought up to date; absent before the first sync. */
+  readonly lastSyncedAt?: number;
+  /** When the kernel's tables were last compared with the desired state, element by element; absent before. */
+  readonly verifiedAt?: number;
+  /** Since when the kernel has lacked a change; absent when it is up to date. */
+  readonly pendingSince?: number;
+  /** Why the last sync failed; absent after a success. */
+  readonly problem?: string;
+}

@@ -1,0 +1,149 @@
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { resolveOptions } from "../../../../src/config/resolve.ts";
+import { type AssembledDaemon, assembleDaemon } from "../../../../src/daemon/assemble.ts";
+import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../../src/kube/source.ts";
+import { DAEMON_PATHS, type DaemonAnswers } from "../../../../src/sync/daemon-protocol.ts";
+import { service, slice } from "../../../support/build.ts";
+import { FakeNft } from "../../../support/fake-nft.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+let directory: string;
+const daemons: AssembledDaemon[] = [];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "nft-proxy-socket-"));
+});
+afterEach(async () => {
+  for (const daemon of daemons.splice(0)) await daemon.stop();
+  await rm(directory, { recursive: true });
+});
+
+/** A daemon over a fake kernel that has programmed one Service and serves the socket `path`. */
+async function start(path: string) {
+  const fake = new FakeNft();
+  const clock = new ManualClock(100_000);
+  const logger = memoryLogger();
+  let handlers: SourceHandlers | undefined;
+  const listen = { address: "127.0.0.1", port: 0 };
+  const daemon = await assembleDaemon({
+    options: {
+      ...resolveOptions().options,
+      daemonSocket: path,
+      healthzBindAddress: listen,
+      metricsBindAddress: listen,
+      masqueradeAll: true,
+    },
+    nodeName: "node-1",
+    version: "1.2.3",
+    nft: fake.nft,
+    system: {
+      clock,
+      readHost: async () => ({ families: ["ip"], addresses: { ip: [], ip6: [] } }),
+      flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+      conntrack: { entries: async () => undefined, capacity: async () => undefined },
+      netNamespace: () => "net:[1]",
+      usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
+      compactHeap: () => {},
+    },
+    logger,
+    makeSource: (given) => {
+      handlers = given;
+      const state = initialState();
+      const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
+      return { start: () => {}, stop: () => {}, states: () => states };
+    },
+    eventSink: { send: async () => {} },
+    flags: new Map(),
+    dryRun: false,
+    onFirstSync: () => {},
+  });
+  daemons.push(daemon);
+  await daemon.start();
+  handlers?.services.onUpsert("default/web", service(), undefined);
+  for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  await pass(0);
+  return { daemon, logger, handlers, fake, pass };
+}
+
+function ask<Name extends keyof DaemonAnswers>(socketPath: string, name: Name): Promise<DaemonAnswers[Name]> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath, path: DAEMON_PATHS[name], agent: false }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8").on("data", (part) => (text += part));
+      answer.on("end", () => (answer.statusCode === 200 ? resolve(JSON.parse(text)) : reject(new Error(text))));
+    });
+    asked.on("error", reject).end();
+  });
+}
+
+describe("the daemon socket", () => {
+  test("is for its owner alone, in a directory that it makes, and goes with the daemon", async () => {
+    const path = join(directory, "run", "daemon.sock");
+    const { daemon } = await start(path);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect((await stat(join(directory, "run"))).mode & 0o777).toBe(0o700);
+    await daemon.stop();
+    await expect(stat(path)).rejects.toThrow("ENOENT");
+  });
+
+  test("answers with options, node context, objects and state", async () => {
+    const path = join(directory, "daemon.sock");
+    await start(path);
+    const state = await ask(path, "state");
+    expect(state).toMatchObject({
+      version: "1.2.3",
+      nodeName: "node-1",
+      netNamespace: "net:[1]",
+      options: { masqueradeAll: true },
+      nodeContext: [{ family: "ip", masqueradeAll: true }],
+      objects: { services: 1, endpointSlices: 0, isNodeKnown: false },
+      sync: { syncs: 1, failures: 0, lastSyncedAt: 100_000, verifiedAt: 100_000 },
+    });
+    expect(state.sync).not.toHaveProperty("pendingSince");
+    expect(await ask(path, "objects")).toMatchObject({ services: [{ name: "default/web" }], nodes: [] });
+    expect(JSON.stringify(await ask(path, "committed"))).toContain("10.96.0.10");
+    expect(await ask(path, "pending")).toEqual({ nftables: [] });
+  });
+
+  test("tells the desired from the committed state while syncs fail", async () => {
+    const path = join(directory, "daemon.sock");
+    const { fake, handlers, pass } = await start(path);
+    fake.timesOut = true;
+    handlers?.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    await pass(1000);
+    expect((await ask(path, "state")).sync).toMatchObject({ failures: 1, pendingSince: 100_000 });
+    expect((await ask(path, "state")).sync.problem).toContain("did not end within");
+    for (const name of ["desired", "pending"] as const) {
+      expect(JSON.stringify(await ask(path, name))).toContain("10.244.2.11");
+    }
+    expect(JSON.stringify(await ask(path, "committed"))).not.toContain("10.244.2.11");
+  });
+
+  test("replaces what a process left behind that ended without removing it", async () => {
+    const path = join(directory, "daemon.sock");
+    await writeFile(path, "");
+    await start(path);
+    expect((await ask(path, "state")).nodeName).toBe("node-1");
+  });
+
+  test("of a second daemon is not opened while the first one listens", async () => {
+    const path = join(directory, "daemon.sock");
+    await start(path);
+    const { logger } = await start(path);
+    expect(logger.lines.map(({ fields }) => fields.error)).toContain(`another process listens on ${path}`);
+    expect((await ask(path, "state")).nodeName).toBe("node-1");
+  });
+
+  test("is not opened for an empty path", async () => {
+    const { logger } = await start("");
+    expect(logger.lines.map(({ fields }) => fields.server)).not.toContain("daemon socket");
+  });
+});
