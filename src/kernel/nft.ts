@@ -1,5 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import type { TableName } from "../nft/ast/any-table.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
@@ -101,6 +102,15 @@ export class Nft {
    */
   async listTable(family: Family): Promise<string | undefined> {
     return await this.#list(["-t", "list", "table", family, TABLE_NAME]);
+  }
+
+  /**
+   * Lists a table of any software with its elements, and never more than this one.
+   * @param as "text" is nft's own language, each rule with its handle
+   * @returns undefined when there is no such table
+   */
+  async listTableOf({ family, name }: TableName, as: "json" | "text"): Promise<string | undefined> {
+    return await this.#ask([as === "json" ? "-j" : "-a", "list", "table", family, name]);
   }
 
   /** Lists one of our sets or maps with its elements; undefined when it is not there. */

@@ -53,7 +53,8 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
 }
 
 function follow(input: ExplainInput): ExplainInput {
-  return { ...input, live: { ruleset: input.state.ruleset, affinityEntries: [] } };
+  const { ruleset } = input.state;
+  return { ...input, live: { ruleset, affinityEntries: [], otherTables: [], interfaceTo: () => undefined } };
 }
 
 test("every connection to a random cluster has a reason, and a share of it for each endpoint", () => {

@@ -112,7 +112,9 @@ function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
     const lines = step.hook === hook ? [] : [`  ${step.hook}`];
     hook = step.hook;
     const share = step.probability < 1 ? ` (${percentText(step.probability)} of connections)` : "";
-    lines.push(...wrapped(`${step.chain}: ${step.message}${share}`, "    ", "      "));
+    const table = step.table === undefined ? "" : `table ${step.table}, `;
+    lines.push(...wrapped(`${table}${step.chain}: ${step.message}${share}`, "    ", "      "));
+    if (step.table !== undefined) lines.push(...wrapped(step.rule, "      ", "        ").map(style.aside));
     const [first, ...more] = step.elements;
     if (first === undefined) return lines;
     const rest = more.length === 0 ? "" : ` and ${more.length} more`;

@@ -9,6 +9,7 @@ import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./expl
 import { isFoundIn, isKept } from "./found.ts";
 import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes.ts";
+import { otherTablesVerdict, outcomesOfAllTables } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
@@ -24,19 +25,33 @@ export function explain(connection: Connection, input: ExplainInput): Explanatio
   const desired = state.ruleset[familyOf(connection.to)];
   const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
   const evidence = evidenceOf(connection, match, table, input);
-  const { outcomes, endpoints, list } = evidence;
-  const verdict = live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input);
+  const { outcomes, list } = evidence;
+  const everywhere = outcomesOfAllTables(connection, table, input);
+  const verdict =
+    (everywhere && otherTablesVerdict(everywhere)) ??
+    (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
   return {
     connection,
     node: cache.node.name,
     rules: live === undefined ? "desired" : "live",
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
-    steps: table === undefined ? [] : explainSteps(outcomes, table),
-    endpoints,
+    steps: explainSteps(everywhere ?? outcomes, table),
+    endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes: explainNotes(connection, match, outcomes, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, table, desired) } : {}),
     verdict,
   };
+}
+
+/** The endpoints with the shares that other software's tables leave them, where these are all understood. */
+function endpointsThroughAll(
+  { match, list, outcomes, endpoints }: Evidence,
+  everywhere: readonly Outcome[] | undefined,
+  input: ExplainInput,
+): Evidence["endpoints"] {
+  const summary = summarize(everywhere ?? []);
+  if (everywhere === undefined || summary.notUnderstood > 0) return endpoints;
+  return explainEndpoints(match, list, isKept(outcomes), summary, input);
 }
 
 function evidenceOf(

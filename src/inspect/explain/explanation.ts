@@ -2,7 +2,10 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { Hook } from "../../trace/outcome.ts";
 
 /** The outcome of a connection; `varies` when it depends on a random choice. */
-export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies";
+export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies" | "not-understood";
+
+/** The outcomes to which nft-proxy's own tables can come. */
+export type OwnResult = Exclude<Result, "not-understood">;
 
 /** The cause of an outcome; a stable word for scripts. */
 export type Cause =
@@ -39,6 +42,10 @@ export type Cause =
   | "not-programmed"
   /** The objects are unavailable, and the rules alone do not tell. */
   | "unknown"
+  /** A table of other software decides. */
+  | "other-table"
+  /** A table of other software has a rule that is not understood, and may decide. */
+  | "not-understood"
   /** The rules decide so, and no object explains it. */
   | "rules";
 
@@ -77,6 +84,8 @@ export interface ExplainedFrontend {
 /** One rule on the way, and what it did. */
 export interface ExplainedStep {
   readonly hook: Hook;
+  /** Family and name, such as `inet firewalld`; absent for nft-proxy's own table. */
+  readonly table?: string;
   readonly chain: string;
   /** As `nft list` prints it. */
   readonly rule: string;

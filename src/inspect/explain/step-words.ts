@@ -1,3 +1,4 @@
+import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText, ruleText } from "../../nft/text/rule-text.ts";
@@ -18,6 +19,32 @@ export function stepRuleText({ text, rule }: RuleStep): string {
 export function stepWords(step: RuleStep): string | undefined {
   const words = step.effects.flatMap((effect) => effectWords(effect, step) ?? []);
   return words.length === 0 ? undefined : words.join("; ");
+}
+
+/** The meaning of a step in a table of other software; undefined for a step that neither ends nor changes a packet. */
+export function otherStepWords(step: Step): string | undefined {
+  if (step.kind === "undecided") return "not understood: taken not to match";
+  if (step.kind === "policy") return "dropped by the policy of the chain";
+  if (step.kind !== "rule") return undefined;
+  const words = step.effects.flatMap((effect) => otherEffectWords(effect) ?? []);
+  return words.length === 0 ? undefined : words.join("; ");
+}
+
+function otherEffectWords(effect: Effect): string | undefined {
+  switch (effect.kind) {
+    case "verdict":
+      return effect.verdict === "drop" ? "dropped" : undefined;
+    case "found":
+      return effect.value === "drop" ? "dropped" : undefined;
+    case "reject":
+      return "refused";
+    case "dnat":
+      return `the destination becomes ${socketText(effect.to.address, effect.to.port)}`;
+    case "masquerade":
+      return "the source is translated";
+    default:
+      return undefined;
+  }
 }
 
 function effectWords(effect: Effect, step: RuleStep): string | undefined {

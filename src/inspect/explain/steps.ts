@@ -1,11 +1,14 @@
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import type { Effect, Outcome } from "../../trace/outcome.ts";
+import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import type { ExplainedStep } from "./explanation.ts";
-import { type RuleStep, stepRuleText, stepWords } from "./step-words.ts";
+import { isOtherTable, ruleAsItStands } from "./other-tables.ts";
+import { otherStepWords, stepRuleText, stepWords } from "./step-words.ts";
+
+type PlacedStep = Extract<Step, { readonly chain: string }>;
 
 interface MergedStep {
-  readonly step: RuleStep;
+  readonly step: PlacedStep;
   readonly message: string;
   readonly elements: Set<string>;
   probability: number;
@@ -14,24 +17,25 @@ interface MergedStep {
 /**
  * The rules that decided something, over all ways that the connection may take: a rule that several ways have in
  * common is there once, with all elements that it finds on them.
- * @param table the table that was followed
+ * @param table nft-proxy's table; undefined when the kernel has none
  */
-export function explainSteps(outcomes: readonly Outcome[], table: Table): ExplainedStep[] {
+export function explainSteps(outcomes: readonly Outcome[], table: Table | undefined): ExplainedStep[] {
   const order: string[] = [];
   const merged = new Map<string, MergedStep>();
   for (const { steps, probability } of outcomes) {
     let at = 0;
     for (const step of steps) {
-      if (step.kind !== "rule") continue;
-      const message = stepWords(step);
+      if (!("chain" in step)) continue;
+      const message = messageOf(step);
       if (message === undefined) continue;
-      const key = `${step.hook} ${step.chain} ${step.index} ${message}`;
+      const index = step.kind === "policy" ? "policy" : step.index;
+      const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
       const known = merged.get(key);
       if (known === undefined) order.splice(at, 0, key);
       at = order.indexOf(key) + 1;
       const entry = known ?? { step, message, elements: new Set<string>(), probability: 0 };
       entry.probability += probability;
-      for (const effect of step.effects) for (const text of elementTexts(effect, table)) entry.elements.add(text);
+      for (const text of elementTexts(step, table)) entry.elements.add(text);
       merged.set(key, entry);
     }
   }
@@ -41,21 +45,36 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table): Explai
   });
 }
 
+function messageOf(step: PlacedStep): string | undefined {
+  return step.kind === "rule" && !isOtherTable(step.table) ? stepWords(step) : otherStepWords(step);
+}
+
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
-  const { hook, chain } = step;
+  const { hook, table, chain } = step;
   return {
     hook,
+    ...(isOtherTable(table) ? { table: `${table.family} ${table.name}` } : {}),
     chain,
-    rule: stepRuleText(step),
+    rule: textOf(step),
     elements: [...elements],
     message,
     probability: rounded(probability),
   };
 }
 
-function elementTexts(effect: Effect, table: Table): string[] {
+function textOf(step: PlacedStep): string {
+  if (step.kind === "policy") return `policy ${step.policy}`;
+  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : ruleAsItStands(step);
+}
+
+function elementTexts(step: PlacedStep, table: Table | undefined): string[] {
+  if (step.kind !== "rule" || isOtherTable(step.table)) return [];
+  return step.effects.flatMap((effect) => foundText(effect, table));
+}
+
+function foundText(effect: Effect, table: Table | undefined): string[] {
   if (effect.kind !== "found") return [];
-  const set = table.sets.get(effect.set);
+  const set = table?.sets.get(effect.set);
   return set === undefined ? [] : [`${effect.set} { ${elementText(set.spec, effect.key, effect.value)} }`];
 }
 

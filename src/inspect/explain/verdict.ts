@@ -7,7 +7,7 @@ import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { balancedReason } from "./balanced-reason.ts";
 import { noEndpointReason, type Reason } from "./endpoint-causes.ts";
 import type { ExplainInput } from "./explain-input.ts";
-import type { Connection, ExplainedEndpoint, Result, Verdict } from "./explanation.ts";
+import type { Connection, ExplainedEndpoint, OwnResult, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { outsideReason } from "./outside-causes.ts";
 import { dependsOnClient, sourceRangeReason, sourceRangesVerdict } from "./source-ranges.ts";
@@ -33,14 +33,14 @@ export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
 }
 
 /** The outcome of an evaluation. */
-function resultOf({ refused, dropped, destinations }: Summary): Result {
+function resultOf({ refused, dropped, destinations }: Summary): OwnResult {
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
   if (destinations.every(({ translated }) => translated)) return "served";
   return destinations.some(({ translated }) => translated) ? "varies" : "not-handled";
 }
 
-function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
+function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, endpoints } = evidence;
   if (!input.objectsKnown && result !== "served" && result !== "varies") return unknownReason(result, evidence);
   switch (result) {

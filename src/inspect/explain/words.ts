@@ -29,4 +29,5 @@ export const RESULTS: Readonly<Record<Result, string>> = {
   ...OUTCOME_NAMES,
   "not-handled": "not handled",
   varies: "varies",
+  "not-understood": "not understood",
 };

@@ -5,6 +5,8 @@ import { localAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
+import { readOtherTables } from "../../kernel/other-tables.ts";
+import { interfaceLookup } from "../../kernel/routes.ts";
 import { ignoredService, loadBalancersAddresses } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { familyOf } from "../../model/ip.ts";
@@ -54,16 +56,17 @@ export async function loadExplainInput(
 }
 
 async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {
-  const ruleset = await readKernelTables(nftPath);
-  if (query.kind === "service" || query.question.fromAddress === undefined) return { ruleset, affinityEntries: [] };
-  const { fromAddress, to, protocol, port } = query.question;
   const nft = new Nft({ path: nftPath });
+  const ruleset = await readKernelTables(nftPath);
+  const tables = { ruleset, otherTables: await readOtherTables(nft), interfaceTo: await interfaceLookup(hostFiles) };
+  if (query.kind === "service" || query.question.fromAddress === undefined) return { ...tables, affinityEntries: [] };
+  const { fromAddress, to, protocol, port } = query.question;
   const { service, nodeport } = FRONTEND_MAPS;
   const found = await Promise.all([
     affinityEntry(nft, familyOf(to), service.affinity, joinParts(fromAddress, to, protocol, port)),
     affinityEntry(nft, familyOf(to), nodeport.affinity, joinParts(fromAddress, protocol, port)),
   ]);
-  return { ruleset, affinityEntries: found.flatMap((entry) => entry ?? []) };
+  return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
 }
 
 async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {

@@ -75,6 +75,7 @@ function seen(probe: Probe, { verdict: { result }, endpoints, connection }: Expl
       return connection.from.at === "node" && probe.proto === "udp" ? "refused" : "timeout";
     case "refused":
     case "varies":
+    case "not-understood":
       return result;
   }
 }

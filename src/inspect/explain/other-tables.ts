@@ -1,0 +1,148 @@
+import { counted, socketText } from "../../base/text.ts";
+import type { TableName } from "../../nft/ast/any-table.ts";
+import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
+import { evaluateTables } from "../../trace/evaluate.ts";
+import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
+import type { Packet } from "../../trace/packet.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection, Verdict } from "./explanation.ts";
+import { packetOf } from "./packet.ts";
+import { listText } from "./words.ts";
+
+const ACTION = "change it in the software that made the table: nft-proxy changes no tables but its own";
+
+/** Whether a table belongs to other software. */
+export function isOtherTable({ name }: TableName): boolean {
+  return name !== TABLE_NAME;
+}
+
+/** `table inet firewalld chain filter_FORWARD`. */
+function chainText({ table, chain }: { readonly table: TableName; readonly chain: string }): string {
+  return `table ${table.family} ${table.name} chain ${chain}`;
+}
+
+/**
+ * Follows a connection through the kernel's tables of all software, in the order of their hooks and priorities.
+ * @param own nft-proxy's table
+ * @returns undefined where only nft-proxy has tables, or the kernel is not followed
+ */
+export function outcomesOfAllTables(
+  connection: Connection,
+  own: Table | undefined,
+  input: ExplainInput,
+): readonly Outcome[] | undefined {
+  const { live, host } = input;
+  if (live === undefined || live.otherTables.length === 0) return undefined;
+  const { otherTables, interfaceTo, affinityEntries } = live;
+  const tables = own === undefined ? otherTables : [...otherTables, own];
+  return evaluateTables(tables, { ...host, interfaceTo }, arrivingPacket(connection, input), affinityEntries);
+}
+
+/** The packet with the interface to which its source is routed. An assumed source outside may come from anywhere. */
+function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
+  const { iifname, ...from } = packetOf(connection, input).from;
+  const { to, port, protocol } = connection;
+  const isKnown = from.at === "pod" || (from.at === "outside" && connection.from.known === "given");
+  const routed = isKnown ? input.live?.interfaceTo(from.address) : undefined;
+  const arrival = routed ?? (iifname === "" ? undefined : iifname);
+  return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
+}
+
+/** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */
+export function otherTablesVerdict(outcomes: readonly Outcome[]): Verdict | undefined {
+  const stops = stopsOf(outcomes);
+  const stopped = [...stops.values()].reduce((sum, { probability }) => sum + probability, 0);
+  const rules = undecidedRules(outcomes);
+  if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(rules, outcomes);
+  if (stops.size === 0) return translatedElsewhere(outcomes);
+  const results = new Set([...stops.values()].map(({ result }) => result));
+  const [result] = results;
+  if (result === undefined || results.size > 1 || stopped < 1 - 1e-9) {
+    const parts = [...stops].map(([text, { probability }]) => `${Math.round(probability * 100)} % ${text}`);
+    return { result: "varies", cause: "other-table", message: listText(parts), action: ACTION };
+  }
+  return { result, cause: "other-table", message: listText([...stops.keys()]), action: ACTION };
+}
+
+interface Stop {
+  readonly result: "refused" | "dropped";
+  probability: number;
+}
+
+/** The rules and policies of other software that end outcomes, as texts. */
+function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
+  const stops = new Map<string, Stop>();
+  for (const { kind, steps, probability } of outcomes) {
+    const last = steps.at(-1);
+    if ((kind !== "refused" && kind !== "dropped") || last === undefined || !("table" in last)) continue;
+    if (!isOtherTable(last.table)) continue;
+    const text = `${kind} by ${chainText(last)} (${decisionText(last)})`;
+    const stop = stops.get(text) ?? { result: kind, probability: 0 };
+    stop.probability += probability;
+    stops.set(text, stop);
+  }
+  return stops;
+}
+
+/** A rule or policy as it stands. */
+function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
+  return step.kind === "policy" ? `policy ${step.policy}` : ruleAsItStands(step);
+}
+
+/** A rule of other software as `nft list` prints it, or as its JSON. */
+export function ruleAsItStands({ text, rule }: Pick<UndecidedRule, "text" | "rule">): string {
+  return text ?? JSON.stringify(rule);
+}
+
+/** Rules of nft-proxy's own table are all understood; where one is undecided, it is for the interface of a packet. */
+function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
+  const rules = new Map<string, UndecidedRule>();
+  for (const outcome of outcomes) {
+    if (outcome.kind !== "not-understood") continue;
+    for (const rule of outcome.rules) {
+      if (isOtherTable(rule.table)) rules.set(`${chainText(rule)} ${rule.index}`, rule);
+    }
+  }
+  return [...rules.values()];
+}
+
+function notUnderstoodVerdict(rules: readonly UndecidedRule[], outcomes: readonly Outcome[]): Verdict {
+  const [first] = rules as [UndecidedRule];
+  const more = rules.length === 1 ? "" : `, and ${counted(rules.length - 1, "more such rule")}`;
+  const ends = new Set(
+    outcomes.map((outcome) => endText(outcome.kind === "not-understood" ? outcome.otherwise : outcome)),
+  );
+  const otherwise = `if ${rules.length === 1 ? "it does" : "they do"} not match, the connection is ${listText([...ends])}`;
+  return {
+    result: "not-understood",
+    cause: "not-understood",
+    message: `a rule of ${chainText(first)} may decide: ${ruleAsItStands(first)}${more}; ${otherwise}`,
+    action: "watch real packets with nft monitor trace",
+  };
+}
+
+function endText(ending: Ending): string {
+  if (ending.kind !== "delivered") return ending.kind;
+  return ending.translated ? "served" : "not handled";
+}
+
+/** Another table's nat chain may translate a connection before nft-proxy's does: the first one counts. */
+function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined {
+  const targets = new Map<string, string>();
+  for (const { kind, steps } of outcomes) {
+    if (kind !== "delivered") return undefined;
+    const step = steps.find((one) => one.kind === "rule" && one.effects.some(({ kind }) => kind === "dnat"));
+    if (step?.kind !== "rule" || !isOtherTable(step.table)) return undefined;
+    for (const effect of step.effects) {
+      if (effect.kind === "dnat") targets.set(socketText(effect.to.address, effect.to.port), chainText(step));
+    }
+  }
+  const [chain] = targets.values();
+  if (chain === undefined) return undefined;
+  return {
+    result: "served",
+    cause: "other-table",
+    message: `${chain} translates it to ${listText([...targets.keys()])} before nft-proxy's rules do`,
+    action: ACTION,
+  };
+}
