@@ -1,8 +1,6 @@
-import { alternatives } from "./text.ts";
-
-/** The part that we read of what a JSON Schema validator says of one fault (ajv's ErrorObject, verbose). */
+/** The fields in use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
 export interface SchemaError {
-  /** JSON pointer to the value at fault (RFC 6901). */
+  /** JSON pointer to the invalid value (RFC 6901). */
   readonly instancePath: string;
   readonly keyword: string;
   readonly message?: string;
@@ -12,8 +10,8 @@ export interface SchemaError {
 }
 
 /**
- * How every schema of ours is compiled: without proving it against the schema of schemas, which costs 20 to 40 ms,
- * without optimising the generated code, which takes longer than it saves, and keeping that code for the bundle.
+ * The validator options of every schema: without validation of the schema itself, which takes 20 to 40 ms, without
+ * optimised code generation, which takes longer than it saves, and with the code kept for the bundle.
  */
 export const VALIDATOR_OPTIONS = {
   allowUnionTypes: true,
@@ -26,7 +24,7 @@ export const VALIDATOR_OPTIONS = {
 const SHOWN = 80;
 const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 
-/** A JSON pointer as people write paths: `/spec/ports/0/port` is `spec.ports[0].port`; "" is the whole. */
+/** Converts a JSON pointer to a path: `/spec/ports/0/port` to `spec.ports[0].port`, "" to "". */
 function pathOfPointer(pointer: string): string {
   const keys = pointer.split("/").slice(1);
   return keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~")).reduce(joinPath, "");
@@ -45,7 +43,7 @@ export function splitPath(path: string): string[] {
   return [...keys].map(([, index, key, plain]) => index ?? plain ?? (JSON.parse(key ?? '""') as string));
 }
 
-/** A value for a message: scalars as JSON, cut short; of the others, however large or deep, only what they are. */
+/** Formats a value for a message: a scalar as JSON, at most 80 characters of it; "an array" or "an object". */
 export function quoted(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";
@@ -53,7 +51,7 @@ export function quoted(value: unknown): string {
   return value.length > SHOWN ? `${JSON.stringify(value.slice(0, SHOWN))}...` : JSON.stringify(value);
 }
 
-/** Where the fault is, and what was expected, in words: the schema's description where it has one. */
+/** Returns the path of an invalid value and the reason, which is the schema's description for a pattern. */
 export function describeSchemaError(error: SchemaError): { readonly path: string; readonly reason: string } {
   return { path: pathOfPointer(error.instancePath), reason: reasonOf(error) };
 }
@@ -64,11 +62,11 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
     case "additionalProperties":
       return `must not have a property ${quoted(params.additionalProperty)}`;
     case "enum":
-      return `must be ${alternatives(allowed(params.allowedValues as unknown[]))}${found}`;
+      return `must be ${alternatives(params.allowedValues as unknown[])}${found}`;
     case "pattern":
       return `must be ${parentSchema?.description ?? `text that matches ${params.pattern}`}${found}`;
     case "type":
-      return `must be ${[params.type].flat().join(" or ")}${found}`;
+      return `must be ${alternatives([params.type].flat())}${found}`;
     case "minimum":
     case "maximum":
       return `${message ?? keyword}${found}`;
@@ -77,7 +75,20 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
   }
 }
 
-/** The values that people write, without null and "", which stand for an absent field. */
-function allowed(values: readonly unknown[]): string[] {
-  return values.filter((value) => value !== null && value !== "").map(String);
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  array: "an array",
+  boolean: "a boolean",
+  integer: "an integer",
+  number: "a number",
+  object: "an object",
+  string: "a string",
+};
+
+/** Formats allowed values or types: `TCP, UDP or SCTP`. Null and "" are omitted: the API takes them for "not given". */
+function alternatives(values: readonly unknown[]): string {
+  const names = values.filter((value) => value !== null && value !== "" && value !== "null").map(String);
+  return names
+    .map((name) => TYPE_NAMES[name] ?? name)
+    .join(", ")
+    .replace(/, ([^,]*)$/, " or $1");
 }

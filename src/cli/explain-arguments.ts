@@ -1,6 +1,5 @@
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
-import { alternatives } from "../base/text.ts";
 import type { Question, Source } from "../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../inspect/explain/query.ts";
 import type { Protocol } from "../model/ids.ts";
@@ -62,7 +61,7 @@ export function readProtocol(argv: Argv): Protocol {
   const text = textArgument(argv, "proto") ?? "tcp";
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
-  throw wrong(`--proto must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
+  throw wrong(`--proto must be one of ${PROTOCOLS.join(", ")}, not ${quoted(text)}`);
 }
 
 const SOURCES: readonly Source[] = ["pod", "node", "outside"];
@@ -71,7 +70,7 @@ function readSource(argv: Argv): Source | undefined {
   const text = textArgument(argv, "source");
   const source = SOURCES.find((one) => one === text);
   if (text === undefined || source !== undefined) return source;
-  throw wrong(`--source must be ${alternatives(SOURCES)}, not ${quoted(text)}`);
+  throw wrong(`--source must be one of ${SOURCES.join(", ")}, not ${quoted(text)}`);
 }
 
 function wrong(message: string): AppError {

@@ -5,10 +5,9 @@ import type { NodePortSelection } from "./options.ts";
 const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
 
 /**
- * Reads the CIDR of the cluster's pods, or a pair of both families separated by a comma.
- *
- * @returns canonical CIDRs, none for ""; undefined for anything else, also for two of one family, of which
- * kube-proxy would use one only.
+ * Parses the CIDR of the cluster's pods, or one of each family separated by a comma.
+ * @returns canonical CIDRs, none for ""; undefined for anything else, also for two of one family, of which kube-proxy
+ * would use one only
  */
 export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | undefined {
   if (text === "") return { ip: [], ip6: [] };

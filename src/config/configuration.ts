@@ -1,6 +1,7 @@
 /**
- * The fields of KubeProxyConfiguration v1alpha1 that mean something here, complete; and `nftProxy`, which is ours.
- * Durations are texts such as `1m30s`. The schema in schemas/kubeproxyconfiguration.schema.json says what each may be.
+ * A complete configuration: the fields of KubeProxyConfiguration v1alpha1 that have an effect here, and the section
+ * `nftProxy` that kube-proxy does not have. Durations are texts such as `1m30s`. The valid values are defined in
+ * schemas/kubeproxyconfiguration.schema.json.
  */
 export interface KubeProxyConfiguration {
   readonly apiVersion: "kubeproxy.config.k8s.io/v1alpha1";
@@ -44,7 +45,7 @@ export interface KubeProxyConfiguration {
   };
 }
 
-/** A configuration as it is given: any field may be missing, or null for its default. */
+/** A configuration as a user wrote it: any field may be missing, or null for its default. */
 export type GivenConfiguration = Given<KubeProxyConfiguration>;
 
 type Given<T> = {

@@ -3,16 +3,16 @@ import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration
 import { parseDuration } from "./duration.ts";
 import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 
-/** The port of `/healthz` for load balancers. */
+/** The default port of `/healthz`. */
 export const HEALTHZ_PORT = 10_256;
 
-/** The port of `/metrics`. */
+/** The default port of `/metrics`. */
 export const METRICS_PORT = 10_249;
 
 /**
- * Completes a configuration that has passed the schema with kube-proxy's defaults for nftables mode. Where kube-proxy
- * takes a zero value for "not given", so do we; where it tells null from 0 (`conntrack.min`, `masqueradeBit`), too.
- * Source: pkg/proxy/apis/config/v1alpha1 of Kubernetes 1.36.
+ * Completes a configuration that has passed the schema with kube-proxy's defaults for nftables mode. As in kube-proxy, a
+ * zero value means "not given" except in the fields that distinguish null from 0 (`conntrack.min`, `masqueradeBit`).
+ * Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/defaults.go
  */
 export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration {
   const bindAddress = orDefault(given.bindAddress, "0.0.0.0");

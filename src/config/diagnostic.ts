@@ -1,14 +1,14 @@
 import { AppError, type ErrorCode } from "../base/errors.ts";
 
-/** A value that cannot be used. */
+/** An invalid value. */
 export interface ConfigDiagnostic {
   /** The flag (`--cluster-cidr`), or the field's path in the file (`conntrack.min`, `nodePortAddresses[1]`). */
   readonly subject: string;
-  /** What is wrong with it, without the subject. */
+  /** The reason, as the predicate of a sentence about the subject: `must be a CIDR`. */
   readonly reason: string;
 }
 
-/** Something that was given and has no effect. */
+/** A value that was given and has no effect, or another one than in kube-proxy. */
 export interface ConfigWarning {
   /** As in {@link ConfigDiagnostic}. */
   readonly subject: string;
@@ -16,20 +16,24 @@ export interface ConfigWarning {
   readonly message: string;
 }
 
-/** Warns that what was given is ignored. */
+/** Returns the warning that a given value is ignored. */
 export function ignoredWarning(subject: string, reason: string): ConfigWarning {
   return { subject, message: `${subject} is ignored: ${reason}` };
 }
 
-/** Does nothing when there are no faults, otherwise throws one error that lists them all. */
-export function throwFaults(code: ErrorCode, where: string, faults: readonly ConfigDiagnostic[]): void {
-  if (faults.length === 0) return;
+/**
+ * Throws one error that lists all diagnostics, unless there are none.
+ * @param where the file or command line that has the values, for the message
+ * @throws AppError of `code` when there are diagnostics; its evidence has a reason for each subject
+ */
+export function throwDiagnostics(code: ErrorCode, where: string, diagnostics: readonly ConfigDiagnostic[]): void {
+  if (diagnostics.length === 0) return;
   const evidence = new Map<string, string>();
-  for (const { subject, reason } of faults) {
+  for (const { subject, reason } of diagnostics) {
     const known = evidence.get(subject);
     evidence.set(subject, known === undefined ? reason : `${known}; ${reason}`);
   }
-  throw new AppError(code, `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} wrong`, {
+  throw new AppError(code, `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} invalid`, {
     evidence: Object.fromEntries(evidence),
   });
 }

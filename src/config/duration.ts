@@ -18,14 +18,14 @@ const UNITS: Readonly<Record<string, bigint>> = {
 const PART = /(?:(\d+)(?:\.(\d*))?|\.(\d+))(h|ms|m|s|us|\u00b5s|\u03bcs|ns)/g;
 const WHOLE = new RegExp(`^[+-]?(?:${PART.source})+$`);
 
-/** Go keeps a duration in 63 bits of nanoseconds: 292 years. A text with more digits than this needs no reading. */
+/** Go stores a duration in 63 bits of nanoseconds: 292 years. Longer texts are not parsed. */
 const LONGEST = 2n ** 63n;
 const MOST_CHARACTERS = 200;
 
 /**
- * Reads a duration as Go writes it (`1h30m`, `250ms`, `-1.5s`, `0`), to the nanosecond.
- *
- * @returns milliseconds, or undefined if it is none. Source: Go's time.ParseDuration.
+ * Parses a duration in Go's format (`1h30m`, `250ms`, `-1.5s`, `0`), with nanosecond precision.
+ * Source: https://pkg.go.dev/time#ParseDuration
+ * @returns milliseconds; undefined if the text is malformed
  */
 export function parseDuration(text: string): number | undefined {
   if (/^[+-]?0$/.test(text)) return 0;
@@ -40,8 +40,8 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Writes milliseconds as Go prints a duration: `1h0m0s`, `1m30s`, `250ms`, `0s`. What it writes is read back as the
- * same number, to the nanosecond. Source: Go's Duration.String.
+ * Formats milliseconds as Go prints a duration: `1h0m0s`, `1m30s`, `250ms`, `0s`. {@link parseDuration} returns the same
+ * number again, with nanosecond precision. Source: https://pkg.go.dev/time#Duration.String
  */
 export function formatDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";

@@ -1,4 +1,4 @@
-/** The value at a path such as `conntrack.min`; undefined where there is none. */
+/** Returns the value at a path such as `conntrack.min`; undefined if there is none. */
 export function valueAt(document: object, path: string): unknown {
   return path.split(".").reduce<unknown>((value, key) => {
     return typeof value === "object" && value !== null && Object.hasOwn(value, key)
@@ -7,7 +7,7 @@ export function valueAt(document: object, path: string): unknown {
   }, document);
 }
 
-/** A copy of the document with another value at a path. The sections on the way there must exist. */
+/** Returns a copy of the document with another value at a path. The parent sections must exist. */
 export function withValueAt<T extends object>(document: T, path: string, value: unknown): T {
   const [first = "", ...rest] = path.split(".");
   const inner = valueAt(document, first);

@@ -1,47 +1,47 @@
-/** How a flag's value is written. All but a boolean need one; a list may be given more than once, or with commas. */
+/** The type of a flag's value. Only a boolean needs no value; a list may be repeated, or separated by commas. */
 export type FlagType = "boolean" | "duration" | "float" | "integer" | "list" | "path-list" | "string";
 
-/** What a flag does. */
+/** The effect of a flag. */
 export type FlagTarget =
-  /** Sets a field of the configuration. `wins` says which counts when there is also a configuration file. */
+  /** Sets a field of the configuration. `wins` decides between the flag and a configuration file. */
   | { readonly kind: "field"; readonly path: string; readonly wins: "file" | "flag" }
-  /** Tells the command what to do; not part of the configuration. */
+  /** Is an argument of a command, and not part of the configuration. */
   | { readonly kind: "command" }
-  /** Is the argument parser's own. */
+  /** Is handled by the argument parser. */
   | { readonly kind: "parser" }
-  /** Is accepted and has no effect, for this reason. */
+  /** Is accepted without effect, for this reason. */
   | { readonly kind: "ignored"; readonly reason: string };
 
 /** One flag of the command line. */
 export interface Flag {
-  /** Without dashes in front. */
+  /** The name without leading dashes. */
   readonly name: string;
-  /** One letter, where there is one. */
+  /** A single letter. */
   readonly alias?: string;
   readonly type: FlagType;
-  /** For `--help`, in our own words. */
+  /** The description in `--help`. */
   readonly description: string;
   readonly target: FlagTarget;
-  /** Says why a text cannot be this flag's value, where the field behind it allows more than the flag. */
+  /** Returns the reason why a text is invalid for this flag, for flags that allow less than their field. */
   readonly refuse?: (text: string) => string | undefined;
 }
 
-/** A flag that sets a field which the configuration file decides, if there is one. */
+/** Returns a flag that sets a field; a configuration file overrides it. */
 export function setting(name: string, type: FlagType, path: string, description: string): Flag {
   return { name, type, description, target: { kind: "field", path, wins: "file" } };
 }
 
-/** A flag that sets a field whatever the configuration file says. */
+/** Returns a flag that sets a field and overrides a configuration file. */
 export function overriding(name: string, type: FlagType, path: string, description: string): Flag {
   return { name, type, description, target: { kind: "field", path, wins: "flag" } };
 }
 
-/** A flag for the command itself. */
+/** Returns a flag that is an argument of a command. */
 export function commanding(name: string, type: FlagType, description: string): Flag {
   return { name, type, description, target: { kind: "command" } };
 }
 
-/** A flag without effect. */
+/** Returns a flag that is accepted without effect. */
 export function ignored(name: string, type: FlagType, reason: string): Flag {
   return { name, type, description: `Accepted and ignored: ${reason}`, target: { kind: "ignored", reason } };
 }

@@ -6,12 +6,12 @@ import type { Flag, FlagType } from "./flag.ts";
 import { KUBE_PROXY_FLAGS } from "./kube-proxy-flags.ts";
 import { OWN_FLAGS } from "./own-flags.ts";
 
-/** Every flag there is, sorted by name. */
+/** All flags, sorted by name. */
 export const FLAGS: readonly Flag[] = [...KUBE_PROXY_FLAGS, ...OWN_FLAGS].sort((a, b) => (a.name < b.name ? -1 : 1));
 
 const BY_NAME: ReadonlyMap<string, Flag> = new Map(FLAGS.map((flag) => [flag.name, flag]));
 
-/** One entry of what yargs' `options()` takes. */
+/** One entry of the argument of yargs' `options()`. */
 export interface YargsOption {
   readonly type: "boolean" | "string" | "array";
   readonly string?: true;
@@ -24,8 +24,8 @@ export interface YargsOption {
 }
 
 /**
- * How yargs must parse for flags to mean what they do in Go: no `--no-x`, no numbers made of texts, no copies under
- * camel-case names. For yargs' `parserConfiguration()`.
+ * The argument of yargs' `parserConfiguration()` that makes it parse flags as Go does: no `--no-x`, no conversion to
+ * numbers, no copies under camel-case names.
  */
 export const YARGS_PARSER = {
   "boolean-negation": false,
@@ -47,8 +47,8 @@ const YARGS_TYPES: Readonly<Record<FlagType, Pick<YargsOption, "type" | "string"
 };
 
 /**
- * The flags as yargs' `options()` takes them. Those without effect are accepted and hidden from `--help`; yargs' own
- * (`help`, `version`) are left to it. None has a default of its own: a flag that was not given must not look given.
+ * Returns the argument of yargs' `options()`. Flags without effect are hidden from `--help`; `help` and `version` are
+ * yargs' own and not included. No flag has a default here, so that a missing flag can be told from a given one.
  */
 export function yargsOptions(flags: readonly Flag[] = FLAGS): Record<string, YargsOption> {
   return Object.fromEntries(
@@ -71,10 +71,9 @@ function yargsOption(flag: Flag): YargsOption {
 }
 
 /**
- * Rewrites arguments that Go's pflag knows and yargs does not: underscores in names (`--cluster_cidr`), Go's
- * spellings of a boolean (`--masquerade-all=T`), and `-v4`. What follows `--` is left alone.
- *
- * @throws AppError BAD_ARGUMENT for a boolean flag whose value is neither true nor false.
+ * Rewrites arguments that Go's pflag accepts and yargs does not: underscores in names (`--cluster_cidr`), Go's
+ * spellings of a boolean (`--masquerade-all=T`), and `-v4`. Arguments after `--` are not changed.
+ * @throws AppError BAD_ARGUMENT for a boolean flag whose value is neither true nor false
  */
 export function normaliseArguments(args: readonly string[]): string[] {
   const end = args.indexOf("--");
@@ -92,14 +91,14 @@ function normaliseArgument(argument: string): string {
   return `--${name}=${flag.type === "boolean" ? goBoolean(flag.name, value ?? "") : value}`;
 }
 
-/** Source: Go's strconv.ParseBool. */
+/** Source: https://pkg.go.dev/strconv#ParseBool */
 function goBoolean(name: string, text: string): boolean {
   if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
   if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
   throw new AppError("BAD_ARGUMENT", `--${name} must be true or false, not ${quoted(text)}`);
 }
 
-/** What a flag was given as: booleans, lists and numbers already made of the text, if it is one. */
+/** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
 export type FlagValue = boolean | number | string | readonly string[];
 
 /** A flag that was given on the command line. */
@@ -110,10 +109,9 @@ export interface GivenFlag {
 }
 
 /**
- * Picks out of parsed arguments the flags that set options (or are ignored); commands read their own. A single-valued
- * flag that is given twice counts as given last, as in kube-proxy.
- *
- * @param argv what yargs made of the arguments with {@link yargsOptions} and {@link YARGS_PARSER}.
+ * Selects the flags that set options or are ignored from parsed arguments. Of a repeated flag, the last value counts, as
+ * in kube-proxy.
+ * @param argv the result of yargs with {@link yargsOptions} and {@link YARGS_PARSER}
  */
 export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
   return FLAGS.filter(({ name, target }) => {

@@ -3,20 +3,20 @@ import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
 import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
 
-/** What the schema calls a `format`. "" passes wherever kube-proxy takes it for "not given". */
+/** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
 export interface Format {
   readonly check: (text: string) => boolean;
-  /** What a text must be, to follow its path in an error. */
+  /** The rule, as the predicate of a sentence about the field. */
   readonly rule: string;
 }
 
-/** A Node's name is a DNS subdomain (RFC 1123); blanks around it are dropped, as kube-proxy does. */
+/** A Node's name is a DNS subdomain (RFC 1123). White space around it is dropped, as in kube-proxy. */
 const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
 
-/** IFNAMSIZ is 16 with its end; nft takes `*` for a wildcard. */
+/** IFNAMSIZ is 16 including the terminator; `*` is a wildcard of nft and not allowed. */
 const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
 
-/** Node's timers hold 31 bits of milliseconds; beyond that they fire at once. */
+/** Node.js timers hold 31 bits of milliseconds, and longer ones fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The kernel's timeouts are seconds in 31 bits. */
@@ -24,7 +24,7 @@ const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
 
 const DURATION = 'must be a duration such as "30s" or "1h30m"';
 
-/** The formats of schemas/kubeproxyconfiguration.schema.json by name. */
+/** The formats that schemas/kubeproxyconfiguration.schema.json refers to, by name. */
 export const FORMATS: Readonly<Record<string, Format>> = {
   "ip-or-empty": {
     check: (text) => text === "" || canonicalAddress(text) !== undefined,

@@ -5,19 +5,19 @@ import { valueAt } from "./field-path.ts";
 /** A field of KubeProxyConfiguration that has no effect here. */
 export interface IgnoredField {
   readonly path: string;
-  /** Why, as a clause. */
+  /** The reason, as a clause. */
   readonly reason: string;
-  /** Values besides the zero value that ask for nothing: kube-proxy's defaults, and what we do anyway. */
+  /** Values besides the zero value that need no warning: kube-proxy's defaults, and the behaviour of nft-proxy. */
   readonly harmless?: readonly unknown[];
 }
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode; see the section nftables";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
 const WINDOWS = "it belongs to kube-proxy on Windows";
-const API_LIMITS = "a proxy makes four long requests and few others, there is nothing to limit";
-const LOG_LINES = "log lines are written to standard error one by one, as they come";
+const API_LIMITS = "nft-proxy makes four long requests and few others, so there is nothing to limit";
+const LOG_LINES = "each log line is written to standard error at once";
 
-/** All of them. Whatever is neither here nor used is unknown. */
+/** The fields of KubeProxyConfiguration v1alpha1 without effect. */
 export const IGNORED_FIELDS: readonly IgnoredField[] = [
   { path: "clientConnection.acceptContentTypes", reason: "the API server is always asked for JSON" },
   {
@@ -29,7 +29,7 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
   { path: "clientConnection.qps", reason: API_LIMITS, harmless: [5] },
   {
     path: "configSyncPeriod",
-    reason: "watches keep the objects current, there is nothing to refresh",
+    reason: "watches keep the objects current, so there is nothing to refresh",
     harmless: ["15m0s"],
   },
   { path: "enableProfiling", reason: "there is no pprof in a Node.js process" },
@@ -60,7 +60,7 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
   { path: "winkernel.sourceVip", reason: WINDOWS },
 ];
 
-/** One warning for each ignored field that asks for something. */
+/** Returns a warning for each ignored field of a document whose value is not harmless. */
 export function ignoredFieldWarnings(document: object): ConfigWarning[] {
   return IGNORED_FIELDS.filter(({ path, harmless = [] }) => {
     const value = valueAt(document, path);
@@ -68,14 +68,14 @@ export function ignoredFieldWarnings(document: object): ConfigWarning[] {
   }).map(({ path, reason }) => ignoredWarning(path, reason));
 }
 
-/** Go's zero value, also of a duration and a quantity, and whatever consists of nothing else. */
+/** Returns true for Go's zero values, including durations and quantities, and for objects and lists of such values. */
 function isZero(value: unknown): boolean {
   if (typeof value === "object" && value !== null) return Object.values(value).every(isZero);
   if (typeof value === "string") return value === "" || parseDuration(value) === 0;
   return !value;
 }
 
-/** So that `15m` is the same as `15m0s`: the table has durations as Go prints them. */
+/** Returns durations as Go prints them, so that `15m` equals `15m0s` in the table. */
 function normal(value: unknown): unknown {
   const duration = typeof value === "string" ? parseDuration(value) : undefined;
   return duration === undefined ? value : formatDuration(duration);

@@ -2,35 +2,34 @@ import { isScalar, Lexer, Parser, parseAllDocuments } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
-import { type ConfigWarning, throwFaults } from "./diagnostic.ts";
+import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
 import { unknownFieldWarnings } from "./unknown-fields.ts";
-import { schemaFaults } from "./validate-configuration.ts";
+import { schemaDiagnostics } from "./validate-configuration.ts";
 
-/** A configuration file that was read: valid field by field, not yet complete. */
+/** A configuration file: each field is valid by itself, and defaults are not applied. */
 export interface ReadConfiguration {
   readonly given: GivenConfiguration;
   readonly warnings: readonly ConfigWarning[];
 }
 
-/** The keys under which kubeadm and others keep the configuration in a ConfigMap, first one first. */
+/** The keys under which kubeadm and others store the configuration in a ConfigMap, in the order of preference. */
 const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
 
-/** A configuration has three. */
+/** The deepest nesting. A configuration has three levels. */
 const DEEPEST = 32;
 
-/** More than the API server lets a ConfigMap hold. */
+/** The longest text, longer than a ConfigMap may be. */
 const MOST_CHARACTERS = 2 ** 21;
 
 /**
- * Reads a KubeProxyConfiguration v1alpha1, or a ConfigMap that holds one, from YAML or JSON.
- *
- * @param name what to call the text in messages, such as its path.
- * @throws AppError BAD_CONFIG with every wrong value and its path, or with the place where the text stops being YAML.
+ * Parses a KubeProxyConfiguration v1alpha1, or a ConfigMap that contains one, from YAML or JSON.
+ * @param name the name of the text in messages, such as its path
+ * @throws AppError BAD_CONFIG with every invalid value and its path, or with the line of a syntax error
  */
 export function readConfiguration(text: string, name: string): ReadConfiguration {
   const document = documentIn(text, name);
-  throwFaults("BAD_CONFIG", name, schemaFaults(document));
+  throwDiagnostics("BAD_CONFIG", name, schemaDiagnostics(document));
   const given = document as GivenConfiguration;
   return {
     given,
@@ -44,7 +43,7 @@ function documentIn(text: string, name: string): unknown {
   const data = isRecord(document.data) ? document.data : {};
   const key = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
   if (key === undefined) {
-    throw new AppError("BAD_CONFIG", `${name}: the ConfigMap holds no configuration`, {
+    throw new AppError("BAD_CONFIG", `${name}: the ConfigMap contains no configuration`, {
       hint: `The configuration belongs under one of data's keys ${CONFIG_MAP_KEYS.join(" and ")}, as a text.`,
     });
   }
@@ -55,13 +54,13 @@ function parseOne(text: string, name: string): unknown {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
   if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
     throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
-  // `---` at the end, or before comments only, begins no document.
+  // A `---` before comments only, or at the end, does not begin a document.
   const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
     ({ contents, errors }) => isSomething(contents) || errors.length > 0,
   );
   const [document] = documents;
   if (document === undefined) throw unreadable(name, "it is empty");
-  if (documents.length > 1) throw unreadable(name, `it holds ${documents.length} documents in place of one`);
+  if (documents.length > 1) throw unreadable(name, `it contains ${documents.length} documents instead of one`);
   const [error] = document.errors;
   if (error !== undefined) throw unreadable(name, firstLine(error.message));
   try {

@@ -3,8 +3,8 @@ import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
-const API_LIMITS = "a proxy makes four long requests and few others, there is nothing to limit";
-const LOG_LINES = "log lines are written to standard error one by one, as they come";
+const API_LIMITS = "nft-proxy makes four long requests and few others, so there is nothing to limit";
+const LOG_LINES = "each log line is written to standard error at once";
 const MACHINE = "kube-proxy only reports it in its own machine data";
 
 function refuseOtherModes(text: string): string | undefined {
@@ -14,25 +14,30 @@ function refuseOtherModes(text: string): string | undefined {
 }
 
 /**
- * Every flag of kube-proxy 1.36, by the same name. Which of them a configuration file overrides is kube-proxy's rule
- * (cmd/kube-proxy/app/options.go): all but the node's name, the API server's address and the logging flags. That two
- * of the `--iptables-` flags set the sync periods of nftables mode too is also its rule.
+ * The flags of kube-proxy 1.36. As in kube-proxy, a configuration file overrides all but the node's name, the API server's
+ * address and the logging flags, and two of the `--iptables-` flags set the sync periods of nftables mode as well.
+ * Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/options.go
  */
 export const KUBE_PROXY_FLAGS: readonly Flag[] = [
-  setting("bind-address", "string", "bindAddress", "The node's primary IP, in place of the Node object's"),
+  setting("bind-address", "string", "bindAddress", "The node's primary IP, instead of the Node object's"),
   setting("bind-address-hard-fail", "boolean", "bindAddressHardFail", "Exit when a port cannot be listened on"),
   ignored("boot-id-file", "string", MACHINE),
   commanding("cleanup", "boolean", "Remove this proxy's tables and exit"),
-  setting("cluster-cidr", "string", "clusterCIDR", "CIDR of the cluster's pods, or one of each family with a comma"),
+  setting(
+    "cluster-cidr",
+    "string",
+    "clusterCIDR",
+    "CIDR of the cluster's pods, or one of each family separated by a comma",
+  ),
   commanding("config", "string", "File with a KubeProxyConfiguration, which overrides most flags"),
-  ignored("config-sync-period", "duration", "watches keep the objects current, there is nothing to refresh"),
+  ignored("config-sync-period", "duration", "watches keep the objects current, so there is nothing to refresh"),
   setting(
     "conntrack-max-per-core",
     "integer",
     "conntrack.maxPerCore",
     "Tracked connections per core, 0 to leave as is",
   ),
-  setting("conntrack-min", "integer", "conntrack.min", "Tracked connections at least, whatever comes of the cores"),
+  setting("conntrack-min", "integer", "conntrack.min", "Minimum of tracked connections, whatever the number of cores"),
   setting("conntrack-tcp-be-liberal", "boolean", "conntrack.tcpBeLiberal", "Accept TCP packets outside the window"),
   setting(
     "conntrack-tcp-timeout-close-wait",
@@ -62,16 +67,16 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "detect-local-mode",
     "string",
     "detectLocalMode",
-    "How to tell the pods' traffic: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+    "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
   ),
   ignored("feature-gates", "string", "there are no features to switch"),
   setting("healthz-bind-address", "string", "healthzBindAddress", "IP and port of the health checks"),
   { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
-  overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, in place of the host's name"),
+  overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, instead of the host's name"),
   commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
   ignored("iptables-localhost-nodeports", "boolean", "nodeport-addresses decides it: add localhost"),
   ignored("iptables-masquerade-bit", "integer", `${IPTABLES}; nftables.masqueradeBit in the file sets ours`),
-  setting("iptables-min-sync-period", "duration", "nftables.minSyncPeriod", "Time between two syncs, at least"),
+  setting("iptables-min-sync-period", "duration", "nftables.minSyncPeriod", "Minimum time between two syncs"),
   setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
   ignored("ipvs-exclude-cidrs", "list", IPVS),
   ignored("ipvs-min-sync-period", "duration", IPVS),
@@ -84,7 +89,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   ignored("kube-api-burst", "integer", API_LIMITS),
   ignored("kube-api-content-type", "string", "the API server is always asked for JSON"),
   ignored("kube-api-qps", "float", API_LIMITS),
-  setting("kubeconfig", "string", "clientConnection.kubeconfig", "Kubeconfig file, in place of the service account"),
+  setting("kubeconfig", "string", "clientConnection.kubeconfig", "Kubeconfig file, instead of the service account"),
   ignored("log-flush-frequency", "duration", LOG_LINES),
   ignored("log-json-info-buffer-size", "string", LOG_LINES),
   ignored("log-json-split-stream", "boolean", LOG_LINES),
@@ -93,7 +98,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   overriding("logging-format", "string", "logging.format", "Log lines as text or json"),
   ignored("machine-id-file", "string", MACHINE),
   setting("masquerade-all", "boolean", "nftables.masqueradeAll", "Masquerade all traffic to cluster IPs"),
-  overriding("master", "string", "nftProxy.master", "URL of the API server, in place of the kubeconfig's"),
+  overriding("master", "string", "nftProxy.master", "URL of the API server, instead of the kubeconfig's"),
   setting("metrics-bind-address", "string", "metricsBindAddress", "IP and port of the metrics"),
   setting(
     "nodeport-addresses",
@@ -106,13 +111,13 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "pod-bridge-interface",
     "string",
     "detectLocal.bridgeInterface",
-    "The bridge that pods' traffic comes from, for BridgeInterface",
+    "Bridge interface of the pods, for BridgeInterface",
   ),
   setting(
     "pod-interface-name-prefix",
     "string",
     "detectLocal.interfaceNamePrefix",
-    "What the names of pods' interfaces begin with, for InterfaceNamePrefix",
+    "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix",
   ),
   ignored("profiling", "boolean", "there is no pprof in a Node.js process"),
   { ...setting("proxy-mode", "string", "mode", "Accepted as nftables"), refuse: refuseOtherModes },

@@ -5,10 +5,9 @@ import type { ListenAddress } from "./options.ts";
 const PORT = /^[1-9]\d{0,4}$/;
 
 /**
- * Reads `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
- *
- * @param defaultPort the port when none is given, as kube-proxy appends it.
- * @returns undefined when the text is none of these, or the port is not 1..65535.
+ * Parses `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
+ * @param defaultPort the port if none is given
+ * @returns undefined if the text is none of these, or the port is not 1..65535
  */
 export function parseListenAddress(text: string, defaultPort: number): ListenAddress | undefined {
   const bare = canonicalAddress(text);

@@ -10,7 +10,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** How to tell traffic of this node's pods from other traffic: kube-proxy's `--detect-local-mode`. */
+/** How traffic of this node's pods is detected: kube-proxy's `--detect-local-mode`. */
 export type DetectLocal =
   | { readonly kind: "cluster-cidr" }
   | { readonly kind: "node-cidr" }
@@ -27,7 +27,7 @@ export interface NodePortSelection {
   readonly cidrs: ByFamily<readonly string[]>;
 }
 
-/** How to reach the API server. */
+/** The location of the API server. */
 export interface ClientOptions {
   /** Path of a kubeconfig file; "" for the Pod's service account. */
   readonly kubeconfig: string;
@@ -35,21 +35,21 @@ export interface ClientOptions {
   readonly master: string;
 }
 
-/** What a change of the configuration file does: take over what is safe, or exit to be started again. */
+/** The reaction to a change of the configuration file: apply what is safe, or exit in order to be restarted. */
 export type ConfigChange = "reload" | "exit";
 
 /**
- * The one validated configuration that the whole product uses. Durations are in milliseconds (fractions possible),
- * addresses and CIDRs canonical. Names and meaning as KubeProxyConfiguration v1alpha1 where it has them.
+ * The validated options of nft-proxy. Durations are in milliseconds (fractions possible), addresses and CIDRs canonical.
+ * Names and meanings are those of KubeProxyConfiguration v1alpha1 where it has such a field.
  */
 export interface ProxyOptions {
   /** The name of our Node, lower case; "" for the host's own name. */
   readonly hostnameOverride: string;
-  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Never bound. */
+  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen address. */
   readonly bindAddress: string;
   readonly healthzBindAddress: ListenAddress;
   readonly metricsBindAddress: ListenAddress;
-  /** A port that cannot be listened on ends the process. */
+  /** Exit when a port cannot be bound. */
   readonly bindAddressHardFail: boolean;
   readonly client: ClientOptions;
   /** At most one of each family. */
@@ -62,9 +62,9 @@ export interface ProxyOptions {
   readonly masqueradeBit: number;
   /** Time between background checks and clean-ups. */
   readonly syncPeriodMs: number;
-  /** Time between two syncs, at least; 0 for none. */
+  /** Minimum time between two syncs; 0 for none. */
   readonly minSyncPeriodMs: number;
-  /** Time between two comparisons of everything with the kernel. */
+  /** Time between two full comparisons with the kernel. */
   readonly fullResyncPeriodMs: number;
   readonly conntrack: ConntrackSettings;
   /** -1000..1000 */
@@ -73,7 +73,7 @@ export interface ProxyOptions {
   /** klog's `-v`; see {@link logLevel}. */
   readonly logVerbosity: number;
   readonly serviceCounters: ServiceCounters;
-  /** The most clients that session affinity remembers, for each family. */
+  /** The maximum of clients that session affinity remembers, for each family. */
   readonly affinityMapSize: number;
   readonly configChange: ConfigChange;
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
@@ -82,7 +82,7 @@ export interface ProxyOptions {
   readonly nftPath: string;
 }
 
-/** The log level of klog's `-v`: 4 and above is what Kubernetes calls debug verbosity. */
+/** Returns the log level of klog's `-v`: Kubernetes calls 4 and above debug verbosity. */
 export function logLevel(verbosity: number): "info" | "debug" {
   return verbosity >= 4 ? "debug" : "info";
 }

@@ -8,8 +8,8 @@ import { formatListenAddress } from "./listen-address.ts";
 import type { DetectLocal, ProxyOptions } from "./options.ts";
 
 /**
- * The configuration that gives exactly these options when it is read again. kube-proxy reads it as well, and reports
- * and ignores the section `nftProxy`.
+ * Returns the configuration that yields exactly these options when it is read again. kube-proxy accepts it as well, with
+ * a warning about the section `nftProxy`.
  */
 export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
   const { master, ...clientConnection } = options.client;

@@ -4,9 +4,8 @@ import type { ProxyOptions } from "./options.ts";
 export type ReloadEffect = "now" | "restart";
 
 /**
- * What may change under a running proxy. Everything that only makes another ruleset, or paces the work, is safe. The
- * rest is bound to something made at the start: sockets, sysctls, the kind and size of the maps, the API's client, the
- * name we go by.
+ * When a change of each option takes effect. Options that only affect the ruleset or the pace of syncs do so at once. The
+ * others are bound to something created at the start: sockets, sysctls, the maps, the API client, the Node's name.
  */
 export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> = {
   hostnameOverride: "restart",
@@ -34,17 +33,17 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   nftPath: "restart",
 };
 
-/** What a changed configuration comes to. */
+/** The effect of a changed configuration. */
 export interface Reload {
-  /** The options to go on with: the new ones where that is safe, the old ones elsewhere. */
+  /** The options to continue with: the new value of those in `taken`, the current value of the others. */
   readonly options: ProxyOptions;
   /** Options that changed and take effect now. */
   readonly taken: readonly (keyof ProxyOptions)[];
-  /** Options that changed and wait for a restart. */
+  /** Options that changed and take effect after a restart. */
   readonly needRestart: readonly (keyof ProxyOptions)[];
 }
 
-/** Compares options by value, and says what to take over. */
+/** Compares options by value, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
   const keys = Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[];
   const changed = keys.filter((key) => JSON.stringify(current[key]) !== JSON.stringify(next[key]));

@@ -1,34 +1,33 @@
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { withDefaults } from "./defaults.ts";
-import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwFaults } from "./diagnostic.ts";
+import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
 import { withValueAt } from "./field-path.ts";
 import { FLAGS, type GivenFlag } from "./flags.ts";
 import { readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";
 import { toOptions } from "./to-options.ts";
-import { joinedFaults, schemaFaults } from "./validate-configuration.ts";
+import { dependencyDiagnostics, schemaDiagnostics } from "./validate-configuration.ts";
 
-/** Where options come from. */
+/** The sources of options. */
 export interface ConfigSources {
-  /** From `readFlags`. */
+  /** The result of `readFlags`. */
   readonly flags?: readonly GivenFlag[];
-  /** What the file of `--config` holds, if there is one. */
+  /** The content of the file of `--config`, if there is one. */
   readonly configText?: string;
-  /** What to call it in messages: its path. */
+  /** The name of that file in messages: its path. */
   readonly configName?: string;
 }
 
-/** Options that can be used, and what was given in vain. */
+/** Valid options, and warnings about given values without effect. */
 export interface ResolvedOptions {
   readonly options: ProxyOptions;
   readonly warnings: readonly ConfigWarning[];
 }
 
 /**
- * Makes the options of flags and a configuration file, or of neither: then they are the defaults. With a file, flags
- * count only where kube-proxy lets them win, or are ours; each other one is warned about.
- *
- * @throws AppError BAD_CONFIG for the file and BAD_ARGUMENT for the flags, with all that is wrong.
+ * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of kube-proxy count
+ * only where they override it in kube-proxy, too; there is a warning for each of the others.
+ * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every one
  */
 export function resolveOptions({
   flags = [],
@@ -37,17 +36,17 @@ export function resolveOptions({
 }: ConfigSources = {}): ResolvedOptions {
   const file = configText === undefined ? undefined : readConfiguration(configText, configName);
   const defaulted = withDefaults(file?.given ?? {});
-  if (file !== undefined) throwFaults("BAD_CONFIG", configName, joinedFaults(defaulted));
+  if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
   const used = flags.filter((given) => isUsed(given, file !== undefined));
   const configuration = withFlags(defaulted, used);
-  throwFaults("BAD_ARGUMENT", "the command line", flagFaults(used, configuration));
+  throwDiagnostics("BAD_ARGUMENT", "the command line", flagDiagnostics(used, configuration));
   return {
     options: toOptions(configuration),
     warnings: [...(file?.warnings ?? []), ...flags.flatMap((given) => flagWarnings(given, file !== undefined))],
   };
 }
 
-/** kube-proxy takes an empty text for a flag that was not given. */
+/** In kube-proxy, an empty text is the same as a flag that was not given. */
 function isUsed({ flag: { target, type }, value }: GivenFlag, hasFile: boolean): boolean {
   const isEmpty = type === "string" && value === "";
   return target.kind === "field" && (target.wins === "flag" || !hasFile) && !isEmpty;
@@ -59,19 +58,19 @@ function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenF
   }, configuration);
 }
 
-function flagFaults(flags: readonly GivenFlag[], configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
+function flagDiagnostics(flags: readonly GivenFlag[], configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
   const refused = flags.flatMap(({ flag, value }) => {
     const reason = flag.refuse?.(String(value));
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];
   });
-  const bySchema = schemaFaults(configuration);
-  const others = (bySchema.length > 0 ? bySchema : joinedFaults(configuration))
+  const bySchema = schemaDiagnostics(configuration);
+  const others = (bySchema.length > 0 ? bySchema : dependencyDiagnostics(configuration))
     .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
-    .filter(({ subject }) => !refused.some((fault) => fault.subject === subject));
+    .filter(({ subject }) => !refused.some((diagnostic) => diagnostic.subject === subject));
   return [...refused, ...others];
 }
 
-/** The file was checked on its own, so what is wrong now is a flag's doing. */
+/** The file was validated by itself before, so that every error that is left belongs to a flag. */
 function flagOf(subject: string): string {
   const path = subject.replace(/\[\d+\]$/, "");
   const flag = FLAGS.find(({ target }) => target.kind === "field" && target.path === path);

@@ -8,7 +8,7 @@ import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
 import type { ConfigChange, DetectLocal, ProxyOptions } from "./options.ts";
 
-/** Turns a complete configuration into options. It must have passed `schemaFaults` and `joinedFaults`. */
+/** Converts a complete configuration, which must be valid by `schemaDiagnostics` and `dependencyDiagnostics`, to options. */
 export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
   const { clientConnection, nftables, nftProxy, logging } = configuration;
   return {

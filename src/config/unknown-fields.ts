@@ -5,7 +5,7 @@ interface SchemaPart {
   readonly properties?: Readonly<Record<string, SchemaPart>>;
 }
 
-/** One warning for each field that the schema does not list; what is inside such a field is not looked at. */
+/** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
   return unknownPaths(document, schema as SchemaPart, "").map((path) =>
     ignoredWarning(path, "KubeProxyConfiguration v1alpha1 has no such field"),

@@ -9,34 +9,33 @@ import { FORMATS } from "./formats.ts";
 let compiled: ValidateFunction<GivenConfiguration> | undefined;
 
 /**
- * Checks a document of any shape against the schema.
- *
- * @returns every wrong value with its path; none when `document` is a {@link GivenConfiguration}.
+ * Validates a document against the schema.
+ * @returns every invalid value with its path; none when `document` is a {@link GivenConfiguration}
  */
-export function schemaFaults(document: unknown): ConfigDiagnostic[] {
+export function schemaDiagnostics(document: unknown): ConfigDiagnostic[] {
   compiled ??= compileConfigurationValidator();
   const validate = compiled;
   if (validate(document)) return [];
-  return (validate.errors ?? []).map(faultOf);
+  return (validate.errors ?? []).map(diagnosticOf);
 }
 
-/** Checks what the schema cannot say: fields that depend on each other. */
-export function joinedFaults(configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
+/** Validates fields that depend on each other, which the schema cannot express. */
+export function dependencyDiagnostics(configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
   const { detectLocalMode, detectLocal, nftables } = configuration;
-  const faults: ConfigDiagnostic[] = [];
+  const diagnostics: ConfigDiagnostic[] = [];
   if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
-    faults.push({ subject: "detectLocal.bridgeInterface", reason: "must be given with the mode BridgeInterface" });
+    diagnostics.push({ subject: "detectLocal.bridgeInterface", reason: "must be given with the mode BridgeInterface" });
   }
   if (detectLocalMode === "InterfaceNamePrefix" && detectLocal.interfaceNamePrefix === "") {
-    faults.push({
+    diagnostics.push({
       subject: "detectLocal.interfaceNamePrefix",
       reason: "must be given with the mode InterfaceNamePrefix",
     });
   }
-  return [...faults, ...periodFaults(nftables)];
+  return [...diagnostics, ...periodDiagnostics(nftables)];
 }
 
-function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nftables"]): ConfigDiagnostic[] {
+function periodDiagnostics({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nftables"]): ConfigDiagnostic[] {
   const period = parseDuration(syncPeriod) ?? 0;
   const subject = "nftables.syncPeriod";
   if (period === 0) return [{ subject, reason: "must be greater than 0" }];
@@ -44,21 +43,13 @@ function periodFaults({ syncPeriod, minSyncPeriod }: KubeProxyConfiguration["nft
   return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
 }
 
-function faultOf(error: ErrorObject): ConfigDiagnostic {
+function diagnosticOf(error: ErrorObject): ConfigDiagnostic {
   const { keyword, params } = error;
-  const { path, reason } = describeSchemaError({ ...error, params: withoutUnset(params) });
+  const { path, reason } = describeSchemaError(error);
   if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
   const rule = keyword === "format" ? FORMATS[params.format]?.rule : undefined;
   return {
     subject: path === "" ? "(the document)" : path,
     reason: rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`,
   };
-}
-
-/** Null and "" stand for "not given" throughout; they need not be offered. */
-function withoutUnset(params: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const offered = (value: unknown): boolean => value !== null && value !== "" && value !== "null";
-  return Object.fromEntries(
-    Object.entries(params).map(([key, value]) => [key, Array.isArray(value) ? value.filter(offered) : value]),
-  );
 }

@@ -62,7 +62,7 @@ export class StaleFlowCleaner {
     if (frontends.size === 0) return;
     const startedAt = now();
     try {
-      const deleted = await table.forget(await staleGroups(table.udpFlows(), frontends, await nodeAddresses()));
+      const deleted = await table.deleteFlows(await staleGroups(table.udpFlows(), frontends, await nodeAddresses()));
       this.#previous = wanted;
       this.#warned = "";
       onCleaned({ deleted, duration: now() - startedAt });

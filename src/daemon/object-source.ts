@@ -3,7 +3,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { HttpApiClient } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
-import { apiDecoders, faultsText } from "../kube/decode/decoders.ts";
+import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import { fileSource } from "../kube/files/file-source.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
@@ -31,7 +31,7 @@ export interface ClusterAccess {
 
 /**
  * The objects of a cluster, followed as they change.
- * @throws AppError BAD_CONFIG when no API server is known
+ * @throws AppError BAD_CONFIG when no API server is configured
  */
 export async function clusterOrigin(access: ClusterAccess, logger: Logger): Promise<ObjectOrigin> {
   const { options, nodeName, env, userAgent } = access;
@@ -40,8 +40,8 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   // A configuration that names no server is reported at once, not retried.
   await connect();
   const client = new HttpApiClient({ connect, userAgent });
-  const decoders = apiDecoders((object, faults) => {
-    logger.warn({ object, faults: faultsText(faults) }, "invalid parts of an object are ignored");
+  const decoders = apiDecoders((object, diagnostics) => {
+    logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
   });
   return {
     makeSource: (handlers) =>

@@ -5,10 +5,9 @@ import type { NodePortAddresses } from "../model/node.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 
 /**
- * The addresses that the kernel takes as its own, canonical and sorted, with loopback. Read from /proc, because
- * Node's `os.networkInterfaces` leaves out interfaces without a carrier, whose addresses stay local all the same.
- *
- * @throws AppError HOST when /proc does not say (an absent IPv6 is no error: it has no addresses)
+ * Returns the local addresses of this host, canonical and sorted, including loopback. They are read from /proc, because
+ * Node's `os.networkInterfaces` omits interfaces without a carrier, whose addresses are still local.
+ * @throws AppError HOST when /proc cannot be read; but a host without IPv6 has no IPv6 addresses
  */
 export async function localAddresses(family: Family, files: HostFiles): Promise<string[]> {
   const path = family === "ip" ? "/proc/net/fib_trie" : "/proc/net/if_inet6";
@@ -28,8 +27,8 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
 }
 
 /**
- * /proc/net/fib_trie: a line with an address, then a line for each route to it (`/32 host LOCAL`). Prefixes shorter
- * than /32 that are local (127.0.0.0/8, AnyIP) are no addresses of an interface.
+ * Parses /proc/net/fib_trie: a line with an address, followed by a line for each route to it (`/32 host LOCAL`). Local
+ * prefixes shorter than /32 (127.0.0.0/8, AnyIP) are not addresses of an interface.
  */
 async function* ipv4Locals(lines: AsyncIterable<string>): AsyncIterable<string> {
   let address = "";
@@ -39,7 +38,7 @@ async function* ipv4Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
   }
 }
 
-/** /proc/net/if_inet6: 32 hexadecimal digits, index, prefix length, scope, flags, interface. */
+/** Parses /proc/net/if_inet6: 32 hexadecimal digits, index, prefix length, scope, flags, interface. */
 async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> {
   for await (const line of lines) {
     const groups = line.slice(0, 32).match(/[\da-f]{4}/g) ?? [];

@@ -2,7 +2,7 @@ import type { Family } from "../base/family.ts";
 import { parseClassid } from "../nft/canonical/constant.ts";
 import type { Nft } from "./nft.ts";
 
-/** What a map of ours that packets fill remembers of one client. */
+/** The affinity entry of one client: an element of a map that packets fill. */
 export interface AffinityEntry {
   readonly family: Family;
   readonly map: string;
@@ -10,17 +10,17 @@ export interface AffinityEntry {
   readonly key: string;
   /** The endpoint's id, a decimal number. */
   readonly value: string;
-  /** How much longer, as nft says it: `9m58s`. */
+  /** The time until it expires, in nft's format: `9m58s`. */
   readonly expires: string;
 }
 
-/** `{ KEY timeout 10m expires 9m58s824ms : 8000:1234 }`; what is less than a second is left out. */
+/** Matches `{ KEY timeout 10m expires 9m58s824ms : 8000:1234 }`; milliseconds are dropped. */
 const ELEMENT = /\bexpires (?:\d+ms|(\S+?)(?:\d+ms)?) : (\S+) \}/;
 
 /**
- * Asks the kernel for one client alone: a listing of the whole map takes seconds when it is full.
- * @returns undefined when the client is not remembered, or there is no such map
- * @throws AppError as Nft does
+ * Looks up one client in an affinity map. Listing the whole map would take seconds when it is full.
+ * @returns undefined if there is no entry for the client, or no such map
+ * @throws AppError as `Nft.getElement` does
  */
 export async function affinityEntry(
   nft: Nft,

@@ -9,34 +9,40 @@ export interface FlowEnd {
   readonly port: number;
 }
 
-/** A UDP flow that the kernel tracks. */
+/** A UDP flow in the kernel's conntrack table. */
 export interface UdpFlow {
-  /** Where the client sent it. */
+  /** The original destination. */
   readonly destination: FlowEnd;
-  /** Who answers: the destination itself unless it was translated. */
+  /** The source of replies: the destination itself unless it was translated. */
   readonly replySource: FlowEnd;
 }
 
-/** All UDP flows to a destination; only those with that replySource if there is one. */
+/** All UDP flows to a destination, or only those of them with a certain reply source. */
 export interface FlowGroup {
   readonly destination: FlowEnd;
   readonly replySource: FlowEnd | undefined;
 }
 
-/** The kernel's table of flows. */
+/** The kernel's conntrack table. */
 export interface FlowTable {
-  /** Every UDP flow of both families, one after the other. Throws AppError HOST. */
+  /**
+   * Yields every UDP flow of both families.
+   * @throws AppError HOST when the table cannot be listed
+   */
   udpFlows(): AsyncIterable<UdpFlow>;
-  /** Forgets the flows of these groups. Resolves with how many. Throws AppError HOST. */
-  forget(groups: readonly FlowGroup[]): Promise<ByFamily<number>>;
+  /**
+   * Deletes the flows of these groups. Resolves with the number of deleted flows.
+   * @throws AppError HOST when they cannot be deleted
+   */
+  deleteFlows(groups: readonly FlowGroup[]): Promise<ByFamily<number>>;
 }
 
-/** Both directions of a flow as `conntrack -L` prints them, with or without packet counts after the first. */
+/** Matches both directions of a flow in the output of `conntrack -L`, with or without packet counts. */
 const FLOW = /src=\S+ dst=(\S+) sport=\d+ dport=(\d+) .*src=(\S+) dst=\S+ sport=(\d+) /;
 
 /**
- * {@link FlowTable} through conntrack-tools. One process for each group: `--load-file -`, which would take them all,
- * opens /dev/stdin and so cannot read from the socket that Node gives a child (1.4.8).
+ * {@link FlowTable} through conntrack-tools, with one process for each group: `--load-file -`, which would handle all of
+ * them, opens /dev/stdin and cannot read from the socket that Node.js gives to a child process (1.4.8).
  */
 export class Conntrack implements FlowTable {
   readonly #path: string;
@@ -52,7 +58,7 @@ export class Conntrack implements FlowTable {
     return this.#flows(["-L", "-p", "udp"]);
   }
 
-  async forget(groups: readonly FlowGroup[]): Promise<ByFamily<number>> {
+  async deleteFlows(groups: readonly FlowGroup[]): Promise<ByFamily<number>> {
     const deleted = byFamily(() => 0);
     for (const group of groups) {
       for await (const { destination } of this.#flows(deleteArguments(group))) {
@@ -74,13 +80,13 @@ export class Conntrack implements FlowTable {
   }
 }
 
-/** A line of `conntrack -L` or of what it deleted; undefined for anything else. */
+/** Parses a line of `conntrack -L` or `-D`; returns undefined for any other line. */
 export function parseFlow(line: string): UdpFlow | undefined {
-  const [, destination, port, replySource, replierPort] = FLOW.exec(line) ?? [];
+  const [, destination, port, replySource, replyPort] = FLOW.exec(line) ?? [];
   if (destination === undefined || replySource === undefined) return undefined;
   return {
     destination: { address: destination, port: Number(port) },
-    replySource: { address: replySource, port: Number(replierPort) },
+    replySource: { address: replySource, port: Number(replyPort) },
   };
 }
 
@@ -92,7 +98,7 @@ function deleteArguments({ destination, replySource }: FlowGroup): string[] {
   return ["-D", "-f", family, "-p", "udp", ...to, ...from];
 }
 
-/** The flows ended by themselves since they were listed: exit code 1 all the same. */
+/** Returns true if no flow was left to delete, which conntrack reports with exit code 1. */
 function deletedNothing(error: unknown): boolean {
   return error instanceof AppError && (error.evidence.stderr ?? "").includes(": 0 flow entries have been deleted");
 }

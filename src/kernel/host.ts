@@ -5,33 +5,42 @@ import { messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** The files through which the kernel is asked and told things: /proc and /sys. */
+/** Access to files of the kernel: /proc and /sys. */
 export interface HostFiles {
-  /** The whole text. Rejects with the system's error (`code` such as ENOENT). */
+  /**
+   * Reads the whole file.
+   * @throws Error of the system, with a `code` such as ENOENT
+   */
   read(path: string): Promise<string>;
-  /** Overwrites a file that is there. Rejects with the system's error. */
+  /**
+   * Overwrites an existing file.
+   * @throws Error of the system, with a `code` such as ENOENT
+   */
   write(path: string, text: string): Promise<void>;
-  /** One line after the other, for files that may be large. The iteration throws the system's error. */
+  /**
+   * Reads a file line by line, for files that may be large.
+   * @throws Error of the system, with a `code` such as ENOENT, from the iteration
+   */
   lines(path: string): AsyncIterable<string>;
 }
 
-/** The files of the host that we run on. */
+/** The files of this host. */
 export const hostFiles: HostFiles = {
   read: (path) => readFile(path, "utf8"),
-  // r+ so that a setting which this kernel lacks is reported as missing, instead of as a file that cannot be made.
+  // With r+, a setting that this kernel lacks is reported as ENOENT, and not as a file that cannot be created.
   write: (path, text) => writeFile(path, text, { flag: "r+" }),
   lines: (path) => createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY }),
 };
 
-/** The code of a system error, or its message for want of one. */
+/** Returns the code of a system error, or the message of an error without one. */
 export function systemErrorCode(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : messageOf(error);
 }
 
 /**
- * The families that this host's kernel has. IPv6 is absent without its module and with `ipv6.disable=1`; the file
- * looked at is there in every network namespace otherwise, even an empty one.
+ * Returns the families that this host's kernel supports. IPv6 is absent without its module and with `ipv6.disable=1`;
+ * otherwise, the file that is read exists in every network namespace.
  */
 export async function hostFamilies(files: HostFiles): Promise<Family[]> {
   const hasIPv6 = await files.read("/proc/net/if_inet6").then(
@@ -42,8 +51,9 @@ export async function hostFamilies(files: HostFiles): Promise<Family[]> {
 }
 
 /**
- * How many CPU cores the host has online. Not what this process may use: the conntrack table belongs to the host.
- * `fallback` where the host does not say.
+ * Returns the number of online CPU cores of the host, whatever this process may use of them: the conntrack table belongs
+ * to the host.
+ * @param fallback the result if /sys does not tell
  */
 export async function onlineCores(files: HostFiles, fallback: number): Promise<number> {
   const text = await files.read("/sys/devices/system/cpu/online").catch(() => "");
@@ -59,15 +69,15 @@ export async function onlineCores(files: HostFiles, fallback: number): Promise<n
 }
 
 /**
- * How many connections the kernel tracks in this network namespace (`count`), or tracks at most (`max`). Undefined where
- * the module nf_conntrack is not loaded, or the file cannot be read.
+ * Returns the number of connections that the kernel tracks in this network namespace (`count`), or its limit (`max`).
+ * @returns undefined when the module nf_conntrack is not loaded, or the file cannot be read
  */
 export async function conntrackSize(files: HostFiles, name: "count" | "max"): Promise<number | undefined> {
   const text = await files.read(`/proc/sys/net/netfilter/nf_conntrack_${name}`).catch(() => undefined);
   return text === undefined ? undefined : Number(text);
 }
 
-/** Makes the kernel's out-of-memory killer prefer other processes (-1000..1000). A host that forbids it is warned of. */
+/** Sets this process's `oom_score_adj` (-1000..1000). Logs a warning if the host does not allow it. */
 export async function setOomScore(files: HostFiles, score: number, logger: Logger): Promise<void> {
   const path = "/proc/self/oom_score_adj";
   try {

@@ -1,6 +1,6 @@
 import { execa } from "execa";
 
-/** What a finished process left. One shape for success and failure, like execa's. */
+/** The result of a process, successful or not. */
 export interface ProcessResult {
   /** Exit code; undefined when it was killed or never started. */
   readonly exitCode: number | undefined;
@@ -8,24 +8,24 @@ export interface ProcessResult {
   readonly signal: string | undefined;
   readonly stdout: string;
   readonly stderr: string;
-  /** The program could not be started: its error code, `ENOENT` for one. */
+  /** The error code if the program could not be started, such as `ENOENT`. */
   readonly startError: string | undefined;
   readonly timedOut: boolean;
-  /** It printed more than was allowed and was killed for it. */
+  /** It was killed because it printed more than the limit. */
   readonly tooMuchOutput: boolean;
   /** Wall time, milliseconds. */
   readonly durationMs: number;
 }
 
-/** Bounds of a process. */
+/** Limits of a process. */
 export interface ProcessLimits {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
 }
 
 /**
- * Runs a program to its end with `input` on its standard input. Never throws for what the program does.
- * @param onInputTaken told when the program has all of its input, and goes on by itself; must not throw
+ * Runs a program to its end with `input` on its standard input. Never rejects because the program failed.
+ * @param onInputTaken called when the program has read all of its input; must not throw
  */
 export type RunProcess = (
   path: string,
@@ -43,7 +43,7 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
     timeout: timeoutMs,
     maxBuffer: maxOutputBytes,
     killSignal: "SIGKILL",
-    // Its messages are matched: they must be in English whatever the node speaks.
+    // Messages are matched with patterns, so they must be in English whatever the node's locale.
     env: { LC_ALL: "C" },
     stripFinalNewline: false,
   });

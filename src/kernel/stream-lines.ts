@@ -1,15 +1,16 @@
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
 
-/** Runs a program and gives its output line by line, so that no more than a line of it is held. */
+/** Runs a program and yields its output line by line, without buffering all of it. */
 export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
 
-/** The longest that anything streamed may take: a dump of a conntrack table of a million entries takes 4 s. */
+/** The timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
 const TIMEOUT_MS = 60_000;
 
 /**
- * {@link StreamLines} through execa: an argument array, no shell. The iteration ends with
- * @throws AppError HOST when the program cannot be started, fails or does not end; the evidence has what it said
+ * {@link StreamLines} through execa: an argument array, no shell.
+ * @throws AppError HOST from the iteration when the program cannot be started, fails or times out; the evidence has its
+ * standard error
  */
 export const streamLines: StreamLines = async function* (path, args) {
   const child = execa(path, args, {

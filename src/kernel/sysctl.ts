@@ -2,20 +2,24 @@ import type { Logger } from "../base/logger.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 
-/** One number in a file of /proc or /sys. */
+/** A number in a file of /proc or /sys. */
 export interface KernelSetting {
   readonly path: string;
   readonly value: number;
-  /** Only ever made larger: an administrator who wants more of it keeps it. */
+  /** Never lower the current value: an administrator may have set a larger one. */
   readonly onlyRaise: boolean;
 }
 
-/** Where kube-proxy stops counting cores: at 320 bytes an entry, hosts of hundreds of cores would risk gigabytes. */
+/**
+ * The largest `nf_conntrack_max` that is derived from the number of cores, as in kube-proxy: at 320 bytes an entry, hosts
+ * with hundreds of cores would need gigabytes.
+ */
 const MOST_ENTRIES_BY_CORES = 1_048_576;
 
 /**
- * The settings that kube-proxy makes for its conntrack options on a host with that many cores, in its order: the
- * table's size, its buckets (a quarter of that), then the time-outs.
+ * Returns the kernel settings of the conntrack options, in kube-proxy's order: the table's size, its buckets (a quarter of
+ * the size), then the timeouts. The size and the buckets are only raised: unlike kube-proxy, nft-proxy never lowers an
+ * `nf_conntrack_max` that is larger already.
  */
 export function conntrackSettings(options: ConntrackSettings, cores: number): KernelSetting[] {
   const max = conntrackMax(options, cores);
@@ -48,9 +52,9 @@ function seconds(milliseconds: number): number {
 }
 
 /**
- * Makes the settings that are not so already. Those that the host does not allow are left, and told of in one
- * warning for each reason. Resolves with the paths that could not be set: where conntrack is a module, it may be
- * loaded by our first rules only, so that a second try after them succeeds.
+ * Applies the settings that differ from the current values. Logs one warning for each reason why some cannot be changed.
+ * @returns the paths that could not be set. If conntrack is a module, nft-proxy's first rules load it, and a second
+ * attempt after them succeeds.
  */
 export async function applySettings(
   files: HostFiles,
@@ -64,12 +68,12 @@ export async function applySettings(
   }
   for (const [reason, failed] of refused) {
     const wanted = failed.map(({ path, value }) => `${path}=${value}`);
-    logger.warn({ settings: wanted, error: reason, hint: hintFor(reason) }, "cannot change settings of the kernel");
+    logger.warn({ settings: wanted, error: reason, hint: hintFor(reason) }, "cannot change kernel settings");
   }
   return [...refused.values()].flat().map(({ path }) => path);
 }
 
-/** Why it could not be made: the system's error code; undefined when all is well. */
+/** Applies one setting. Returns the system's error code if that failed. */
 async function applySetting(
   files: HostFiles,
   { path, value, onlyRaise }: KernelSetting,
@@ -79,7 +83,7 @@ async function applySetting(
     const current = Number(await files.read(path));
     if (current === value || (onlyRaise && current > value)) return undefined;
     await files.write(path, String(value));
-    logger.info({ path, from: current, to: value }, "changed a setting of the kernel");
+    logger.info({ path, from: current, to: value }, "changed a kernel setting");
     return undefined;
   } catch (error) {
     return systemErrorCode(error);

@@ -1,32 +1,32 @@
 import { initialState, type SourceErrorKind, type SourceEventKind, type SourceState } from "./source.ts";
 
-/** Keeps the score of one resource's source, for its {@link SourceState}. */
+/** Counts the events and errors of one resource and records its times, for its {@link SourceState}. */
 export class SourceStatus {
   #state = initialState();
 
-  /** An event came. `now` is milliseconds since 1970, here and below. */
-  heard(kind: SourceEventKind, now: number): void {
+  /** Counts an event. `now` is in milliseconds since 1970, here and below. */
+  countEvent(kind: SourceEventKind, now: number): void {
     const events = { ...this.#state.events, [kind]: this.#state.events[kind] + 1 };
     this.#state = { ...this.#state, events, lastEventAt: now };
   }
 
-  /** A list was complete. */
+  /** Records a complete list. */
   listed(now: number): void {
     const relists = this.#state.lastSyncAt === 0 ? 0 : this.#state.relists + 1;
     this.#state = { ...this.#state, synced: true, absent: false, relists, lastEventAt: now, lastSyncAt: now };
   }
 
-  /** The resource is not served, or not to us: that is all there is to know of it. */
-  missing(): void {
+  /** Records that the resource is not served, or not to these credentials: it counts as synced and empty. */
+  absentResource(): void {
     this.#state = { ...this.#state, synced: true, absent: true, failure: "" };
   }
 
-  /** Counts a fault. */
-  fault(kind: SourceErrorKind): void {
+  /** Counts an error. */
+  countError(kind: SourceErrorKind): void {
     this.#state = { ...this.#state, errors: { ...this.#state.errors, [kind]: this.#state.errors[kind] + 1 } };
   }
 
-  /** Says why there is no connection; "" when there is one. */
+  /** Records why the resource cannot be followed; "" when it can. */
   setFailure(failure: string): void {
     this.#state = { ...this.#state, failure };
   }
@@ -43,7 +43,7 @@ export class SourceStatus {
     return this.#state.failure;
   }
 
-  /** The state, with the number of `objects` held. */
+  /** Returns the state. `objects` is the number of valid objects that the source holds. */
   snapshot(objects: number): SourceState {
     return { ...this.#state, objects };
   }

@@ -2,25 +2,25 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../model/node.ts";
 import type { Service } from "../model/service.ts";
 
-/** The resources that a service proxy looks at, by the names they have in API paths. */
+/** The resources that a service proxy follows, by their names in API paths. */
 export type ResourceName = "services" | "endpointslices" | "nodes" | "servicecidrs";
 
-/** All of them, in the order in which they are shown. */
+/** Every {@link ResourceName}, in the order in which they are displayed. */
 export const RESOURCE_NAMES: readonly ResourceName[] = ["services", "endpointslices", "nodes", "servicecidrs"];
 
 /**
- * Takes the objects of one resource. `key` is `namespace/name`, or `name` for what has no namespace. Calls are
- * synchronous and come in order; none comes after the source was stopped. A key's object that was deleted and
- * made again (another uid) gives `onDelete`, then `onUpsert` without a previous one.
+ * Receives the objects of one resource. `key` is `namespace/name`, or `name` for a resource without namespaces. Calls
+ * are synchronous and in order, and there is none after the source was stopped. An object that was deleted and created
+ * again (another uid) under the same key is reported as `onDelete`, then `onUpsert` without `previous`.
  */
 export interface SourceHandler<T> {
-  /** `object` is new (no `previous`) or changed. */
+  /** `object` is new (`previous` is undefined) or changed. */
   onUpsert(key: string, object: T, previous: T | undefined): void;
-  /** `previous` is gone, or has become invalid. */
+  /** `previous` was deleted, or its new version is invalid. */
   onDelete(key: string, previous: T): void;
-  /** The object under `key` cannot be used and counts as absent; `error` says why. Once for each version of it. */
+  /** The object is invalid and counts as absent; `error` has the reason. Called once for each version of it. */
   onInvalid(key: string, error: unknown): void;
-  /** Everything there is has been given: after the first complete list, and after every later one. */
+  /** A complete list has been delivered: the first one, and every later one. */
   onSynced(): void;
 }
 
@@ -32,64 +32,65 @@ export interface SourceHandlers {
   readonly servicecidrs: SourceHandler<ServiceCIDR>;
 }
 
-/** What a source heard, for counters. */
+/** The kinds of watch events that are counted. */
 export type SourceEventKind = "added" | "modified" | "deleted" | "bookmark";
 
-/** What went wrong with a source, for counters. */
+/** The kinds of errors that are counted. */
 export type SourceErrorKind =
-  /** No connection, or it broke. */
+  /** There is no connection, or it broke. */
   | "connection"
-  /** Silence beyond a deadline. */
+  /** Nothing was received within a deadline. */
   | "timeout"
   /** HTTP 401. */
   | "unauthorized"
   /** HTTP 403. */
   | "forbidden"
-  /** HTTP 410, or an ERROR event that says so: the version we know is too old. */
+  /** HTTP 410, or an ERROR event of that code: the known resourceVersion is too old. */
   | "gone"
   /** HTTP 429. */
   | "throttled"
   /** HTTP 5xx, other statuses, other ERROR events. */
   | "server"
-  /** What came is not what was asked for: broken JSON, a truncated line, an unreadable file. */
+  /** The answer is malformed: broken JSON, a truncated line, an unreadable file. */
   | "parse"
-  /** A watch that the server closed at once, having said nothing. */
+  /** The server closed a watch at once without an event. */
   | "short-watch"
-  /** A single object that cannot be used. */
+  /** One object is invalid. */
   | "invalid-object"
-  /** The consumer threw. */
+  /** A {@link SourceHandler} threw. */
   | "handler";
 
-/** How a source of one resource is doing. Times are milliseconds since 1970, 0 for never. */
+/** The state of the source of one resource. Times are milliseconds since 1970, 0 for never. */
 export interface SourceState {
-  /** Everything has been given once. Stays true. */
+  /** A complete list has been delivered. Stays true. */
   readonly synced: boolean;
-  /** The resource is not served here: synced with nothing, looked at again from time to time. */
+  /** The resource is not served here: it counts as synced and empty, and is tried again from time to time. */
   readonly absent: boolean;
-  /** Valid objects held. */
+  /** How many valid objects are held. */
   readonly objects: number;
-  /** When it was last heard from: a list, an event or a bookmark. */
+  /** When a list, an event or a bookmark was last received. */
   readonly lastEventAt: number;
   /** When a list was last complete. */
   readonly lastSyncAt: number;
-  /** Complete lists after the first. */
+  /** How many complete lists followed the first. */
   readonly relists: number;
   readonly events: Readonly<Record<SourceEventKind, number>>;
   readonly errors: Readonly<Record<SourceErrorKind, number>>;
-  /** Why it is not connected now, "" when it is. */
+  /** Why it cannot be followed now, "" when it can. */
   readonly failure: string;
 }
 
-/** Where objects come from: an API server, or files. */
+/** Delivers objects from an API server, or from files. */
 export interface ObjectSource {
-  /** Begins to call the handlers it was made with. Once. */
+  /** Starts to call the handlers. To be called once. */
   start(): void;
-  /** Silent and final: no handler is called after it. */
+  /** Stops for good: no handler is called afterwards. */
   stop(): void;
+  /** Returns the current state of each resource. */
   states(): Readonly<Record<ResourceName, SourceState>>;
 }
 
-/** The state of a source that has not started. */
+/** Returns the state of a source that has not started. */
 export function initialState(): SourceState {
   return {
     synced: false,

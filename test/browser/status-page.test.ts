@@ -192,7 +192,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "shop/refused",
     ]);
     await page.goto(`${origin}/?q=nothing`);
-    expect(await page.locator("main").textContent()).toContain("No matching Services.");
+    expect(await page.locator("main").textContent()).toContain("No Service is like that.");
   });
 
   test("stays small with 10,000 Services", async () => {

@@ -159,7 +159,7 @@ describe("apply", () => {
     const before = await handles();
     const { exitCode, stderr } = await apply(await mkdtemp(join(tmpdir(), "nft-proxy-")));
     expect(exitCode).toBe(2);
-    expect(stderr).toContain("hold no Service");
+    expect(stderr).toContain("contain no Service");
     expect(await handles()).toBe(before);
   });
 

@@ -27,7 +27,7 @@ afterEach(async () => {
   expect(JSON.stringify(daemon?.log)).not.toMatch(/\\n\s+at /);
 });
 
-const AWAY = "cannot follow the API server; what is known stays in force";
+const AWAY = "cannot follow the API server; the last known objects stay in use";
 
 const status = (code: number, retryAfter?: string): InjectedFault => {
   return { kind: "status", status: code, ...(retryAfter === undefined ? {} : { retryAfter }) };

@@ -57,15 +57,15 @@ describe("objects from files", () => {
       await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');
     }
     await swapTo("..none");
-    const { error } = await daemon.saying("cannot read the objects; those read before stay in force");
-    expect(error).toBe("the files hold no Service, EndpointSlice or ServiceCIDR");
+    const { error } = await daemon.saying("cannot read the objects; the last known objects stay in use");
+    expect(error).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await swapTo("..second");
   });
 
   test("stay in force while a file is half written", async () => {
     await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
-    await daemon.saying("cannot read the objects; those read before stay in force", 2);
+    await daemon.saying("cannot read the objects; the last known objects stay in use", 2);
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await cp(join(townObjects("town"), "services.json"), join(mount, "..second", "services.json"));
     await expect.poll(() => lab.kernelText()).not.toBe(wanted("town-after"));

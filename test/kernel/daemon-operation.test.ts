@@ -217,7 +217,7 @@ describe("runs that end by themselves", () => {
   });
 
   test.each([
-    ["no API server at all", [], "no API server is known"],
+    ["no API server at all", [], "no API server is configured"],
     ["a kubeconfig that is not there", ["--kubeconfig=/nonexistent"], "/nonexistent"],
     ["a kubeconfig that is none", ["--kubeconfig=/etc/hostname"], "/etc/hostname"],
     ["an address that is none", ["--master=localhost"], "--master: must be a URL such as"],

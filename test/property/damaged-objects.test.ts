@@ -141,9 +141,9 @@ function expectServiceCIDR(serviceCIDR: ServiceCIDR): void {
 }
 
 function check<T>(decoded: Decoded<T>, expectSound: (value: T) => void): void {
-  if (decoded.kind === "ours") expectSound(decoded.value);
-  if (decoded.kind === "refused") expect(decoded.faults.length).toBeGreaterThan(0);
-  for (const { path, reason } of decoded.kind === "ignored" ? [] : decoded.faults) {
+  if (decoded.kind === "valid") expectSound(decoded.value);
+  if (decoded.kind === "invalid") expect(decoded.diagnostics.length).toBeGreaterThan(0);
+  for (const { path, reason } of decoded.kind === "ignored" ? [] : decoded.diagnostics) {
     expect(reason).toMatch(/^\S.{5,400}$/);
     expect(path).toMatch(/^[!-~]{0,200}$/);
   }
@@ -166,7 +166,7 @@ function damageAll<T>(
       for (const damage of DAMAGES) {
         const decoded = decode(damaged(object, path, damage));
         check(decoded, expectSound);
-        if (decoded.kind === "refused") refused += 1;
+        if (decoded.kind === "invalid") refused += 1;
       }
     }
   }

@@ -64,7 +64,7 @@ test(
         });
         const result = await readFiles(isReversed ? paths.toReversed() : paths, nothing());
         expect(contents(result)).toEqual(expected);
-        expect(result.problems.filter(({ severity }) => severity === "error")).toEqual([]);
+        expect(result.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
       }),
       { numRuns: 10 },
     );
@@ -78,8 +78,8 @@ async function survives(name: string, text: string | Uint8Array): Promise<FilesR
   writeFileSync(file, text);
   try {
     const result = await readFiles([file], nothing());
-    for (const problem of result.problems) {
-      expect(problem).toMatchObject({ file, path: expect.any(String), reason: expect.stringMatching(/^\S/) });
+    for (const diagnostic of result.diagnostics) {
+      expect(diagnostic).toMatchObject({ file, path: expect.any(String), reason: expect.stringMatching(/^\S/) });
     }
     return result;
   } catch (error) {

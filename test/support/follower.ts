@@ -37,7 +37,7 @@ export interface FollowerOptions {
   readonly resource?: ResourceName;
   /** Told of every call, before it is noted; may throw. */
   readonly onCall?: (call: string) => void;
-  readonly slim?: (object: StubObject) => Kept;
+  readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
 }
 
@@ -71,7 +71,7 @@ export class Follower {
     this.reflector = new Reflector<Kept>({
       client: this.#client,
       resource: resources("node-1")[this.#resource],
-      slim: (object) => (options.slim ?? keep)(object as StubObject),
+      transform: (object) => (options.transform ?? keep)(object as StubObject),
       handler: this.#handler(options.onCall ?? (() => {})),
       clock: this.clock,
       random: () => 0.5,

@@ -115,7 +115,7 @@ function testSystem(clock: ManualClock, families: HostView["families"]): HostSys
   return {
     clock,
     readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }),
-    flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+    flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
     conntrack: { entries: async () => 7, capacity: async () => 100 },
     netNamespace: () => "net:[1]",
     usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },

@@ -3,7 +3,7 @@ import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
-import { refuseNothing } from "../../kube/files/diagnostic.ts";
+import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { fullSync } from "../../sync/full-sync.ts";
 import type { Argv } from "../command.ts";
@@ -22,16 +22,16 @@ import {
 export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices: optionNotices } = commandOptions(argv);
   const desired = await loadFromFiles(loadRequest(argv, options));
-  const { cache, state, problems } = desired;
-  const notices = [...optionNotices, ...desired.notices, ...problems.map(diagnosticText)];
-  if (hasErrors(problems)) {
+  const { cache, state, diagnostics } = desired;
+  const notices = [...optionNotices, ...desired.notices, ...diagnostics.map(diagnosticText)];
+  if (hasErrors(diagnostics)) {
     return {
       exitCode: EXIT.refused,
       notices: [...notices, "nothing was applied: the kernel's rules stay as they are"],
     };
   }
   refuseOtherNode(desired);
-  refuseNothing(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
+  refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
   const report = await fullSync(nft, await tablesOfHost(state.ruleset));

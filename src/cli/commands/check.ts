@@ -22,21 +22,22 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = commandOptions(argv);
   const desired = await loadFromFiles(loadRequest(argv, options), { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
-  const found = [...desired.problems, ...checkWarnings(desired)];
+  const found = [...desired.diagnostics, ...checkWarnings(desired)];
   const { state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
-  const problems = [...found, ...refusals(kernel, desired)].sort(compareDiagnostics);
-  const passed = !hasErrors(problems) && kernel.kind !== "refused" && !(isSet(argv, "strict") && problems.length > 0);
+  const diagnostics = [...found, ...refusals(kernel, desired)].sort(compareDiagnostics);
+  const passed =
+    !hasErrors(diagnostics) && kernel.kind !== "refused" && !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
-    output: print(reportOf(desired, problems, kernel, passed)),
+    output: print(reportOf(desired, diagnostics, kernel, passed)),
     notices,
   };
 }
 
-/** The service ports that the kernel refuses, as faults of their Services. */
+/** The service ports that the kernel refuses, as diagnostics of their Services. */
 function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnostic[] {
   if (kernel.kind !== "refused") return [];
   const subjects = serviceSubjects(files.objects);
@@ -49,20 +50,20 @@ function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnosti
 
 function reportOf(
   { files, cache }: DesiredFromFiles,
-  problems: readonly Diagnostic[],
+  diagnostics: readonly Diagnostic[],
   kernel: KernelVerdict,
   passed: boolean,
 ): CheckReport {
   const ignored = new Map<string, number>();
   for (const { reason } of files.ignored) ignored.set(reason, (ignored.get(reason) ?? 0) + 1);
   return {
-    problems,
+    diagnostics,
     kernel,
     counts: {
       services: cache.serviceCount,
       endpointSlices: cache.sliceCount,
       withoutClusterIP: files.placeholders,
-      otherKinds: files.foreign,
+      otherKinds: files.otherKinds,
     },
     ignored,
     passed,

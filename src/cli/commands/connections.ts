@@ -25,7 +25,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const client = clientOf(argv);
   progress.step("reading the objects");
   const { options, notices: optionNotices } = commandOptions(argv);
-  const { state, cache, problems, notices } = await loadDesired(loadRequest(argv, options));
+  const { state, cache, diagnostics, notices } = await loadDesired(loadRequest(argv, options));
   const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
@@ -38,7 +38,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? `${JSON.stringify(report, null, 2)}\n` : connectionsText(report),
-    notices: [...optionNotices, ...notices, ...problems.map(diagnosticText)],
+    notices: [...optionNotices, ...notices, ...diagnostics.map(diagnosticText)],
   };
 }
 

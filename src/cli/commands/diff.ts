@@ -30,8 +30,8 @@ async function compare(argv: Argv): Promise<CommandResult> {
   const { options, notices: optionNotices } = commandOptions(argv);
   const request = loadRequest(argv, options);
   const comparison = against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
-  const notices = [...optionNotices, ...comparison.notices, ...comparison.problems.map(diagnosticText)];
-  if (hasErrors(comparison.problems)) return { exitCode: TROUBLE, notices };
+  const notices = [...optionNotices, ...comparison.notices, ...comparison.diagnostics.map(diagnosticText)];
+  if (hasErrors(comparison.diagnostics)) return { exitCode: TROUBLE, notices };
   const { diff } = comparison;
   return {
     exitCode: isSame(diff) ? EXIT.ok : EXIT.refused,

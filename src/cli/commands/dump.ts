@@ -33,8 +33,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const families = familiesOf(argv);
   const { options, notices: optionNotices } = commandOptions(argv);
   const desired = await loadDesired(loadRequest(argv, options));
-  const notices = [...optionNotices, ...desired.notices, ...desired.problems.map(diagnosticText)];
-  if (hasErrors(desired.problems)) return { exitCode: EXIT.refused, notices };
+  const notices = [...optionNotices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.refused, notices };
   const selection = selectionOf(desired.state, families, service);
   if (selection === undefined) throw unknownService(service);
   const output = isSet(argv, "diff") ? await changes(desired, selection, format) : tables(desired, selection, format);

@@ -26,7 +26,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ...notices,
       ...missingNodeNotices(loaded.missingNode),
       ...loaded.notices,
-      ...loaded.problems.map(diagnosticText),
+      ...loaded.diagnostics.map(diagnosticText),
     ],
   };
 }

@@ -32,7 +32,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? jsonLines(stories, names) : texts(stories, names, durationMs),
-    notices: [...notices, ...desired.notices, ...desired.problems.map(diagnosticText)],
+    notices: [...notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)],
   };
 }
 

@@ -4,9 +4,9 @@ import { diagnosticText } from "./diagnostic-text.ts";
 
 /** The output formats of `check`. */
 export const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
-  text: (report) => lines([...report.problems.map(diagnosticText), ...summaryLines(report)]),
+  text: (report) => lines([...report.diagnostics.map(diagnosticText), ...summaryLines(report)]),
   json: jsonText,
-  github: (report) => lines([...report.problems.map(githubCommand), ...summaryLines(report)]),
+  github: (report) => lines([...report.diagnostics.map(githubCommand), ...summaryLines(report)]),
 };
 
 function lines(texts: readonly string[]): string {
@@ -15,7 +15,7 @@ function lines(texts: readonly string[]): string {
 
 /** As schemas/check-report.schema.json has it. */
 function jsonText(report: CheckReport): string {
-  const { problems, kernel, counts, ignored, passed } = report;
+  const { diagnostics, kernel, counts, ignored, passed } = report;
   return `${JSON.stringify({
     verdict: passed ? "ok" : "refused",
     errors: countOf(report, "error"),
@@ -26,7 +26,7 @@ function jsonText(report: CheckReport): string {
       kernel.kind === "refused"
         ? { ...kernel, culprits: kernel.culprits.map(({ family, name }) => ({ family, name })) }
         : kernel,
-    problems: problems.map(({ severity, file, document, line, path, object, reason }) => {
+    diagnostics: diagnostics.map(({ severity, file, document, line, path, object, reason }) => {
       return { severity, file, document, line, path, object, reason };
     }),
   })}\n`;

@@ -4,11 +4,11 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 
 /** Whether any diagnostic is an error. */
-export function hasErrors(problems: readonly Diagnostic[]): boolean {
-  return problems.some(({ severity }) => severity === "error");
+export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
+  return diagnostics.some(({ severity }) => severity === "error");
 }
 
-/** A problem in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
+/** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
 export function diagnosticText({ severity, file, document, line, object, path, reason }: Diagnostic): string {
   const name = file === "-" ? "standard input" : file;
   const place = `${name}${line === undefined ? "" : `:${line}`}${document === 1 ? "" : ` (document ${document})`}`;

@@ -1,5 +1,6 @@
 import { FAMILIES } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FileObjects, FilesResult, FromFile } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
@@ -10,14 +11,13 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { splitParts } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import { placeText, type Subject, warningAt, writtenBy } from "./diagnostics.ts";
-import type { WrittenService } from "./service-warnings.ts";
 
-/** The Services, as things to speak of. */
+/** Returns the subjects of diagnostics about Services. */
 export function serviceSubjects({ services }: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
   return new Map(services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]));
 }
 
-/** What is wrong between objects: what two Services want, and slices that no Service has a use for. */
+/** Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service uses. */
 export function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
   const ignored = new Set(files.ignored.map(({ object }) => object));
@@ -27,14 +27,14 @@ export function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]
   }
   clusterIPs.delete("");
   return [
-    ...conflicts.flatMap((conflict) => contestedWarnings(conflict, subjects)),
+    ...conflicts.flatMap((conflict) => conflictWarnings(conflict, subjects)),
     ...healthPortWarnings([...subjects.values()]),
     ...files.objects.endpointSlices.flatMap((slice) => sliceWarnings(slice, subjects, ignored, clusterIPs)),
   ];
 }
 
-/** A NodePort is contested in each family that both Services have: one warning is enough. */
-function contestedWarnings(
+/** Returns one warning for each loser of a conflict; a NodePort's conflict in two families is reported once. */
+function conflictWarnings(
   { family, frontend, winner, losers }: Conflict,
   subjects: ReadonlyMap<ServiceName, Subject>,
 ): Diagnostic[] {
@@ -44,31 +44,31 @@ function contestedWarnings(
   const isNodePort = parts.length === 2;
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
-    const told =
+    const isReported =
       isNodePort && family === "ip6" && loser.service.clusterIPs.ip !== "" && winner.service.clusterIPs.ip !== "";
-    if (subject === undefined || told) return [];
+    if (subject === undefined || isReported) return [];
     const what = isNodePort ? `node port ${loser.spec.nodePort}` : parts.join(" ");
     const reason = `${what} goes to ${winner.name} (${placeText(holder)}), which is older or comes first by name`;
-    return [warningAt(subject, contestedPath(subject, loser, isNodePort ? "" : (parts[0] ?? "")), reason)];
+    return [warningAt(subject, conflictPath(subject, loser, isNodePort ? "" : (parts[0] ?? "")), reason)];
   });
 }
 
-/** Where the loser asks for it. */
-function contestedPath(subject: Subject, { spec }: ServicePort, address: string): string {
-  const written = writtenBy(subject) as WrittenService;
+/** Returns the path of the loser's field that has the conflicting value. */
+function conflictPath(subject: Subject, { spec }: ServicePort, address: string): string {
+  const written = writtenBy(subject) as RawService;
   if (address === "") {
-    const index = written.spec?.ports?.findIndex(({ nodePort }) => nodePort === spec.nodePort) ?? 0;
+    const index = written.spec.ports?.findIndex(({ nodePort }) => nodePort === spec.nodePort) ?? 0;
     return joinPath(joinPath("spec.ports", Math.max(0, index)), "nodePort");
   }
-  const at = (texts: readonly (string | undefined)[]) =>
-    texts.findIndex((text) => text !== undefined && canonicalAddress(text) === address);
-  const external = at(written.spec?.externalIPs ?? []);
+  const at = (texts: readonly (string | null | undefined)[]) =>
+    texts.findIndex((text) => canonicalAddress(text ?? "") === address);
+  const external = at(written.spec.externalIPs ?? []);
   if (external >= 0) return joinPath("spec.externalIPs", external);
   const ingress = at((written.status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip));
   return ingress >= 0 ? joinPath("status.loadBalancer.ingress", ingress) : "spec.clusterIP";
 }
 
-/** A health check node port is a socket of the node: it can be one Service's, and no NodePort's. */
+/** A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort. */
 function healthPortWarnings(subjects: readonly (Subject & { readonly value: Service })[]): Diagnostic[] {
   const holders = new Map<number, string>();
   for (const { value } of subjects) {
@@ -82,7 +82,7 @@ function healthPortWarnings(subjects: readonly (Subject & { readonly value: Serv
     const holder = holders.get(port);
     holders.set(port, `${name} for its own health checks`);
     if (holder === undefined) return [];
-    return [warningAt(subject, "spec.healthCheckNodePort", `${port} is wanted by ${holder}, too`)];
+    return [warningAt(subject, "spec.healthCheckNodePort", `${port} is also used by ${holder}`)];
   });
 }
 
@@ -99,13 +99,15 @@ function sliceWarnings(
     const owner = clusterIPs.get(address);
     if (owner === undefined) return [];
     const path = joinPath("endpoints", index);
-    return [warningAt(subject, path, `${address} is the cluster IP of ${owner}: connections cannot be sent on to it`)];
+    return [
+      warningAt(subject, path, `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`),
+    ];
   });
   if (service === undefined) {
     if (subjects.size === 0 || ignored.has(`Service ${slice.service}`)) return loops;
     return [
       ...loops,
-      warningAt(subject, "metadata.labels", `belongs to the Service ${slice.service}, which is not here`),
+      warningAt(subject, "metadata.labels", `belongs to the Service ${slice.service}, which is not among the files`),
     ];
   }
   if (service.clusterIPs[slice.family] !== "") return loops;

@@ -2,27 +2,27 @@ import { splitPath } from "../../base/schema-error.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FromFile } from "../../kube/files/object-gatherer.ts";
 
-/** An object that something is to be said of: where it is, and what it is called. */
+/** The subject of a diagnostic: the name and the position of an object. */
 export interface Subject extends Pick<FromFile<unknown>, "origin" | "document"> {
   /** `Service namespace/name` */
   readonly object: string;
 }
 
-/** A warning about a part of an object; `path` is within the object, "" for the whole. */
+/** Returns a warning about a field of an object; `path` is within the object, "" for the whole object. */
 export function warningAt({ origin, document, object }: Subject, path: string, reason: string): Diagnostic {
   const whole = path === "" || origin.path === "" ? `${origin.path}${path}` : `${origin.path}.${path}`;
   const line = document?.lineOf(splitPath(whole));
   return { ...origin, path: whole, ...(line === undefined ? {} : { line }), object, reason, severity: "warning" };
 }
 
-/** What a subject's document has for it, as it was written: fields that the model does not keep. */
+/** Returns a subject's object as it is in its document, with the fields that the model does not keep. */
 export function writtenBy({ origin, document }: Omit<Subject, "object">): unknown {
   let value = document?.value;
   for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
   return value;
 }
 
-/** Where a subject is, for the message of another. */
+/** Formats the position of a subject for a message about another one. */
 export function placeText({ origin, document }: Subject): string {
   const line = document?.lineOf(splitPath(origin.path));
   return line === undefined ? `${origin.file}, document ${origin.document}` : `${origin.file}:${line}`;

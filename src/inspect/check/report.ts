@@ -2,19 +2,19 @@ import { counted } from "../../base/text.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { KernelVerdict } from "./kernel-verdict.ts";
 
-/** What a check found, and of how much. */
+/** The result of a check. */
 export interface CheckReport {
-  /** Sorted by place. */
-  readonly problems: readonly Diagnostic[];
+  /** Sorted by file, document and line. */
+  readonly diagnostics: readonly Diagnostic[];
   readonly kernel: KernelVerdict;
   readonly counts: CheckCounts;
-  /** By why they are not looked at; objects of other kinds are not among them. */
+  /** The number of ignored objects by reason, without objects of other kinds. */
   readonly ignored: ReadonlyMap<string, number>;
-  /** Nothing is wrong, or nothing but warnings where these are allowed. */
+  /** True if there are no errors, and no warnings that count as errors. */
   readonly passed: boolean;
 }
 
-/** How many objects there were. */
+/** Numbers of objects. */
 export interface CheckCounts {
   readonly services: number;
   readonly endpointSlices: number;
@@ -24,12 +24,12 @@ export interface CheckCounts {
   readonly otherKinds: number;
 }
 
-/** How many problems are of a severity. */
-export function countOf({ problems }: CheckReport, severity: Diagnostic["severity"]): number {
-  return problems.filter((problem) => problem.severity === severity).length;
+/** Counts the diagnostics of a severity. */
+export function countOf({ diagnostics }: CheckReport, severity: Diagnostic["severity"]): number {
+  return diagnostics.filter((diagnostic) => diagnostic.severity === severity).length;
 }
 
-/** What there is to say besides the problems, a line each; the last is the verdict. */
+/** Returns the lines of the summary, the last of which is the verdict. */
 export function summaryLines(report: CheckReport): string[] {
   const { counts, ignored, passed } = report;
   const read = `${counted(counts.services, "Service")}, ${counted(counts.endpointSlices, "EndpointSlice")}`;

@@ -1,5 +1,6 @@
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -7,26 +8,12 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Subject, warningAt, writtenBy } from "./diagnostics.ts";
 
-/** The fields of a Service that we read here as they were written. */
-export interface WrittenService {
-  readonly spec?: {
-    readonly type?: string | null;
-    readonly selector?: object | null;
-    readonly ports?: readonly { readonly name?: string | null; readonly nodePort?: number | null }[] | null;
-    readonly externalIPs?: readonly string[] | null;
-    readonly loadBalancerSourceRanges?: readonly string[] | null;
-  };
-  readonly status?: {
-    readonly loadBalancer?: { readonly ingress?: readonly { readonly ip?: string }[] | null } | null;
-  };
-}
-
-/** Ranges of addresses that no client has (RFC 6890, RFC 5771, RFC 4291). */
+/** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
 
-/** What is legal in one Service by itself, and surely wrong. */
+/** Returns warnings about fields of one Service that are valid and most likely mistakes. */
 export function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache): Diagnostic[] {
-  const written = writtenBy(subject) as WrittenService;
+  const written = writtenBy(subject) as RawService;
   const slices = cache.slices(service.name);
   return [
     ...endpointWarnings(subject, service, written, slices),
@@ -36,14 +23,14 @@ export function serviceWarnings(subject: Subject, service: Service, cache: Objec
   ];
 }
 
-/** With a selector, a controller makes the slices; without one, somebody has to. */
+/** With a selector, a controller creates the EndpointSlices; without one, they must be among the files. */
 function endpointWarnings(
   subject: Subject,
   { ports }: Service,
-  { spec }: WrittenService,
+  { spec }: RawService,
   slices: readonly EndpointSlice[],
 ): Diagnostic[] {
-  if (slices.length > 0 || Object.keys(spec?.selector ?? {}).length > 0 || ports.length === 0) return [];
+  if (slices.length > 0 || Object.keys(spec.selector ?? {}).length > 0 || ports.length === 0) return [];
   return [warningAt(subject, "spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
 }
 
@@ -75,20 +62,20 @@ function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol"
   return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;
 }
 
-/** Ports that repeat another's are left out of the model, so that its indices are not those of the document. */
+/** Returns a port's index in the document, which differs from the model's: duplicate ports are not in the model. */
 function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
-  const ports = (writtenBy(subject) as WrittenService).spec?.ports ?? [];
+  const ports = (writtenBy(subject) as RawService).spec.ports ?? [];
   return Math.max(
     0,
     ports.findIndex((port) => (port.name ?? "") === name),
   );
 }
 
-function sourceRangeWarnings(subject: Subject, service: Service, { spec }: WrittenService): Diagnostic[] {
-  const texts = spec?.loadBalancerSourceRanges ?? [];
+function sourceRangeWarnings(subject: Subject, service: Service, { spec }: RawService): Diagnostic[] {
+  const texts = spec.loadBalancerSourceRanges ?? [];
   if (texts.length === 0) return [];
   const field = "spec.loadBalancerSourceRanges";
-  if (spec?.type !== "LoadBalancer") {
+  if (spec.type !== "LoadBalancer") {
     return [warningAt(subject, field, "has no effect: the Service is not of type LoadBalancer")];
   }
   const open = FAMILIES.filter((family) => {
@@ -99,63 +86,62 @@ function sourceRangeWarnings(subject: Subject, service: Service, { spec }: Writt
       return warningAt(
         subject,
         field,
-        `has no ${FAMILY_NAMES[family]} range: everybody may come by ${FAMILY_NAMES[family]}`,
+        `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`,
       );
     }),
     ...texts.flatMap((text, index) => {
-      const reason = rangeFault(text.trim(), service);
+      const reason = rangeReason(text.trim(), service);
       return reason === undefined ? [] : [warningAt(subject, joinPath(field, index), reason)];
     }),
   ];
 }
 
-function rangeFault(text: string, { clusterIPs, loadBalancerSourceRanges }: Service): string | undefined {
+function rangeReason(text: string, { clusterIPs, loadBalancerSourceRanges }: Service): string | undefined {
   const cidr = canonicalCidr(text);
   if (cidr === undefined) return undefined;
   const family = familyOf(cidr);
   const [address = "", length] = cidr.split("/");
   if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
   if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
-    return `no client comes from ${text}`;
+    return `no client has an address in ${text}`;
   }
   if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges redundant`;
-  if (canonicalAddress(text.split("/")[0] ?? "") !== address)
-    return `${text} has bits beyond its length; it means ${cidr}`;
+  if (canonicalAddress(text.split("/")[0] ?? "") !== address) return `${text} has host bits set; it means ${cidr}`;
   return undefined;
 }
 
 function addressWarnings(
   subject: Subject,
   service: Service,
-  { spec, status }: WrittenService,
+  { spec, status }: RawService,
   cache: ObjectCache,
 ): Diagnostic[] {
   const serviceCIDRs = cache.serviceCIDRs();
   const inServiceCIDR = (address: string) =>
     serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
-  const external = (spec?.externalIPs ?? []).flatMap((text, index) => {
+  const external = (spec.externalIPs ?? []).flatMap((text, index) => {
     const address = canonicalAddress(text);
     if (address === undefined || !inServiceCIDR(address)) return [];
     const path = joinPath("spec.externalIPs", index);
-    return [warningAt(subject, path, `${address} lies in a ServiceCIDR: it may become another Service's cluster IP`)];
+    return [warningAt(subject, path, `${address} is in a ServiceCIDR: it may become another Service's cluster IP`)];
   });
   const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
-    const address = ip === undefined ? undefined : canonicalAddress(ip);
+    const address = canonicalAddress(ip ?? "");
     if (address === undefined || !isLinkLocal(address)) return [];
     const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
-    return [warningAt(subject, path, `${address} is link-local: no router brings packets for it`)];
+    return [warningAt(subject, path, `${address} is link-local: routers do not forward packets to it`)];
   });
   const outside = FAMILIES.flatMap((family) => {
     const address = service.clusterIPs[family];
     const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
-    if (address === "" || !known || inServiceCIDR(address) || isStandIn(subject)) return [];
-    return [warningAt(subject, "spec.clusterIP", `${address} lies in no ServiceCIDR`)];
+    if (address === "" || !known || inServiceCIDR(address) || isPlaceholder(subject)) return [];
+    return [warningAt(subject, "spec.clusterIP", `${address} is not in any ServiceCIDR`)];
   });
   return [...external, ...ingress, ...outside];
 }
 
-/** Whether the cluster IP is not the document's own. */
-function isStandIn(subject: Subject): boolean {
+/** Returns true if the cluster IP is a placeholder. */
+function isPlaceholder(subject: Subject): boolean {
   const { spec } = writtenBy(subject) as { spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null } };
   return !spec?.clusterIP && !spec?.clusterIPs?.[0];
 }

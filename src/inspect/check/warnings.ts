@@ -5,14 +5,14 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { crossWarnings, serviceSubjects } from "./cross-warnings.ts";
 import { serviceWarnings } from "./service-warnings.ts";
 
-/** Objects as they were read from files, and what they render to. */
+/** Objects that were read from files, and the ruleset rendered from them. */
 export interface CheckInput {
   readonly files: FilesResult;
   readonly cache: ObjectCache;
   readonly state: RulesetState;
 }
 
-/** What is legal and surely wrong in objects that were read thoroughly, in no particular order. */
+/** Returns warnings about values that are valid and most likely mistakes, unsorted. The files must be read thoroughly. */
 export function checkWarnings({ files, cache, state }: CheckInput): Diagnostic[] {
   const subjects = [...serviceSubjects(files.objects).values()];
   return [

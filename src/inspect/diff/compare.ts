@@ -7,7 +7,7 @@ import type { LoadRequest } from "../load/load-request.ts";
 /** A difference, and the diagnostics of the objects behind it. */
 export interface Comparison {
   readonly diff: RulesetDiff;
-  readonly problems: readonly Diagnostic[];
+  readonly diagnostics: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
 }
@@ -20,10 +20,10 @@ const PLACEHOLDERS =
  * @throws AppError as {@link loadDesired} and {@link readKernelTables} do
  */
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
-  const { state, problems, notices } = await loadDesired(request);
+  const { state, diagnostics, notices } = await loadDesired(request);
   const before = { ruleset: await readKernelTables(request.options.nftPath) };
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
-  return { diff: compareRulesets(before, after), problems, notices };
+  return { diff: compareRulesets(before, after), diagnostics, notices };
 }
 
 /**
@@ -39,7 +39,7 @@ export async function compareObjects(request: LoadRequest, against: readonly str
   const [left, right] = [before.state, after.state];
   return {
     diff: compareRulesets({ ruleset: left.ruleset, state: left }, { ruleset: right.ruleset, state: right }),
-    problems: [...after.problems, ...before.problems],
+    diagnostics: [...after.diagnostics, ...before.diagnostics],
     notices: [...after.notices, ...(hasPlaceholders ? [PLACEHOLDERS] : [])],
   };
 }

@@ -1,7 +1,7 @@
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
-import { apiDecoders, faultsText } from "../../kube/decode/decoders.ts";
+import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
 import type { LoadRequest } from "./load-request.ts";
 import { type MissingNode, missingNode } from "./missing-node.ts";
@@ -22,7 +22,7 @@ const NODE_NAMES_TIMEOUT = 5000;
  * Lists the cluster's objects once.
  * @param onNotice told of each object that cannot be used, one line each
  * @param onService told of every Service as it comes, those of other proxies too
- * @throws AppError BAD_CONFIG when no API server is known; API_UNAVAILABLE
+ * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
 export async function listClusterObjects(
   { options, nodeName, env, userAgent }: LoadRequest,
@@ -33,7 +33,7 @@ export async function listClusterObjects(
   const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
   const client = new HttpApiClient({ connect: () => loadConnection({ kubeconfig, master, env }), userAgent });
   try {
-    const decoders = apiDecoders((object, faults) => onInvalid(object, faultsText(faults)));
+    const decoders = apiDecoders((object, diagnostics) => onInvalid(object, diagnosticsText(diagnostics)));
     const list = { client, nodeName, decoders, clock: systemClock, onInvalid };
     const objects = await listOnce(onService === undefined ? list : { ...list, onService });
     if (objects.nodes.length > 0) return objects;

@@ -24,7 +24,7 @@ export interface Desired {
   readonly nodeContext: NodeContext;
   readonly state: RulesetState;
   /** Diagnostics of the objects; those with errors are not in the cache. */
-  readonly problems: readonly Diagnostic[];
+  readonly diagnostics: readonly Diagnostic[];
   /** Warnings about the objects of a cluster, one line each. */
   readonly notices: readonly string[];
   /** Present when the node is not among the objects: its addresses, zone and pod CIDRs are unknown. */
@@ -44,7 +44,7 @@ export async function loadDesired(request: LoadRequest): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text));
-  return { ...(await renderObjects(request, objects)), problems: [], notices, ...nodeOf(objects.missingNode) };
+  return { ...(await renderObjects(request, objects)), diagnostics: [], notices, ...nodeOf(objects.missingNode) };
 }
 
 /**
@@ -69,7 +69,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
     request.nodeName,
     nodes.map(({ value }) => value.name),
   );
-  return { ...rendered, files, problems: files.problems, notices: [], ...nodeOf(missing) };
+  return { ...rendered, files, diagnostics: files.diagnostics, notices: [], ...nodeOf(missing) };
 }
 
 function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> {
@@ -80,7 +80,7 @@ function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> 
 export async function renderObjects(
   { options, nodeName }: Pick<LoadRequest, "options" | "nodeName">,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
-): Promise<Omit<Desired, "problems" | "notices" | "missingNode">> {
+): Promise<Omit<Desired, "diagnostics" | "notices" | "missingNode">> {
   const cache = new ObjectCache(nodeName);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);

@@ -24,7 +24,7 @@ import type { MissingNode } from "./missing-node.ts";
 /** The input of an explanation, and what to tell the user about the objects. */
 export interface LoadedExplainInput {
   readonly input: ExplainInput;
-  readonly problems: readonly Diagnostic[];
+  readonly diagnostics: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
   /** Present when the node is not among the objects. */
@@ -47,12 +47,12 @@ export async function loadExplainInput(
   query: ExplainQuery,
   isLive: boolean,
 ): Promise<LoadedExplainInput> {
-  const { notices, problems, comparable, missingNode, ...parts } =
+  const { notices, diagnostics, comparable, missingNode, ...parts } =
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsOfCluster(request, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const live = isLive ? { live: await liveRules(request.options, query) } : {};
   const input = explainInputOf({ ...parts, objectsKnown: comparable, hostAddresses, ...live });
-  return { input, problems, notices, ...(missingNode === undefined ? {} : { missingNode }) };
+  return { input, diagnostics, notices, ...(missingNode === undefined ? {} : { missingNode }) };
 }
 
 async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {
@@ -70,10 +70,10 @@ async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promis
 }
 
 async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
-  const { files, notices, problems, missingNode, ...desired } = await loadFromFiles(request, { thorough: true });
+  const { files, notices, diagnostics, missingNode, ...desired } = await loadFromFiles(request, { thorough: true });
   const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
   const missing = missingNode === undefined ? {} : { missingNode };
-  return { ...withIgnored(desired, written), notices, problems, comparable: true, ...missing };
+  return { ...withIgnored(desired, written), notices, diagnostics, comparable: true, ...missing };
 }
 
 async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
@@ -86,7 +86,7 @@ async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<
     return {
       ...withIgnored(await renderObjects(request, objects), written),
       notices,
-      problems: [],
+      diagnostics: [],
       comparable: true,
       ...(missingNode === undefined ? {} : { missingNode }),
     };
@@ -94,14 +94,14 @@ async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<
     if (!isLive || !(error instanceof AppError)) throw error;
     const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
     notices.push(`warning: objects unavailable, following the kernel's rules alone: ${error.message}`);
-    return { ...withIgnored(await renderObjects(request, nothing), []), notices, problems: [], comparable: false };
+    return { ...withIgnored(await renderObjects(request, nothing), []), notices, diagnostics: [], comparable: false };
   }
 }
 
 function withIgnored(
   { cache, nodeContext, state }: Pick<Desired, "cache" | "nodeContext" | "state">,
   written: readonly unknown[],
-): Omit<LoadedObjects, "notices" | "problems" | "comparable"> {
+): Omit<LoadedObjects, "notices" | "diagnostics" | "comparable"> {
   const ignored = written.flatMap((service) => ignoredService(service) ?? []);
   return { cache, nodeContext, state, ignored, loadBalancers: written.flatMap(loadBalancersAddresses) };
 }

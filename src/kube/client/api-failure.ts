@@ -2,18 +2,18 @@ import type { IncomingHttpHeaders } from "node:http";
 import { messageOf } from "../../base/errors.ts";
 import type { SourceErrorKind } from "../source.ts";
 
-/** The optional parts of an {@link ApiFailure}. */
+/** Optional fields of an {@link ApiFailure}. */
 export interface ApiFailureDetails {
-  /** What we have cannot be continued from: list again. */
+  /** A watch cannot continue from the known resourceVersion: a new list is needed. */
   readonly relist?: boolean;
-  /** Milliseconds that the server asked us to wait, 0 for none. */
+  /** Milliseconds of the server's Retry-After, 0 for none. */
   readonly retryAfter?: number;
   /** The resource is not served (HTTP 404). */
   readonly absent?: boolean;
   readonly cause?: unknown;
 }
 
-/** Why a list or a watch came to an end before its time. Never reaches a user as an error: it is counted and logged. */
+/** The reason why a list or a watch failed. It is counted and logged, and never printed as an error. */
 export class ApiFailure extends Error {
   readonly kind: SourceErrorKind;
   readonly relist: boolean;
@@ -29,25 +29,26 @@ export class ApiFailure extends Error {
   }
 }
 
-/** Anything thrown while talking to the API server, as an ApiFailure; what is not one already is the connection's fault. */
+/** Converts anything thrown by a request to an ApiFailure, of kind `connection` unless it already is one. */
 export function asApiFailure(error: unknown): ApiFailure {
   return error instanceof ApiFailure ? error : new ApiFailure("connection", messageOf(error), { cause: error });
 }
 
 /**
- * The failure that an answer other than 2xx means. `text` is its body, usually a metav1.Status; `now` (milliseconds
- * since 1970) turns a Retry-After that is a date into a wait.
+ * Returns the failure for an answer other than 2xx.
+ * @param text the body, usually a metav1.Status
+ * @param now milliseconds since 1970, for a Retry-After that is a date
  */
 export function failureOfAnswer(status: number, headers: IncomingHttpHeaders, text: string, now: number): ApiFailure {
   const message = `HTTP ${status}: ${statusMessage(text)}`;
   const retryAfter = parseRetryAfter(headers["retry-after"], now);
   const kind = kindOfCode(status);
-  // Other 4xx refuse what we asked for, and what differs between requests is the version to continue from.
+  // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
   return new ApiFailure(kind, message, { relist, retryAfter, absent: status === 404 });
 }
 
-/** The failure that an ERROR event of a watch means; `object` is a metav1.Status. */
+/** Returns the failure for an ERROR event of a watch. `object` is a metav1.Status. */
 export function failureOfErrorEvent(object: unknown): ApiFailure {
   const status = asStatus(object);
   const seconds = Number(status.details?.retryAfterSeconds ?? 0);
@@ -59,7 +60,11 @@ export function failureOfErrorEvent(object: unknown): ApiFailure {
   });
 }
 
-/** Milliseconds of a Retry-After header (RFC 9110 section 10.2.3: seconds or a date), 0 if absent or nonsense. */
+/**
+ * Reads a Retry-After header, which holds seconds or a date.
+ * Source: https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3
+ * @returns milliseconds; 0 when the header is absent, malformed or in the past
+ */
 export function parseRetryAfter(value: string | undefined, now: number): number {
   if (value === undefined) return 0;
   const milliseconds = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - now;
@@ -97,7 +102,7 @@ function statusMessage(text: string): string {
     const { message } = asStatus(JSON.parse(text));
     if (typeof message === "string") return message;
   } catch {
-    // Not a Status: something in front of the API server answered. Its first words are the best there is.
+    // Not a Status: something in front of the API server answered. The beginning of its body is quoted instead.
   }
   return text.slice(0, 200).trim() || "no message";
 }

@@ -10,7 +10,7 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON; of a PATCH, as a merge patch (RFC 7396). */
   readonly body?: object;
-  /** Ends the request and its answer's stream. Nothing else bounds how long they take. */
+  /** Aborts the request and the stream of its answer. There is no other limit on their duration. */
   readonly signal: AbortSignal;
 }
 
@@ -56,8 +56,8 @@ export interface HttpApiClientOptions {
 }
 
 /**
- * Milliseconds of silence before the kernel probes a connection. libuv then probes each second, ten times: a dead peer
- * is noticed within 40 s.
+ * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times: a dead peer
+ * is detected within 40 s.
  */
 const KEEPALIVE_AFTER = 30_000;
 
@@ -163,7 +163,7 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
 }
 
 function urlOf(server: URL, request: ApiRequest): URL {
-  // A server may live below a path (https://host/k8s/clusters/c-1), which new URL(path, base) would drop.
+  // A server's URL may have a path (https://host/k8s/clusters/c-1), which new URL(path, base) would drop.
   const url = new URL(server.href.replace(/\/+$/, "") + request.path);
   for (const [name, value] of Object.entries(request.query ?? {})) url.searchParams.set(name, value);
   return url;

@@ -1,7 +1,7 @@
 import type { SecureContextOptions } from "node:tls";
 import { AppError } from "../../base/errors.ts";
 
-/** How to prove who we are, and to know the server, in one request. */
+/** Credentials for one request: headers, and TLS settings that identify the client and verify the server. */
 export interface Credentials {
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: Pick<SecureContextOptions, "ca" | "cert" | "key"> & {
@@ -10,17 +10,22 @@ export interface Credentials {
   };
 }
 
-/** An API server and the means to be let in. */
+/** An API server's address and credentials. */
 export interface Connection {
   readonly server: URL;
   /**
-   * Read anew for every request: token, CA and certificate files are replaced while we run, and requests are few
-   * (a watch lasts minutes).
+   * Reads the credentials. Called for every request: token, CA and certificate files are replaced over time, and
+   * requests are rare (a watch lasts minutes).
+   * @throws AppError UNREADABLE_INPUT for a file that could never be read
    */
   credentials(): Promise<Credentials>;
 }
 
-/** Reads an API server's URL. Throws AppError BAD_CONFIG, whose message names `from`. */
+/**
+ * Parses an API server's URL.
+ * @param from what the message of the error calls the text
+ * @throws AppError BAD_CONFIG for anything but an http or https URL
+ */
 export function parseServer(text: string, from: string): URL {
   if (!URL.canParse(text) || !/^https?:\/\//.test(text))
     throw new AppError("BAD_CONFIG", `${from} is not an http or https URL`, { evidence: { value: text } });

@@ -1,9 +1,7 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 import { ApiFailure } from "./api-failure.ts";
 
-/**
- * Ends a request that takes too long, falls silent, or is no longer wanted. Its `signal` goes into the request.
- */
+/** Aborts a request that takes too long, or from which nothing is received. Its `signal` is passed to the request. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
@@ -18,31 +16,31 @@ export class Deadline {
     return this.#controller.signal;
   }
 
-  /** The request may last `milliseconds` from now, and no longer. */
+  /** Aborts the request `milliseconds` from now. */
   endsWithin(milliseconds: number): void {
     this.#total?.cancel();
-    this.#total = this.#after(milliseconds, `not over after ${milliseconds} ms`);
+    this.#total = this.#after(milliseconds, `not finished after ${milliseconds} ms`);
   }
 
-  /** Something must be heard within `milliseconds`; to be called again whenever something was. */
-  heardWithin(milliseconds: number): void {
+  /** Aborts the request unless this is called again within `milliseconds`: to be called whenever data is received. */
+  receivesWithin(milliseconds: number): void {
     this.#quiet?.cancel();
-    this.#quiet = this.#after(milliseconds, `nothing heard for ${milliseconds} ms`);
+    this.#quiet = this.#after(milliseconds, `nothing received for ${milliseconds} ms`);
   }
 
-  /** Ends the request at once. */
+  /** Aborts the request at once. */
   abort(reason: Error): void {
     this.#controller.abort(reason);
   }
 
-  /** Stops all timers, and ends what is left of the request. */
+  /** Cancels the timers and aborts the rest of the request. */
   close(): void {
     this.#total?.cancel();
     this.#quiet?.cancel();
-    this.#controller.abort(new ApiFailure("connection", "the request is over"));
+    this.#controller.abort(new ApiFailure("connection", "the request was closed"));
   }
 
-  /** What ended it, or else `error`: an aborted stream says only that it was aborted. */
+  /** Returns the reason of the abort if there was one, or else `error`: a stream does not report that reason itself. */
   explain(error: unknown): unknown {
     return this.signal.aborted ? this.signal.reason : error;
   }

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-// The package's index loads every generated API class: 450 ms and 70 MB. These two modules are what we use of it.
+// The package's index loads every generated API class: 450 ms and 70 MB. These two modules are all that is needed.
 import {
   type Cluster,
   newClusters,
@@ -14,7 +14,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import { type Connection, type Credentials, parseServer } from "./connection.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
-/** The parts of a kubeconfig that its current context names; file names are absolute. */
+/** The cluster and user of a kubeconfig's current context. File names are absolute. */
 interface Selected {
   readonly cluster: Cluster;
   readonly user: User;
@@ -23,9 +23,9 @@ interface Selected {
 }
 
 /**
- * Reads the current context of a kubeconfig file. Knows tokens and token files, client certificates, passwords and exec
- * plugins (client.authentication.k8s.io). Throws AppError UNREADABLE_INPUT or BAD_CONFIG.
- * Source: client-go's clientcmd v1 Config.
+ * Reads the current context of a kubeconfig file. Supports tokens and token files, client certificates, passwords and
+ * exec plugins. Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+ * @throws AppError UNREADABLE_INPUT when the file cannot be read, BAD_CONFIG when its content cannot be used
  */
 export async function loadKubeconfig(path: string): Promise<Connection> {
   const selected = select(path, await readDocument(path));
@@ -116,7 +116,7 @@ function tokenFileOf(users: unknown, name: string): string {
   return typeof file === "string" ? file : "";
 }
 
-/** What a field gives that names a file, or else the field that holds the same in base64. */
+/** Reads a value from the file that one field names, or else from the field that holds it in base64. */
 function content(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
   if (file) {
     const rotating = new RotatingFile(file);
@@ -140,7 +140,7 @@ function execPlugin(user: User, directory: string): () => Promise<ExecCredential
     ...user,
     exec: {
       ...exec,
-      // As client-go: a relative path is relative to the kubeconfig, a bare name is looked up in PATH.
+      // As in client-go: a relative path is relative to the kubeconfig, a bare name is looked up in PATH.
       command: command.includes("/") ? absolute(directory, command) : command,
       // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
       env: [...(exec.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }],

@@ -4,23 +4,23 @@ import { type Connection, parseServer } from "./connection.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
-/** Where to look for an API server. */
+/** Options of {@link loadConnection}. */
 export interface ConnectionOptions {
   /** Path of a kubeconfig file, "" for none. */
   readonly kubeconfig: string;
-  /** URL of the API server, which wins over the kubeconfig's; "" for none. */
+  /** URL of the API server that overrides the kubeconfig's; "" for none. */
   readonly master: string;
   /** The process's environment. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where a Pod finds its ServiceAccount. */
+  /** Directory of the Pod's ServiceAccount token and CA. */
   readonly serviceAccount?: string;
 }
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * Finds the API server as kube-proxy does: the kubeconfig if there is one, else `master` alone, else what a Pod is given.
- * Throws AppError BAD_CONFIG or UNREADABLE_INPUT.
+ * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's environment.
+ * @throws AppError BAD_CONFIG when none is configured or a value is wrong, UNREADABLE_INPUT for an unreadable kubeconfig
  */
 export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
   if (options.kubeconfig !== "") {
@@ -36,7 +36,7 @@ async function inCluster(options: ConnectionOptions): Promise<Connection> {
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = options.env;
   const directory = options.serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
-    throw new AppError("BAD_CONFIG", "no API server is known", {
+    throw new AppError("BAD_CONFIG", "no API server is configured", {
       hint: "Give --kubeconfig or --master, or run as a Pod; --from takes objects from files instead.",
     });
   }

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { AppError, messageOf } from "../../base/errors.ts";
 
 /**
- * A file that somebody else replaces from time to time (a projected token, a CA bundle). While it cannot be read, or is
- * empty because it is just being written, its last good content stands.
+ * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or empty because
+ * it is being written, its last content is used.
  */
 export class RotatingFile {
   readonly #path: string;
@@ -13,7 +13,10 @@ export class RotatingFile {
     this.#path = path;
   }
 
-  /** The content. Throws AppError UNREADABLE_INPUT if there never was any. */
+  /**
+   * Reads the file.
+   * @throws AppError UNREADABLE_INPUT if it could never be read
+   */
   async read(): Promise<string> {
     try {
       const content = await readFile(this.#path, "utf8");

@@ -3,28 +3,29 @@ import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
 
-/** Something wrong with an object that we read. */
+/** A diagnostic about a field of an object. */
 export interface FieldDiagnostic {
-  /** Where, such as `spec.ports[0].port`; "" for the whole object. */
+  /** The field's path, such as `spec.ports[0].port`; "" for the whole object. */
   readonly path: string;
+  /** The reason, as the predicate of a sentence about the field: `must be a CIDR`. */
   readonly reason: string;
-  /** An error is what the API would refuse; a warning has no meaning to us, though it is well-formed. */
+  /** An error marks a value that the API server would reject; a warning, a value that has no effect. */
   readonly severity: "error" | "warning";
 }
 
-/** What came of an API object. */
+/** The result of decoding an API object. */
 export type Decoded<T> =
-  /** To be served, but for the parts named by `faults`, which were left out. */
-  | { readonly kind: "ours"; readonly value: T; readonly faults: readonly FieldDiagnostic[] }
-  /** Sound, but nothing that this proxy serves. */
+  /** The object is used, without the parts that `diagnostics` name. */
+  | { readonly kind: "valid"; readonly value: T; readonly diagnostics: readonly FieldDiagnostic[] }
+  /** The object is well-formed, but nft-proxy does not handle it. `reason` is the predicate of a sentence. */
   | { readonly kind: "ignored"; readonly reason: string }
-  /** Nothing of it can be used. */
-  | { readonly kind: "refused"; readonly faults: readonly FieldDiagnostic[] };
+  /** The object cannot be used. */
+  | { readonly kind: "invalid"; readonly diagnostics: readonly FieldDiagnostic[] };
 
-/** `null` means the same as absent in the API. */
+/** A field that may be absent; in the API, `null` means the same. */
 export type Optional<T> = T | null | undefined;
 
-/** The part of an object's `metadata` that every decoder reads. */
+/** The fields of an object's `metadata` that decoders read. */
 export interface RawMetadata {
   readonly name: string;
   readonly namespace?: Optional<string>;
@@ -35,67 +36,77 @@ export interface RawMetadata {
   readonly annotations?: Optional<Readonly<Record<string, Optional<string>>>>;
 }
 
-const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
+/** The label of Services that another proxy handles. Source: https://kep.k8s.io/2447 */
+export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 const HEADLESS_LABEL = "service.kubernetes.io/headless";
 
 /**
- * Why an object is left to others: kube-proxy's label selector (`!service.kubernetes.io/service-proxy-name`,
- * `!service.kubernetes.io/headless`), here for objects that come from files.
+ * Returns the reason why kube-proxy's label selector (`!service.kubernetes.io/service-proxy-name`,
+ * `!service.kubernetes.io/headless`) excludes an object, undefined if it does not. The API server applies that selector
+ * itself; objects from files are filtered here.
  */
 export function foreignLabel(metadata: RawMetadata): string | undefined {
   const labels = metadata.labels ?? {};
-  if (Object.hasOwn(labels, PROXY_NAME_LABEL)) return `is left to another proxy by its label ${PROXY_NAME_LABEL}`;
+  if (Object.hasOwn(labels, PROXY_NAME_LABEL))
+    return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
   return Object.hasOwn(labels, HEADLESS_LABEL) ? `is headless by its label ${HEADLESS_LABEL}` : undefined;
 }
 
-/** Milliseconds since 1970 of an RFC 3339 time, 0 when absent; a date that there is not is a fault. */
-export function timeOf(text: Optional<string>, path: string, faults: FieldDiagnostic[]): number {
+/** Parses an RFC 3339 time. Returns milliseconds since 1970, or 0 when it is absent or, with a diagnostic, malformed. */
+export function timeOf(text: Optional<string>, path: string, diagnostics: FieldDiagnostic[]): number {
   if (text === null || text === undefined || text === "") return 0;
   const time = Date.parse(text);
   if (!Number.isNaN(time)) return time;
-  faults.push({ path, reason: `must be a time, not ${quoted(text)}`, severity: "warning" });
+  diagnostics.push({ path, reason: `must be a time, not ${quoted(text)}`, severity: "warning" });
   return 0;
 }
 
-/** An address in a list of an object, and where it stands. */
+/** An address or CIDR of an object, with the path of its field. */
 export interface LocatedText {
   readonly text: string;
   readonly path: string;
 }
 
-/** The texts of a list with their paths. */
+/** Returns the entries of a list with their paths. */
 export function located(texts: Optional<readonly string[]>, path: string): LocatedText[] {
   return (texts ?? []).map((text, index) => ({ text, path: joinPath(path, index) }));
 }
 
-/** One for all: most Services have no addresses but their cluster IPs. */
+/** Shared to save memory: most Services have no addresses other than their cluster IPs. */
 const NO_TEXTS: ByFamily<readonly string[]> = byFamily(() => []);
 
-/** Sorts out what `read` can make of a list by family, each once, in the order given; the rest are faults. */
+/**
+ * Groups a list of addresses or CIDRs by family, without duplicates, in the given order. A diagnostic is added for each
+ * entry that `read` rejects.
+ */
 export function textsByFamily(
   texts: readonly LocatedText[],
   read: (text: string) => string | Unusable,
-  faults: FieldDiagnostic[],
+  diagnostics: FieldDiagnostic[],
 ): ByFamily<readonly string[]> {
   if (texts.length === 0) return NO_TEXTS;
   const result = byFamily((): string[] => []);
   for (const { text, path } of texts) {
     const value = read(text);
-    if (typeof value !== "string") faults.push({ path, ...value });
+    if (typeof value !== "string") diagnostics.push({ path, ...value });
     else if (!result[familyOf(value)].includes(value)) result[familyOf(value)].push(value);
   }
   return result;
 }
 
-/** Why a text cannot be used. */
+/** The reason why a value is rejected. */
 export type Unusable = Pick<FieldDiagnostic, "reason" | "severity">;
 
-/** Reads a CIDR for {@link textsByFamily}. */
+/** Parses a CIDR, for {@link textsByFamily}. Returns it in canonical form. */
 export function readCidr(text: string): string | Unusable {
   return canonicalCidr(text) ?? { reason: `must be a CIDR, not ${quoted(text)}`, severity: "error" };
 }
 
-/** Reads an address for {@link textsByFamily}; `isSpecial` tells those that make no sense in this place. */
+/**
+ * Parses an address, for {@link textsByFamily}. Returns it in canonical form.
+ * @param isSpecial returns true for an address that is not allowed in this field
+ * @param families the families that the Service has
+ */
 export function readAddress(
   text: string,
   isSpecial: (address: string) => boolean,

@@ -8,17 +8,19 @@ import { decodeService } from "./service.ts";
 import { decodeServiceCIDR } from "./service-cidr.ts";
 
 /**
- * The decoders for what an API server sends.
- * @param onFaults told of the parts of a usable object that were left out; `object` is `Service namespace/name`
+ * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid object.
+ * @param onDiagnostics called for each valid object of which parts are excluded; `object` is `Service namespace/name`
  */
-export function apiDecoders(onFaults: (object: string, faults: readonly FieldDiagnostic[]) => void): Decoders {
+export function apiDecoders(
+  onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,
+): Decoders {
   const decoder =
     <T>(kind: string, decode: (object: unknown) => Decoded<T>) =>
     (object: unknown): T | undefined => {
       const decoded = decode(object);
       if (decoded.kind === "ignored") return undefined;
-      if (decoded.kind === "refused") throw new AppError("REFUSED_INPUT", faultsText(decoded.faults));
-      if (decoded.faults.length > 0) onFaults(`${kind} ${nameOf(object)}`, decoded.faults);
+      if (decoded.kind === "invalid") throw new AppError("REFUSED_INPUT", diagnosticsText(decoded.diagnostics));
+      if (decoded.diagnostics.length > 0) onDiagnostics(`${kind} ${nameOf(object)}`, decoded.diagnostics);
       return decoded.value;
     };
   return {
@@ -29,9 +31,9 @@ export function apiDecoders(onFaults: (object: string, faults: readonly FieldDia
   };
 }
 
-/** Faults in one line: `spec.ports[0].port must be ...; ...`. */
-export function faultsText(faults: readonly FieldDiagnostic[]): string {
-  return faults.map(({ path, reason }) => `${path} ${reason}`.trim()).join("; ");
+/** Formats diagnostics as one line: `spec.ports[0].port must be ...; ...`. */
+export function diagnosticsText(diagnostics: readonly FieldDiagnostic[]): string {
+  return diagnostics.map(({ path, reason }) => `${path} ${reason}`.trim()).join("; ");
 }
 
 function nameOf(object: unknown): string {

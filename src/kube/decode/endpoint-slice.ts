@@ -4,12 +4,12 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoi
 import { type Protocol, serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
-import { shapeFaults } from "./shape.ts";
+import { shapeDiagnostics } from "./shape.ts";
 
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time";
 const POD_NAME = /^[a-z0-9.-]{1,253}$/;
-/** One for all: most endpoints have none, and there may be hundreds of thousands. */
+/** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
 
 interface RawHint {
@@ -36,7 +36,7 @@ interface RawEndpoint {
   }>;
 }
 
-/** What schemas/endpointslice.schema.json lets through. */
+/** The fields of an EndpointSlice that are read, as schemas/endpointslice.schema.json accepts them. */
 interface RawEndpointSlice {
   readonly metadata: RawMetadata;
   readonly addressType: "IPv4" | "IPv6" | "FQDN";
@@ -50,19 +50,19 @@ interface RawEndpointSlice {
   >;
 }
 
-/** Reads an EndpointSlice as the API gives it (discovery.k8s.io/v1), with kube-proxy's meaning of every field. */
+/** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
 export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
-  const shape = shapeFaults("EndpointSlice", object);
-  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const shape = shapeDiagnostics("EndpointSlice", object);
+  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const raw = object as RawEndpointSlice;
   const reason = foreignLabel(raw.metadata);
   if (reason !== undefined) return { kind: "ignored", reason };
-  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "FQDN EndpointSlice" };
+  if (raw.addressType === "FQDN") return { kind: "ignored", reason: "is an FQDN EndpointSlice" };
   const { metadata } = raw;
   const service = metadata.labels?.[SERVICE_NAME_LABEL];
-  // The API allows it: slices may serve other purposes than Services.
+  // The API allows EndpointSlices without a Service.
   if (!service) return { kind: "ignored", reason: `belongs to no Service: it lacks the label ${SERVICE_NAME_LABEL}` };
-  const faults: FieldDiagnostic[] = [];
+  const diagnostics: FieldDiagnostic[] = [];
   const family = raw.addressType === "IPv4" ? "ip" : "ip6";
   const namespace = metadata.namespace ?? "default";
   const lastChangeTriggerTime = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
@@ -73,17 +73,17 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     service: serviceName(namespace, service),
     family,
     ports: portsOf(raw),
-    endpoints: endpointsOf(raw, family, namespace, faults),
+    endpoints: endpointsOf(raw, family, namespace, diagnostics),
     lastChangeTriggerTime: timeOf(
       lastChangeTriggerTime,
       joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION),
-      faults,
+      diagnostics,
     ),
   };
-  return { kind: "ours", value, faults };
+  return { kind: "valid", value, diagnostics };
 }
 
-/** The ports that have a number: one without means "all ports", which no proxy can serve. */
+/** Returns the ports that have a number. A port without one means all ports, which no proxy can serve. */
 function portsOf(raw: RawEndpointSlice): SlicePort[] {
   return (raw.ports ?? []).flatMap(({ name, protocol, port }) =>
     port ? [{ name: name ?? "", protocol: (protocol || "TCP").toLowerCase() as Protocol, port }] : [],
@@ -94,7 +94,7 @@ function endpointsOf(
   raw: RawEndpointSlice,
   family: Family,
   namespace: string,
-  faults: FieldDiagnostic[],
+  diagnostics: FieldDiagnostic[],
 ): SliceEndpoint[] {
   const result: SliceEndpoint[] = [];
   for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
@@ -102,7 +102,7 @@ function endpointsOf(
     const address = text === undefined ? undefined : canonicalAddress(text, family);
     const reason = address === undefined ? unreadable(text, raw.addressType) : specialness(address);
     if (address !== undefined && reason === undefined) result.push(endpointOf(endpoint, address, namespace));
-    else faults.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
+    else diagnostics.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
   }
   return result;
 }
@@ -111,12 +111,15 @@ function unreadable(text: string | undefined, addressType: string): string {
   return `must be an ${addressType} address, not ${text === undefined ? "missing" : quoted(text)}`;
 }
 
-/** Why a good address is no endpoint's. Source: the API's own rule, ValidateEndpointIP, and all multicast. */
+/**
+ * Returns the reason why a well-formed address cannot be an endpoint's, undefined if it can. Source: ValidateEndpointIP,
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and all of multicast
+ */
 function specialness(address: string): string | undefined {
   if (isLoopback(address)) return `${address} is a loopback address`;
   if (isLinkLocal(address)) return `${address} is a link-local address`;
   if (isMulticast(address)) return `${address} is a multicast address`;
-  return isUnspecified(address) ? `${address} is no address of anyone` : undefined;
+  return isUnspecified(address) ? `${address} is the unspecified address` : undefined;
 }
 
 function endpointOf(raw: RawEndpoint, address: string, namespace: string): SliceEndpoint {
@@ -141,6 +144,6 @@ function hintsOf(hints: Optional<readonly RawHint[]>): readonly string[] {
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {
   const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
   const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
-  // Joined, it is one piece of memory; a template keeps its parts and the tree of them, for every endpoint there is.
+  // join() makes one flat string; V8 keeps a template as a tree of its parts, which costs memory for every endpoint.
   return isPod ? [inNamespace, name].join("/") : "";
 }

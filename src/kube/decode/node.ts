@@ -14,7 +14,7 @@ import {
   textsByFamily,
   type Unusable,
 } from "./decode.ts";
-import { shapeFaults } from "./shape.ts";
+import { shapeDiagnostics } from "./shape.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
@@ -23,7 +23,7 @@ interface RawNodeAddress {
   readonly address?: Optional<string>;
 }
 
-/** What schemas/node.schema.json lets through. */
+/** The fields of a Node that are read, as schemas/node.schema.json accepts them. */
 interface RawNode {
   readonly metadata: RawMetadata;
   readonly spec?: Optional<{
@@ -34,33 +34,33 @@ interface RawNode {
   readonly status?: Optional<{ readonly addresses?: Optional<readonly RawNodeAddress[]> }>;
 }
 
-/** Reads a Node as the API gives it (core/v1). */
+/** Decodes a Node (core/v1). */
 export function decodeNode(object: unknown): Decoded<Node> {
-  const shape = shapeFaults("Node", object);
-  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const shape = shapeDiagnostics("Node", object);
+  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const { metadata, spec, status } = object as RawNode;
-  const faults: FieldDiagnostic[] = [];
+  const diagnostics: FieldDiagnostic[] = [];
   const value: Node = {
     name: metadata.name,
     uid: metadata.uid ?? "",
     zone: metadata.labels?.[ZONE_LABEL] ?? "",
-    addresses: primaryAddresses(status?.addresses ?? [], faults),
-    podCIDRs: textsByFamily(podCIDRsOf(spec), readCidr, faults),
+    addresses: primaryAddresses(status?.addresses ?? [], diagnostics),
+    podCIDRs: textsByFamily(podCIDRsOf(spec), readCidr, diagnostics),
     deleting: Boolean(metadata.deletionTimestamp),
     taints: (spec?.taints ?? []).flatMap(({ key }) => (key ? [key] : [])),
   };
-  return { kind: "ours", value, faults };
+  return { kind: "valid", value, diagnostics };
 }
 
-/** The first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
-function primaryAddresses(addresses: readonly RawNodeAddress[], faults: FieldDiagnostic[]): ByFamily<string> {
+/** Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
+function primaryAddresses(addresses: readonly RawNodeAddress[], diagnostics: FieldDiagnostic[]): ByFamily<string> {
   const ofType = (wanted: string): LocatedText[] =>
     addresses.flatMap(({ type, address }, index) =>
       type === wanted ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }] : [],
     );
   const read = (text: string): string | Unusable =>
     canonicalAddress(text) ?? { reason: `must be an IP address, not ${quoted(text)}`, severity: "error" };
-  const usable = textsByFamily([...ofType("InternalIP"), ...ofType("ExternalIP")], read, faults);
+  const usable = textsByFamily([...ofType("InternalIP"), ...ofType("ExternalIP")], read, diagnostics);
   return byFamily((family) => usable[family][0] ?? "");
 }
 

@@ -1,23 +1,23 @@
 import type { ServiceCIDR } from "../../model/node.ts";
 import { type Decoded, type FieldDiagnostic, located, type RawMetadata, readCidr, textsByFamily } from "./decode.ts";
-import { shapeFaults } from "./shape.ts";
+import { shapeDiagnostics } from "./shape.ts";
 
-/** What schemas/servicecidr.schema.json lets through. */
+/** The fields of a ServiceCIDR that are read, as schemas/servicecidr.schema.json accepts them. */
 interface RawServiceCIDR {
   readonly metadata: RawMetadata;
   readonly spec: { readonly cidrs: readonly string[] | null };
 }
 
-/** Reads a ServiceCIDR as the API gives it (networking.k8s.io/v1, KEP-1880). */
+/** Decodes a ServiceCIDR (networking.k8s.io/v1, https://kep.k8s.io/1880). */
 export function decodeServiceCIDR(object: unknown): Decoded<ServiceCIDR> {
-  const shape = shapeFaults("ServiceCIDR", object);
-  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const shape = shapeDiagnostics("ServiceCIDR", object);
+  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const { metadata, spec } = object as RawServiceCIDR;
-  const faults: FieldDiagnostic[] = [];
-  const cidrs = textsByFamily(located(spec.cidrs, "spec.cidrs"), readCidr, faults);
+  const diagnostics: FieldDiagnostic[] = [];
+  const cidrs = textsByFamily(located(spec.cidrs, "spec.cidrs"), readCidr, diagnostics);
   if (cidrs.ip.length + cidrs.ip6.length === 0) {
-    faults.push({ path: "spec.cidrs", reason: "must have a CIDR", severity: "error" });
-    return { kind: "refused", faults };
+    diagnostics.push({ path: "spec.cidrs", reason: "must have a CIDR", severity: "error" });
+    return { kind: "invalid", diagnostics };
   }
-  return { kind: "ours", value: { name: metadata.name, uid: metadata.uid ?? "", cidrs }, faults };
+  return { kind: "valid", value: { name: metadata.name, uid: metadata.uid ?? "", cidrs }, diagnostics };
 }

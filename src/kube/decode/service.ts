@@ -2,97 +2,67 @@ import { byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { type Protocol, serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
-import {
-  clusterIPsOf,
-  externalIPsOf,
-  loadBalancerOf,
-  type RawAddresses,
-  type RawLoadBalancerStatus,
-} from "./service-addresses.ts";
-import { shapeFaults } from "./shape.ts";
+import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, timeOf } from "./decode.ts";
+import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
+import { clusterIPsOf, externalIPsOf, loadBalancerOf } from "./service-addresses.ts";
+import { shapeDiagnostics } from "./shape.ts";
 
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
 
-interface RawPort {
-  readonly name?: Optional<string>;
-  readonly protocol?: Optional<string>;
-  readonly port: number;
-  readonly nodePort?: Optional<number>;
-}
-
-interface RawSpec extends RawAddresses {
-  readonly type?: Optional<string>;
-  readonly ports?: Optional<readonly RawPort[]>;
-  readonly sessionAffinity?: Optional<string>;
-  readonly sessionAffinityConfig?: Optional<{
-    readonly clientIP?: Optional<{ readonly timeoutSeconds?: Optional<number> }>;
-  }>;
-  readonly externalTrafficPolicy?: Optional<string>;
-  readonly internalTrafficPolicy?: Optional<string>;
-  readonly healthCheckNodePort?: Optional<number>;
-}
-
-/** What schemas/service.schema.json lets through. */
-interface RawService {
-  readonly metadata: RawMetadata;
-  readonly spec: RawSpec;
-  readonly status?: Optional<{ readonly loadBalancer?: Optional<RawLoadBalancerStatus> }>;
-}
-
 /**
- * Reads a Service as the API gives it (core/v1), with kube-proxy's meaning of every field. Without a namespace
- * it is in `default`, as for kubectl.
+ * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace is in
+ * `default`, as for kubectl.
  */
 export function decodeService(object: unknown): Decoded<Service> {
-  const shape = shapeFaults("Service", object);
-  if (shape.length > 0) return { kind: "refused", faults: shape };
+  const shape = shapeDiagnostics("Service", object);
+  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const raw = object as RawService;
   const reason = foreignLabel(raw.metadata) ?? notServed(raw.spec);
   if (reason !== undefined) return { kind: "ignored", reason };
-  const faults: FieldDiagnostic[] = [];
-  const clusterIPs = clusterIPsOf(raw.spec, faults);
-  const ports = portsOf(raw.spec.ports ?? [], faults);
-  if (ports.length === 0) faults.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
-  if (clusterIPs === undefined || ports.length === 0) return { kind: "refused", faults };
+  const diagnostics: FieldDiagnostic[] = [];
+  const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
+  const ports = portsOf(raw.spec.ports ?? [], diagnostics);
+  if (ports.length === 0) diagnostics.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
+  if (clusterIPs === undefined || ports.length === 0) return { kind: "invalid", diagnostics };
   const families = byFamily((family) => clusterIPs[family] !== "");
   const { metadata, spec } = raw;
   const value: Service = {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
-    createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", faults),
+    createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
     clusterIPs,
     ports,
-    externalIPs: externalIPsOf(spec, families, faults),
-    ...loadBalancerOf(spec, raw.status?.loadBalancer, families, faults),
+    externalIPs: externalIPsOf(spec, families, diagnostics),
+    ...loadBalancerOf(raw, families, diagnostics),
     affinitySeconds: affinityOf(spec),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
-  return { kind: "ours", value, faults };
+  return { kind: "valid", value, diagnostics };
 }
 
-/** Why kube-proxy would not serve it, if so. */
-function notServed(spec: RawSpec): string | undefined {
+/** Returns the reason why kube-proxy does not serve such a Service, undefined if it does. */
+function notServed(spec: RawServiceSpec): string | undefined {
   if (spec.type === "ExternalName") return "is of type ExternalName";
   const clusterIP = spec.clusterIP || spec.clusterIPs?.[0];
   if (clusterIP === "None") return "is headless";
   return clusterIP ? undefined : "has no cluster IP (the API server assigns it)";
 }
 
-function protocolOf(protocol: Optional<string>): Protocol {
+/** Returns the protocol of a port of an API object: TCP when it is absent or "". */
+export function protocolOf(protocol: Optional<string>): Protocol {
   return (protocol || "TCP").toLowerCase() as Protocol;
 }
 
-/** The ports but for those that repeat another's name, port or node port; these are named. */
-function portsOf(ports: readonly RawPort[], faults: FieldDiagnostic[]): ServicePortSpec[] {
+/** Returns the ports, without those that repeat another's name or number, and without repeated node ports. */
+function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[]): ServicePortSpec[] {
   const seen = new Set<string>();
   const isRepeated = (key: string, path: string, what: string): boolean => {
     const isKnown = seen.has(key);
-    if (isKnown) faults.push({ path, reason: `repeats the ${what} of another port`, severity: "error" });
+    if (isKnown) diagnostics.push({ path, reason: `repeats the ${what} of another port`, severity: "error" });
     seen.add(key);
     return isKnown;
   };
@@ -109,18 +79,18 @@ function portsOf(ports: readonly RawPort[], faults: FieldDiagnostic[]): ServiceP
   return result;
 }
 
-function affinityOf(spec: RawSpec): number {
+function affinityOf(spec: RawServiceSpec): number {
   if (spec.sessionAffinity !== "ClientIP") return 0;
   return spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? DEFAULT_AFFINITY_SECONDS;
 }
 
-/** `externalTrafficPolicy` has a meaning for these only, and may be left over on others. */
-function isReachedFromOutside(spec: RawSpec): boolean {
+/** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
+function isReachedFromOutside(spec: RawServiceSpec): boolean {
   const type = spec.type || "ClusterIP";
   return type === "LoadBalancer" || type === "NodePort" || (type === "ClusterIP" && Boolean(spec.externalIPs?.length));
 }
 
-function healthCheckNodePortOf(spec: RawSpec): number {
+function healthCheckNodePortOf(spec: RawServiceSpec): number {
   const isChecked = spec.type === "LoadBalancer" && spec.externalTrafficPolicy === "Local";
   return isChecked ? (spec.healthCheckNodePort ?? 0) : 0;
 }

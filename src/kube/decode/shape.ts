@@ -8,7 +8,7 @@ import {
   compileServiceValidator,
 } from "./object.validator.ts";
 
-/** The kinds that we read, as `kind` names them. */
+/** The kinds of objects that are read. */
 export type ObjectKind = "Service" | "EndpointSlice" | "Node" | "ServiceCIDR";
 
 const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
@@ -18,28 +18,33 @@ const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
   ServiceCIDR: compileServiceCIDRValidator,
 };
 
-/** More than these of one object tell a reader nothing. */
-const MOST_FAULTS = 20;
+/** How many diagnostics are reported for one object. */
+const MOST_DIAGNOSTICS = 20;
 
 const compiled = new Map<ObjectKind, ValidateFunction>();
 
-/** Compiled on first use: most runs of a command see two kinds or none. */
+/** Compiled on first use: most commands read two kinds or none. */
 function validatorOf(kind: ObjectKind): ValidateFunction {
   const validate = compiled.get(kind) ?? COMPILE[kind]();
   compiled.set(kind, validate);
   return validate;
 }
 
-/** Holds an object against its schema in schemas/. No faults: it has the shape that its decoder reads. */
-export function shapeFaults(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
+/**
+ * Validates an object against its schema in schemas/.
+ * @returns at most 21 diagnostics; none if the object has the shape that its decoder reads
+ */
+export function shapeDiagnostics(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
   const validate = validatorOf(kind);
   if (validate(object)) return [];
   const errors = validate.errors ?? [];
-  // The validator is kept, and would keep the object by its errors.
+  // The validator lives on, and its errors refer to the object.
   validate.errors = null;
-  const faults = errors
-    .slice(0, MOST_FAULTS)
+  const diagnostics = errors
+    .slice(0, MOST_DIAGNOSTICS)
     .map((error): FieldDiagnostic => ({ ...describeSchemaError(error), severity: "error" }));
-  const more = errors.length - faults.length;
-  return more === 0 ? faults : [...faults, { path: "", reason: `has ${more} more faults`, severity: "error" }];
+  const more = errors.length - diagnostics.length;
+  return more === 0
+    ? diagnostics
+    : [...diagnostics, { path: "", reason: `has ${more} more errors`, severity: "error" }];
 }

@@ -1,31 +1,31 @@
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { FieldDiagnostic } from "../decode/decode.ts";
 
-/** Where in the input something stands. */
+/** A position in the input files. */
 export interface Origin {
-  /** As it was named, or found under a directory that was; `-` is standard input. */
+  /** The file as it was named on the command line, or found in a directory; `-` is standard input. */
   readonly file: string;
-  /** From 1, in files of several documents. */
+  /** The number of the document in its file, from 1. */
   readonly document: number;
-  /** From 1; absent where it is not known, as in long lists that are read item by item. */
+  /** From 1; absent if it is not known, as in long lists that are parsed item by item. */
   readonly line?: number;
   /** The object's path within its document: `items[3]`, "" for a document of its own. */
   readonly path: string;
 }
 
-/** Something wrong with what was read. Its path is within the document, or "" for the whole. */
+/** A diagnostic about an input file. Its path is within the document, "" for the whole document. */
 export interface Diagnostic extends Origin, FieldDiagnostic {
-  /** `Service namespace/name`, as far as that could be read. */
+  /** `Service namespace/name`, if the object has a name. */
   readonly object?: string;
 }
 
-/** Where in a text something stands, both from 1. */
+/** A position in a text, both numbers from 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** An input of which nothing can be used. */
+/** Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. */
 export function unreadable(file: string, reason: string, position?: Position, hint?: string): AppError {
   const name = file === "-" ? "standard input" : file;
   const place = position === undefined ? name : `${name}:${position.line}:${position.column}`;
@@ -35,25 +35,25 @@ export function unreadable(file: string, reason: string, position?: Position, hi
   });
 }
 
-/** What the system says of a file, without its own words for the file and the call. */
+/** Returns the message of a system error, without its code, the system call and the path. */
 export function systemReason(error: unknown): string {
   return messageOf(error).replace(/^E[A-Z]+: ([^,]*),.*$/s, "$1");
 }
 
 /**
- * No cluster is without any Service. Files that hold none are a mistake, or a directory that is being swapped: taken
- * for an empty cluster, they would cut off all traffic.
+ * Rejects input without any object: every cluster has a Service, so this is a mistake, or a directory that is being
+ * replaced. Treated as an empty cluster, it would remove all rules.
  * @param objects how many Services, EndpointSlices and ServiceCIDRs were read
- * @throws AppError UNREADABLE_INPUT when there are none
+ * @throws AppError UNREADABLE_INPUT when `objects` is 0
  */
-export function refuseNothing(objects: number): void {
+export function refuseNoObjects(objects: number): void {
   if (objects > 0) return;
-  throw new AppError("UNREADABLE_INPUT", "the files hold no Service, EndpointSlice or ServiceCIDR", {
+  throw new AppError("UNREADABLE_INPUT", "the files contain no Service, EndpointSlice or ServiceCIDR", {
     hint: "the kernel's rules stay as they are; nft-proxy cleanup removes them",
   });
 }
 
-/** The position of an offset into a text. */
+/** Converts an offset into a text to a position. */
 export function positionAt(text: string, offset: number): Position {
   const before = text.slice(0, offset);
   return { line: before.split("\n").length, column: offset - before.lastIndexOf("\n") };

@@ -11,32 +11,38 @@ import {
   type SourceHandlers,
   type SourceState,
 } from "../source.ts";
-import { refuseNothing } from "./diagnostic.ts";
+import { refuseNoObjects } from "./diagnostic.ts";
 import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
 import { readFiles } from "./read-files.ts";
 
-/** What {@link fileSource} needs. */
+/** Options of {@link fileSource}. */
 export interface FileSourceOptions {
-  /** Files and directories, as for `--from`; not standard input, which cannot be read twice. */
+  /** Files and directories, as for `--from`; not standard input, which cannot be read again. */
   readonly paths: readonly string[];
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** How often the files are looked at, milliseconds. */
+/** Milliseconds between two checks of the files. */
 const PERIOD = 1000;
 
-/** The objects of files, read again when these change; also when a ConfigMap's symbolic links are swapped. */
+/**
+ * Returns a source that reads objects from files, and reads them again when they change, also when a ConfigMap's
+ * symbolic links are replaced.
+ * @throws AppError BAD_ARGUMENT when standard input is among the paths
+ */
 export function fileSource(options: FileSourceOptions): ObjectSource {
   if (options.paths.includes("-")) {
-    throw new AppError("BAD_ARGUMENT", "standard input cannot be followed", { hint: "name files or directories" });
+    throw new AppError("BAD_ARGUMENT", "standard input cannot be watched for changes", {
+      hint: "name files or directories",
+    });
   }
   return new FileSource(options);
 }
 
-/** One resource's objects as last given. */
+/** The objects of one resource as last delivered. */
 interface Held<T> {
   readonly handler: SourceHandler<T>;
   objects: ReadonlyMap<string, { readonly value: T; readonly text: string }>;
@@ -63,7 +69,7 @@ class FileSource implements ObjectSource {
   }
 
   start(): void {
-    void this.#look();
+    void this.#check();
   }
 
   stop(): void {
@@ -81,27 +87,27 @@ class FileSource implements ObjectSource {
     };
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     try {
       const fingerprint = await fingerprintOf(this.#options.paths);
       if (fingerprint !== this.#fingerprint) {
         const result = await readFiles(this.#options.paths, NO_INPUT);
         const { services, endpointSlices, serviceCIDRs } = result.objects;
-        refuseNothing(services.length + endpointSlices.length + serviceCIDRs.length);
+        refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
         this.#fingerprint = fingerprint;
         if (!this.#stopped) this.#take(result);
       }
     } catch (error) {
       this.#failed(error);
     }
-    if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#look());
+    if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#check());
   }
 
-  /** What was read stays in force: half-written files are common, and their end comes soon. */
+  /** Keeps the objects read before: the files may be half written, and are read again at the next check. */
   #failed(error: unknown): void {
     const failure = messageOf(error);
     if (this.#held.services.state.failure !== failure) {
-      this.#options.logger.warn({ error: failure }, "cannot read the objects; those read before stay in force");
+      this.#options.logger.warn({ error: failure }, "cannot read the objects; the last known objects stay in use");
     }
     for (const name of RESOURCE_NAMES) {
       const held = this.#held[name];
@@ -109,19 +115,19 @@ class FileSource implements ObjectSource {
     }
   }
 
-  #take({ objects, problems }: FilesResult): void {
-    for (const problem of problems) this.#options.logger.warn({ ...problem }, "problem with an object");
+  #take({ objects, diagnostics }: FilesResult): void {
+    for (const diagnostic of diagnostics) this.#options.logger.warn({ ...diagnostic }, "invalid object");
     const { services, endpointSlices, nodes, serviceCIDRs } = objects;
     const now = this.#options.clock.now();
-    give(this.#held.nodes, nodes, ({ name }) => name, now);
-    give(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name, now);
-    give(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
-    give(this.#held.services, services, ({ name }) => name, now);
+    deliver(this.#held.nodes, nodes, ({ name }) => name, now);
+    deliver(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name, now);
+    deliver(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`, now);
+    deliver(this.#held.services, services, ({ name }) => name, now);
   }
 }
 
-/** Tells a handler what differs from what it was told before. */
-function give<T extends { readonly uid: string }>(
+/** Calls a handler for each difference from the objects delivered before. */
+function deliver<T extends { readonly uid: string }>(
   held: Held<T>,
   located: readonly FromFile<T>[],
   keyOf: (object: T) => string,
@@ -152,7 +158,7 @@ function give<T extends { readonly uid: string }>(
   held.handler.onSynced();
 }
 
-/** Changes whenever a file does: names, and what they lead to. */
+/** Returns a text that changes whenever a file does: the names, inodes, sizes and times of all files. */
 async function fingerprintOf(paths: readonly string[]): Promise<string> {
   const { files } = await listFiles(paths);
   const marks = files.map(async (file) => {

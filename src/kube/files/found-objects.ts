@@ -2,22 +2,22 @@ import { joinPath, quoted } from "../../base/schema-error.ts";
 import type { ObjectKind } from "../decode/shape.ts";
 import type { InputDocument } from "./yaml.ts";
 
-/** The kinds that we read: API group, and the versions that have the fields we read. */
-const OUR_KINDS: Readonly<Record<ObjectKind, { readonly group: string; readonly versions: readonly string[] }>> = {
+/** The kinds that are read: their API group, and the versions that have the fields in use. */
+const KNOWN_KINDS: Readonly<Record<ObjectKind, { readonly group: string; readonly versions: readonly string[] }>> = {
   Service: { group: "", versions: ["v1"] },
   EndpointSlice: { group: "discovery.k8s.io", versions: ["v1"] },
   Node: { group: "", versions: ["v1"] },
   ServiceCIDR: { group: "networking.k8s.io", versions: ["v1", "v1beta1"] },
 };
 
-/** Lists of lists are taken, as kubectl does; no one nests them deeper. */
+/** The deepest nesting of lists in lists. kubectl accepts these, too. */
 const DEEPEST_LIST = 4;
 
-/** What a document holds, one by one. `path` is within the document. */
+/** An object of a document. `path` is within the document. */
 export type FoundObject =
   | { readonly kind: "object"; readonly of: ObjectKind; readonly path: string; readonly object: unknown }
-  /** Of a kind that is none of ours. */
-  | { readonly kind: "foreign" }
+  /** An object of a kind that a service proxy does not read. */
+  | { readonly kind: "other" }
   | {
       readonly kind: "ignored";
       readonly path: string;
@@ -25,20 +25,20 @@ export type FoundObject =
       readonly of: string;
       readonly reason: string;
     }
-  | { readonly kind: "fault"; readonly path: string; readonly reason: string };
+  | { readonly kind: "invalid"; readonly path: string; readonly reason: string };
 
-/** What the items of a list inherit: `kubectl get --raw` and the API leave these out in them. */
+/** The fields that the items of a list inherit from it: the API server omits them in the items. */
 interface Inherited {
   readonly kind?: string;
   readonly apiVersion?: unknown;
 }
 
-/** Finds the objects in a document: itself, or the items of a `List`, a `ServiceList` and the like. */
+/** Yields the objects of a document: the document itself, or the items of a `List`, `ServiceList` and so on. */
 export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "items">): Generator<FoundObject> {
   const inherited = items === undefined ? undefined : inheritedOf(value);
   if (inherited === undefined) yield* find(value, "", {}, 0);
   let index = 0;
-  // Also items that nobody wants have to be gone through: the text may not be JSON further on.
+  // Unused items are iterated as well: parsing them may still reveal malformed JSON.
   for (const item of items ?? []) {
     if (inherited !== undefined) yield* find(item, joinPath("items", index), inherited, 1);
     index++;
@@ -47,7 +47,7 @@ export function* objectsIn({ value, items }: Pick<InputDocument, "value" | "item
 
 function find(value: unknown, path: string, inherited: Inherited, depth: number): FoundObject[] {
   if (!isRecord(value))
-    return [{ kind: "fault", path, reason: `must be an object with apiVersion and kind, not ${quoted(value)}` }];
+    return [{ kind: "invalid", path, reason: `must be an object with apiVersion and kind, not ${quoted(value)}` }];
   const kind = value.kind ?? inherited.kind;
   const apiVersion = value.apiVersion ?? inherited.apiVersion;
   if (typeof kind !== "string" || kind === "") return [missing(path, "kind", kind)];
@@ -58,11 +58,13 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   if (kind === "Endpoints" && group === "") {
     return [{ kind: "ignored", path, object: value, of: kind, reason: "is legacy: EndpointSlices are read instead" }];
   }
-  if (!isOurs(kind, group)) return [{ kind: "foreign" }];
-  const { versions } = OUR_KINDS[kind];
+  if (!isKnown(kind, group)) return [{ kind: "other" }];
+  const { versions } = KNOWN_KINDS[kind];
   if (versions.includes(version)) return [{ kind: "object", of: kind, path, object: value }];
   const known = versions.map((each) => (group === "" ? each : `${group}/${each}`)).join(" or ");
-  return [{ kind: "fault", path: joinPath(path, "apiVersion"), reason: `must be ${known}, not ${quoted(apiVersion)}` }];
+  return [
+    { kind: "invalid", path: joinPath(path, "apiVersion"), reason: `must be ${known}, not ${quoted(apiVersion)}` },
+  ];
 }
 
 function inheritedOf(list: unknown): Inherited | undefined {
@@ -71,27 +73,27 @@ function inheritedOf(list: unknown): Inherited | undefined {
   return typeof kind === "string" && typeof apiVersion === "string" ? inheritance(kind, apiVersion) : undefined;
 }
 
-/** What a list's items inherit, undefined for what is no list that may hold objects of ours. */
+/** Returns the fields that a list's items inherit; undefined if it is not a list, or one of other kinds. */
 function inheritance(kind: string, apiVersion: string): Inherited | undefined {
   const [group] = splitVersion(apiVersion);
   if (kind === "List" && group === "") return {};
   const listed = kind.endsWith("List") ? kind.slice(0, -"List".length) : undefined;
-  return listed !== undefined && isOurs(listed, group) ? { kind: listed, apiVersion } : undefined;
+  return listed !== undefined && isKnown(listed, group) ? { kind: listed, apiVersion } : undefined;
 }
 
 function itemsOf(list: Record<string, unknown>, path: string, inherited: Inherited, depth: number): FoundObject[] {
   const items = list.items ?? [];
   const itemsPath = joinPath(path, "items");
   if (!Array.isArray(items)) {
-    return [{ kind: "fault", path: itemsPath, reason: `must be an array, not ${quoted(items)}` }];
+    return [{ kind: "invalid", path: itemsPath, reason: `must be an array, not ${quoted(items)}` }];
   }
-  if (depth === DEEPEST_LIST) return [{ kind: "fault", path, reason: "is a list in too many lists" }];
+  if (depth === DEEPEST_LIST) return [{ kind: "invalid", path, reason: "is a list within too many lists" }];
   return items.flatMap((item, index) => find(item, joinPath(itemsPath, index), inherited, depth + 1));
 }
 
 function missing(path: string, field: string, value: unknown): FoundObject {
   const reason = value === undefined || value === null ? "is missing" : `must be text, not ${quoted(value)}`;
-  return { kind: "fault", path: joinPath(path, field), reason };
+  return { kind: "invalid", path: joinPath(path, field), reason };
 }
 
 function splitVersion(apiVersion: string): readonly [group: string, version: string] {
@@ -99,8 +101,8 @@ function splitVersion(apiVersion: string): readonly [group: string, version: str
   return slash < 0 ? ["", apiVersion] : [apiVersion.slice(0, slash), apiVersion.slice(slash + 1)];
 }
 
-function isOurs(kind: string, group: string): kind is ObjectKind {
-  return Object.hasOwn(OUR_KINDS, kind) && OUR_KINDS[kind as ObjectKind].group === group;
+function isKnown(kind: string, group: string): kind is ObjectKind {
+  return Object.hasOwn(KNOWN_KINDS, kind) && KNOWN_KINDS[kind as ObjectKind].group === group;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

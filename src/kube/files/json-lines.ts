@@ -1,11 +1,10 @@
 import type { InputDocument } from "./yaml.ts";
 
 /**
- * Where things stand in a JSON text. Nothing is done before it is asked; then each object and array on the way is gone
- * through once, with what is within passed over, so that a long list costs one reading, however many lines of it are
- * asked for.
- * @param text known to be JSON from `start` on
- * @param start where the document begins, as an index into `text`; blanks may come first
+ * Returns a function that finds the line of a value in a JSON text. Objects and arrays are scanned when they are first
+ * needed, and once only, without descending into other values, so that many queries about a long list cost one scan.
+ * @param text valid JSON from `start` on
+ * @param start the index in `text` where the document begins, before or after white space
  */
 export function jsonLines(text: string, start: number): InputDocument["lineOf"] {
   let lines: LineIndex | undefined;
@@ -24,7 +23,7 @@ export function jsonLines(text: string, start: number): InputDocument["lineOf"] 
   };
 }
 
-/** Where a member stands (its key, or the item itself), and where its value begins. */
+/** The index of a member (of its key, or of the array item), and the index of its value. */
 interface Place {
   readonly at: number;
   readonly value: number;
@@ -39,7 +38,7 @@ function placeAt(text: string, from: number): Place {
   return { at, value: at };
 }
 
-/** The members of the object, or the items of the array, that begins at an index; none of a scalar. */
+/** Returns the members of the object or array that begins at an index; none for a scalar. */
 function membersOf(text: string, start: number): Map<string, Place> {
   const members = new Map<string, Place>();
   const isArray = text[start] === "[";
@@ -61,7 +60,7 @@ function skipBlanks(text: string, from: number): number {
   return BLANKS.lastIndex;
 }
 
-/** The end of the text whose opening quote is at an index. */
+/** Returns the end of the string whose opening quote is at an index. */
 function skipText(text: string, from: number): number {
   let end = text.indexOf('"', from + 1);
   while (isEscaped(text, end)) end = text.indexOf('"', end + 1);
@@ -74,7 +73,7 @@ function isEscaped(text: string, quote: number): boolean {
   return (quote - before) % 2 === 0;
 }
 
-/** The end of the value that begins at an index. One pass over character codes: of a list, it sees every item. */
+/** Returns the end of the value that begins at an index. It works on character codes for speed. */
 function skipValue(text: string, from: number): number {
   let depth = 0;
   let at = from;
@@ -95,7 +94,7 @@ function skipScalar(text: string, from: number): number {
   return at;
 }
 
-/** Line numbers of indices into a text. */
+/** Maps indices of a text to line numbers. */
 class LineIndex {
   readonly #ends: number[] = [];
 
@@ -103,7 +102,7 @@ class LineIndex {
     for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", end + 1)) this.#ends.push(end);
   }
 
-  /** From 1. */
+  /** Returns the line of an index, from 1. */
   lineAt(index: number): number {
     let [low, high] = [0, this.#ends.length];
     while (low < high) {

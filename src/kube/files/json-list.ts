@@ -1,22 +1,21 @@
-/** A list that is read one item after the other. */
+/** A list that is parsed item by item. */
 export interface LongList {
-  /** The list without its items, and perhaps without other things after them. */
+  /** The list's own fields. */
   readonly frame: { readonly kind: string; readonly apiVersion: string };
-  /** To be gone through once. Throws a SyntaxError when it comes to what is not JSON. */
+  /** The items; can be iterated once. The iteration throws a SyntaxError for malformed JSON. */
   readonly items: Iterable<unknown>;
 }
 
-/** The beginning of a list of objects: up to the bracket, and from there to the first key of the first item. */
+/** Matches the beginning of a list up to the bracket, and captures the text from there to the first item's first key. */
 const BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
-/** Stands for the items in the frame. */
+/** The placeholder for the items in the frame. */
 const PLACE = "nft-proxy: the items";
 
 /**
- * Cuts the text of a long API list into its items, so that no more than one of them is in memory at a time: of a list
- * of 10,000 EndpointSlices the whole takes 200 MB. It guesses where items begin, by the text with which the first
- * one does, and takes the guess for true as long as every piece is JSON by itself, and the frame around them is: then
- * the whole text is, and these are its items. Otherwise the rest is parsed at once.
- * @returns undefined for a text that is no such list, or may not be one
+ * Splits the text of a long API list into its items and parses one at a time: a list of 10,000 EndpointSlices takes
+ * 200 MB when parsed as a whole. The text is split wherever the text repeats with which the first item begins. The split
+ * is right if each part and the frame around them are valid JSON. If a part is not, the whole text is parsed instead.
+ * @returns undefined for any other text
  */
 export function cutList(text: string): LongList | undefined {
   const [beginning = "", head] = BEGINNING.exec(text) ?? [];
@@ -58,16 +57,16 @@ function* itemsOf(text: string, frame: LongList["frame"], { from, until, separat
   }
 }
 
-/** The separator stands inside of an item, too, or not between all of them, or there is more after the items. */
+/** Returns the items from an index on. Called when the text was split within an item, or continues after the items. */
 function restOf(list: Readonly<Record<string, unknown>>, { kind, apiVersion }: LongList["frame"], from: number) {
   const { items } = list;
-  // With keys that are repeated, the last counts: too late for what has been given out.
+  // The last of repeated keys counts, but items of an earlier one were yielded already.
   const isSame = list.kind === kind && list.apiVersion === apiVersion && Array.isArray(items) && items.length >= from;
   if (!isSame) throw new SyntaxError("a key is repeated");
   return items.slice(from);
 }
 
-/** Undefined for what is not JSON. */
+/** Parses JSON. Returns undefined if it is malformed. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

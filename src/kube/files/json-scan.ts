@@ -2,16 +2,16 @@ const TOKEN =
   /[ \t\r\n]*(?:([{}[\],:])|("[^"\\\p{Cc}]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\p{Cc}]*)*")|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)/uy;
 const BLANKS = /[ \t\r\n]*/y;
 
-/** Where the first value of a JSON text ends, or where it stops being JSON. */
+/** The end of the first value of a JSON text, or the offset of the first error. */
 export type JsonScan =
   | { readonly kind: "value"; readonly end: number }
-  | { readonly kind: "fault"; readonly offset: number };
+  | { readonly kind: "error"; readonly offset: number };
 
 type Expected = "value" | "value or ]" | "key" | "key or }" | ":" | ", or end";
 
 /**
- * Finds the end of the first value, or the place of its first fault, which the engine's own parser tells for some
- * faults only (V8 11: `Unexpected token '}', ..."a": }" is not valid JSON`).
+ * Finds the end of the first value, or the offset of its first error. JSON.parse reports the offset of some errors only
+ * (V8 11: `Unexpected token '}', ..."a": }" is not valid JSON`).
  */
 export function scanJson(text: string, start: number): JsonScan {
   const open: string[] = [];
@@ -25,7 +25,7 @@ export function scanJson(text: string, start: number): JsonScan {
     if (next === undefined) {
       BLANKS.lastIndex = at;
       BLANKS.exec(text);
-      return { kind: "fault", offset: BLANKS.lastIndex };
+      return { kind: "error", offset: BLANKS.lastIndex };
     }
     expected = next;
     at = TOKEN.lastIndex;
@@ -33,7 +33,7 @@ export function scanJson(text: string, start: number): JsonScan {
   return { kind: "value", end: at };
 }
 
-/** What may come after a token, undefined if the token may not come itself. Keeps `open`, the brackets around it. */
+/** Returns what may follow a token; undefined if the token itself is not allowed. Updates `open`, the open brackets. */
 function after(expected: Expected, token: string, open: string[]): Expected | undefined {
   const isValueDue = expected === "value" || expected === "value or ]";
   switch (token) {

@@ -4,14 +4,12 @@ import { cutList, type LongList } from "./json-list.ts";
 import { scanJson } from "./json-scan.ts";
 import type { InputDocument } from "./yaml.ts";
 
-/** A list of fewer characters is read at once: its lines can be told. */
+/** Lists of fewer characters are parsed as a whole, so that diagnostics can name lines. */
 const LONG = 1024 * 1024;
 
 /**
- * The documents of a JSON text: one, or several in a row, as commands print them one after another. An
- * empty text is none: it is more likely a file cut short.
- *
- * Throws UNREADABLE_INPUT with file, line, column and reason.
+ * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated file.
+ * @throws AppError UNREADABLE_INPUT with file, line, column and reason
  */
 export function parseJson(text: string, file: string): InputDocument[] {
   const documents: InputDocument[] = [];
@@ -25,8 +23,8 @@ export function parseJson(text: string, file: string): InputDocument[] {
 }
 
 /**
- * As {@link parseJson} for a long list, whose items are parsed as they are asked for; undefined for any other text.
- * That the text is not JSON may come out only then: it throws as parseJson does.
+ * Parses a long list. Its items are parsed during their iteration, which throws as {@link parseJson} does.
+ * @returns undefined for any other text
  */
 export function parseLongList(text: string, file: string): InputDocument | undefined {
   const list = text.length > LONG ? cutList(text) : undefined;
@@ -44,7 +42,7 @@ function* readItems({ items }: LongList, text: string, file: string): Generator<
   }
 }
 
-/** Parses all that is left in the hope that it is one document, which it is in all large files. */
+/** Parses the first document. It tries the whole rest of the text first, because large files have one document. */
 function parseFirst(text: string, start: number, file: string): { readonly value: unknown; readonly end: number } {
   try {
     return { value: JSON.parse(text.slice(start)), end: text.length };
@@ -52,7 +50,7 @@ function parseFirst(text: string, start: number, file: string): { readonly value
     const scan = scanJson(text, start);
     if (scan.kind === "value") return { value: JSON.parse(text.slice(start, scan.end)), end: scan.end };
     const found = text.slice(scan.offset, scan.offset + 1);
-    const reason = found === "" ? "the JSON ends too early" : `this is not JSON: unexpected ${JSON.stringify(found)}`;
+    const reason = found === "" ? "the JSON ends too early" : `invalid JSON: unexpected ${JSON.stringify(found)}`;
     throw unreadable(file, reason, positionAt(text, scan.offset));
   }
 }

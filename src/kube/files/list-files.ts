@@ -5,19 +5,18 @@ import { systemReason, unreadable } from "./diagnostic.ts";
 
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
-/** What some paths stand for. */
+/** The files that some paths refer to. */
 export interface FileList {
-  /** Sorted, each once. `-` is standard input. */
+  /** Sorted, without duplicates. `-` is standard input. */
   readonly files: readonly string[];
-  /** Directories that were named and hold no manifest. */
+  /** The directories among the paths that contain no manifest. */
   readonly empty: readonly string[];
 }
 
 /**
- * Finds the files behind paths: a file as it is, a directory's `.yaml`, `.yml` and `.json` files, at any depth.
- * Hidden entries are passed over, among them the `..data` of a mounted ConfigMap, to which its visible links lead.
- *
- * Throws UNREADABLE_INPUT for what is not there or not to be read.
+ * Lists files: each path that is a file, and the `.yaml`, `.yml` and `.json` files of each directory at any depth.
+ * Hidden entries are ignored, among them the `..data` of a mounted ConfigMap, to which its visible links point.
+ * @throws AppError UNREADABLE_INPUT for a path that does not exist or cannot be read
  */
 export async function listFiles(paths: readonly string[]): Promise<FileList> {
   const files = new Set<string>();
@@ -33,7 +32,7 @@ export async function listFiles(paths: readonly string[]): Promise<FileList> {
   return { files: [...files].sort(), empty };
 }
 
-/** @param visited real paths of the directories on the way, as links may lead back */
+/** @param visited real paths of the directories visited so far, because links may form a cycle */
 async function manifestsUnder(directory: string, visited: Set<string>): Promise<string[]> {
   const real = await attempt(directory, () => realpath(directory));
   if (visited.has(real)) return [];
@@ -49,7 +48,7 @@ async function manifestsUnder(directory: string, visited: Set<string>): Promise<
   return result;
 }
 
-/** @param mayBeMissing a link to nowhere is no one's manifest */
+/** @param mayBeMissing true for an entry that is not a manifest: it may be a dangling link */
 async function statOf(path: string, mayBeMissing = false): Promise<Pick<Stats, "isDirectory" | "isFile">> {
   try {
     return await stat(path);

@@ -19,18 +19,19 @@ import type { InputDocument } from "./yaml.ts";
 export interface FromFile<T> {
   readonly value: T;
   readonly origin: Origin;
-  /** The document it is in, when documents were to be kept. */
+  /** The object's document, with {@link GathererOptions.keepDocuments}. */
   readonly document?: InputDocument;
 }
 
-/** An object that is sound, but not for a service proxy. */
+/** A valid object that nft-proxy does not handle. */
 export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
   /** `Service namespace/name` */
   readonly object: string;
+  /** The reason, as the predicate of a sentence: `is headless`. */
   readonly reason: string;
 }
 
-/** What was read. All lists are in the order of file, document and place within it. */
+/** The valid objects of some files. All lists are in the order of file, document and position within it. */
 export interface FileObjects {
   readonly services: readonly FromFile<Service>[];
   readonly endpointSlices: readonly FromFile<EndpointSlice>[];
@@ -38,23 +39,23 @@ export interface FileObjects {
   readonly serviceCIDRs: readonly FromFile<ServiceCIDR>[];
 }
 
-/** All that was found in some files. */
+/** The contents of some files. */
 export interface FilesResult {
   readonly objects: FileObjects;
-  /** Everything that is wrong: objects with an error and no entry in `objects` were refused. */
-  readonly problems: readonly Diagnostic[];
+  /** Diagnostics of all files; an object with an error that is not among `objects` is invalid. */
+  readonly diagnostics: readonly Diagnostic[];
   readonly ignored: readonly IgnoredObject[];
-  /** How many objects of other kinds there were. */
-  readonly foreign: number;
-  /** How many Services were read with a stand-in for the cluster IP that they do not have yet. */
+  /** How many objects are of kinds that a service proxy does not read. */
+  readonly otherKinds: number;
+  /** How many Services were given a placeholder cluster IP. */
   readonly placeholders: number;
 }
 
-/** What a gatherer does beyond gathering. */
+/** Options of an {@link ObjectGatherer}. */
 export interface GathererOptions {
-  /** What is kept keeps the document it was read from, which may be large. */
+  /** Keep each object's document, which takes memory. */
   readonly keepDocuments: boolean;
-  /** Services without a cluster IP are read with a stand-in, and not passed over. */
+  /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders: boolean;
 }
 
@@ -71,81 +72,86 @@ interface Kept {
   readonly of: ObjectKind;
   readonly origin: Origin;
   readonly document: Pick<FromFile<never>, "document">;
-  readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "refused" }>;
+  readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
 }
 
-/** Gathers what documents hold. To be given them in order: a later object replaces an earlier of its name. */
+/** Collects the objects of documents, which must be added in order: of two objects with one name, the later wins. */
 export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();
-  readonly #problems: Diagnostic[] = [];
+  readonly #diagnostics: Diagnostic[] = [];
   readonly #legacy: IgnoredObject[] = [];
   readonly #options: GathererOptions;
   readonly #placeholders = new PlaceholderAddresses();
-  #foreign = 0;
+  #otherKinds = 0;
 
   constructor(options: GathererOptions) {
     this.#options = options;
   }
 
-  /** Nothing of a file can be used, for this reason. */
+  /** Adds the error of an unreadable file to the diagnostics. */
   addUnreadable(file: string, { message, evidence }: AppError): void {
     const { line, reason = message } = evidence;
     const known = line === undefined ? {} : { line: Number(line) };
-    this.#problems.push({ file, document: 1, ...known, path: "", reason, severity: "error" });
+    this.#diagnostics.push({ file, document: 1, ...known, path: "", reason, severity: "error" });
   }
 
-  /** A file or directory was named that has nothing in it, which is hardly meant. */
+  /** Adds a warning for a file or directory without any object, which is likely a mistake. */
   addEmpty(file: string, reason: string): void {
-    this.#problems.push({ file, document: 1, path: "", reason, severity: "warning" });
+    this.#diagnostics.push({ file, document: 1, path: "", reason, severity: "warning" });
   }
 
-  /** Takes all objects in a document. */
+  /** Adds all objects of a document. */
   addDocument(file: string, document: InputDocument): void {
     for (const found of objectsIn(document)) this.#addFound(found, file, document);
   }
 
   #addFound(found: FoundObject, file: string, document: InputDocument): void {
-    if (found.kind === "foreign") {
-      this.#foreign += 1;
+    if (found.kind === "other") {
+      this.#otherKinds += 1;
       return;
     }
     const origin = { file, document: document.number, path: found.path };
     const { kind } = found;
     if (kind === "object") this.#addObject(found.of, found.object, origin, document);
-    else if (kind === "fault")
-      this.#addFaults([{ path: "", reason: found.reason, severity: "error" }], origin, document);
+    else if (kind === "invalid")
+      this.#addDiagnostics([{ path: "", reason: found.reason, severity: "error" }], origin, document);
     else this.#legacy.push({ object: objectName(found.of, found.object), reason: found.reason, origin });
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
     const decoded = DECODERS[of](of === "Service" && this.#options.placeholders ? this.#placeholders.fill(raw) : raw);
     const object = objectName(of, raw);
-    if (decoded.kind !== "ignored") this.#addFaults(decoded.faults, origin, document, object);
-    if (decoded.kind === "refused") return;
+    if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
+    if (decoded.kind === "invalid") return;
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
       const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
-      this.#addFaults([{ path: "", reason, severity: "warning" }], origin, document, object);
+      this.#addDiagnostics([{ path: "", reason, severity: "warning" }], origin, document, object);
       this.#kept.delete(object);
     }
     this.#kept.set(object, { of, origin, decoded, document: this.#options.keepDocuments ? { document } : {} });
   }
 
-  #addFaults(faults: readonly FieldDiagnostic[], origin: Origin, document: InputDocument, object?: string): void {
-    for (const fault of faults) {
-      const path = inside(origin.path, fault.path);
+  #addDiagnostics(
+    diagnostics: readonly FieldDiagnostic[],
+    origin: Origin,
+    document: InputDocument,
+    object?: string,
+  ): void {
+    for (const diagnostic of diagnostics) {
+      const path = inside(origin.path, diagnostic.path);
       const line = document.lineOf(splitPath(path));
       const known = { ...(line === undefined ? {} : { line }), ...(object === undefined ? {} : { object }) };
-      this.#problems.push({ ...origin, ...fault, path, ...known });
+      this.#diagnostics.push({ ...origin, ...diagnostic, path, ...known });
     }
   }
 
-  /** What came of all documents. */
+  /** Returns the objects and diagnostics of all documents added. */
   result(): FilesResult {
     const all = [...this.#kept.entries()];
     const ofKind = <T extends AnyObject>(kind: ObjectKind): FromFile<T>[] =>
       all.flatMap(([, { of, origin, document, decoded }]) =>
-        of === kind && decoded.kind === "ours" ? [{ value: decoded.value as T, origin, ...document }] : [],
+        of === kind && decoded.kind === "valid" ? [{ value: decoded.value as T, origin, ...document }] : [],
       );
     const ignored = all.flatMap(([object, { origin, document, decoded }]) =>
       decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin, ...document }] : [],
@@ -157,9 +163,9 @@ export class ObjectGatherer {
         nodes: ofKind<Node>("Node"),
         serviceCIDRs: ofKind<ServiceCIDR>("ServiceCIDR"),
       },
-      problems: this.#problems,
+      diagnostics: this.#diagnostics,
       ignored: [...ignored, ...this.#legacy],
-      foreign: this.#foreign,
+      otherKinds: this.#otherKinds,
       placeholders: this.#placeholders.count,
     };
   }

@@ -1,6 +1,6 @@
 import { formatIPv6 } from "../../base/ipv6.ts";
 
-/** A Service as far as its cluster IPs depend on it. */
+/** The fields of a Service that determine its cluster IPs. */
 interface Unassigned {
   readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown };
   readonly spec?: {
@@ -12,22 +12,25 @@ interface Unassigned {
   };
 }
 
-/** Addresses in 198.18.0.0/15 and 2001:2::/48, which nobody has: they are for benchmarks (RFC 2544, RFC 5180). */
+/**
+ * How many placeholders there are. They lie in 198.18.0.0/15 and 2001:2::/48, which are reserved for benchmarks and used
+ * by no host. Source: https://www.rfc-editor.org/rfc/rfc2544, https://www.rfc-editor.org/rfc/rfc5180
+ */
 const MOST = 2 ** 17;
 
 /**
- * Gives Services of manifests, to which no API server has assigned cluster IPs yet, addresses to be checked with. A
- * Service's address depends on its name, so that it is mostly the same in another version of the manifests.
+ * Assigns placeholder cluster IPs to the Services of manifests, which no API server has assigned any. A placeholder is
+ * derived from the Service's name, so that it rarely differs between two versions of the manifests.
  */
 export class PlaceholderAddresses {
   readonly #taken = new Set<number>();
 
-  /** How many Services were given one. */
+  /** The number of placeholders assigned. */
   get count(): number {
     return this.#taken.size;
   }
 
-  /** The Service with cluster IPs; itself when it has them, or is not to have them. */
+  /** Returns the Service with cluster IPs; unchanged if it has some, or is not to have any. */
   fill(object: unknown): unknown {
     if (!lacksClusterIP(object)) return object;
     const { metadata, spec = {} } = object;

@@ -5,21 +5,20 @@ import { type FilesResult, ObjectGatherer } from "./object-gatherer.ts";
 import { readText } from "./read-text.ts";
 import { type InputDocument, parseYaml } from "./yaml.ts";
 
-/** How to read files. */
+/** Options of {@link readFiles}. */
 export interface ReadOptions {
-  /** Go on after a file whose text cannot be used, and keep the documents of objects. */
+  /** Continue after an unreadable file, and keep the documents of objects. */
   readonly thorough?: boolean;
-  /** Services without a cluster IP are read with a stand-in, and not passed over. */
+  /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
 }
 
 /**
- * Reads the objects in files and directories of JSON and YAML, `-` for standard input. What comes out does not
- * depend on the order of the paths: of two objects with one name, the last by file name and document is taken.
+ * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not depend on the
+ * order of the paths: of two objects with one name, the last by file name and document is used.
  *
- * A single object that cannot be used is left out and named in `problems`. With `thorough`, so is a file whose text
- * cannot be used, and objects keep their documents; otherwise throws UNREADABLE_INPUT for the first such file, as it
- * does for a path that leads nowhere.
+ * Invalid objects are excluded and have an entry in `diagnostics`. With `thorough`, so have unreadable files.
+ * @throws AppError UNREADABLE_INPUT for a path that does not exist, and without `thorough` for a malformed file
  */
 export async function readFiles(
   paths: readonly string[],
@@ -28,11 +27,11 @@ export async function readFiles(
 ): Promise<FilesResult> {
   const { files, empty } = await listFiles(paths);
   const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders });
-  for (const file of empty) gatherer.addEmpty(file, "this directory holds no .yaml, .yml or .json file");
+  for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {
       const documents = parseDocuments(await readText(file, stdin), file, !thorough);
-      if (documents.length === 0) gatherer.addEmpty(file, "this file holds no document");
+      if (documents.length === 0) gatherer.addEmpty(file, "this file contains no document");
       for (const document of documents) gatherer.addDocument(file, document);
     } catch (error) {
       if (!thorough || !(error instanceof AppError)) throw error;
@@ -42,7 +41,7 @@ export async function readFiles(
   return gatherer.result();
 }
 
-/** A text that begins as JSON is read as JSON, which is 100 times faster; it may be YAML's flow style, though. */
+/** A text that looks like JSON is parsed as JSON first, which is 100 times faster; it may be YAML in flow style. */
 function parseDocuments(text: string, file: string, itemByItem: boolean): InputDocument[] {
   const list = itemByItem ? parseLongList(text, file) : undefined;
   if (list !== undefined) return [list];
@@ -50,11 +49,11 @@ function parseDocuments(text: string, file: string, itemByItem: boolean): InputD
   if (!/^\s*[{[]/.test(text)) return parseYaml(text, file);
   try {
     return parseJson(text, file);
-  } catch (jsonFault) {
+  } catch (jsonError) {
     try {
       return parseYaml(text, file);
     } catch {
-      throw jsonFault;
+      throw jsonError;
     }
   }
 }

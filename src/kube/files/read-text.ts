@@ -4,17 +4,16 @@ import { readFile, stat } from "node:fs/promises";
 import { AppError } from "../../base/errors.ts";
 import { positionAt, systemReason, unreadable } from "./diagnostic.ts";
 
-/** More would not fit into one string of the JavaScript engine. */
+/** The largest file: more bytes would not fit into one JavaScript string. */
 const MOST_BYTES = 256 * 1024 * 1024;
 
 /**
- * The text of a file, or of standard input (`-`), at most 256 MiB of UTF-8; a byte order mark is dropped.
- *
- * Throws UNREADABLE_INPUT with file and reason.
+ * Reads the text of a file, or of standard input (`-`), at most 256 MiB of UTF-8. A byte order mark is dropped.
+ * @throws AppError UNREADABLE_INPUT with file and reason
  */
 export async function readText(file: string, stdin: AsyncIterable<Uint8Array>): Promise<string> {
   const bytes = await readBytes(file, stdin);
-  // API lists are ASCII, for which there is a way that takes a tenth of the time.
+  // Most API lists are ASCII, which decodes ten times as fast as latin1.
   if (isAscii(bytes)) return bytes.toString("latin1");
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -36,7 +35,7 @@ async function readBytes(file: string, stdin: AsyncIterable<Uint8Array>): Promis
   }
 }
 
-/** Counts while it reads: what is named may be a pipe or a device without an end. */
+/** Checks the size while reading, because the stream may be an endless pipe or device. */
 async function readStream(file: string, stream: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let size = 0;

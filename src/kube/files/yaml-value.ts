@@ -1,38 +1,37 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from "yaml";
 
-/** Why a YAML node is not taken. */
-export class YamlFault extends Error {
+/** A YAML node that is not supported, with its offset in the text. */
+export class YamlValueError extends Error {
   readonly offset: number;
 
   constructor(node: unknown, reason: string) {
     super(reason);
-    this.name = "YamlFault";
+    this.name = "YamlValueError";
     this.offset = (node as Node | null)?.range?.[0] ?? 0;
   }
 }
 
-/** Nodes that aliases may stand for in one document, all told. Real manifests stay far below it, bombs do not. */
+/** How many nodes the aliases of a document may expand to. Manifests stay far below it; alias bombs exceed it. */
 const MOST_ALIASED = 100_000;
 const SCALAR_TYPES: readonly string[] = ["string", "number", "boolean"];
 
 interface Anchored {
   readonly value: unknown;
-  /** Nodes in it, aliases counted with what they stand for. */
+  /** How many nodes it has, with all aliases expanded. */
   readonly nodes: number;
 }
 
 /**
- * Makes plain data of a composed document. The `yaml` package's own way takes hours for some short texts (it
- * writes collections that are keys out again, at every level) and minutes to find equal keys of a large map.
- *
- * Throws {@link YamlFault} for aliases that multiply without bounds, keys that are equal or no scalars, tags
- * that are none of JSON's types.
+ * Converts a composed document to plain data. The `yaml` package's own conversion takes hours for some short texts (it
+ * prints collections that are keys, at every level), and minutes to find duplicate keys in a large map.
+ * @throws YamlValueError for aliases that expand to too many nodes, duplicate keys, keys that are not scalars, and tags
+ * of types that JSON does not have
  */
 export function plainValue(node: unknown): unknown {
   return new PlainReader().read(node);
 }
 
-/** Holds the anchors met so far, and how much the aliases have stood for. */
+/** Keeps the anchors read so far, and counts the nodes that aliases expanded to. */
 class PlainReader {
   readonly #anchors = new Map<string, Anchored>();
   #nodes = 0;
@@ -53,15 +52,16 @@ class PlainReader {
     if (isSeq(node)) return node.items.map((item) => this.read(item));
     if (isMap(node)) return this.#object(node);
     if (isAlias(node)) return this.#aliasedValue(node, node.source);
-    throw new YamlFault(node, "is nothing that JSON could say");
+    throw new YamlValueError(node, "has no equivalent in JSON");
   }
 
   #aliasedValue(node: unknown, name: string): unknown {
     const anchored = this.#anchors.get(name);
-    if (anchored === undefined) throw new YamlFault(node, `alias *${name} stands before its anchor's end`);
+    if (anchored === undefined) throw new YamlValueError(node, `alias *${name} precedes the end of its anchor`);
     this.#nodes += anchored.nodes;
     this.#aliased += anchored.nodes;
-    if (this.#aliased > MOST_ALIASED) throw new YamlFault(node, `aliases stand for more than ${MOST_ALIASED} nodes`);
+    if (this.#aliased > MOST_ALIASED)
+      throw new YamlValueError(node, `aliases expand to more than ${MOST_ALIASED} nodes`);
     return anchored.value;
   }
 
@@ -71,7 +71,7 @@ class PlainReader {
     for (const { key, value } of map.items as Pair[]) {
       const name = keyOf(key);
       if (name === "<<") merged.push({ from: this.read(value), node: value });
-      else if (Object.hasOwn(object, name)) throw new YamlFault(key, `key ${JSON.stringify(name)} is there twice`);
+      else if (Object.hasOwn(object, name)) throw new YamlValueError(key, `duplicate key ${JSON.stringify(name)}`);
       else define(object, name, this.read(value));
     }
     for (const { from, node } of merged) merge(object, from, node);
@@ -79,16 +79,16 @@ class PlainReader {
   }
 }
 
-/** Not by assignment, which for `__proto__` would do something else. */
+/** Defines a property. An assignment to `__proto__` would set the prototype instead. */
 function define(object: Record<string, unknown>, name: string, value: unknown): void {
   Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
-/** The merge key `<<`, which kubectl takes as well: what is not there yet is taken over. */
+/** Applies the merge key `<<`, which kubectl supports as well: copies the keys that `object` does not have. */
 function merge(object: Record<string, unknown>, from: unknown, node: unknown): void {
   for (const source of Array.isArray(from) ? from : [from]) {
     if (typeof source !== "object" || source === null || Array.isArray(source))
-      throw new YamlFault(node, "what is merged with << must be a map, or a list of maps");
+      throw new YamlValueError(node, "the value of << must be a map, or a list of maps");
     for (const [name, value] of Object.entries(source)) {
       if (!Object.hasOwn(object, name)) define(object, name, value);
     }
@@ -97,11 +97,11 @@ function merge(object: Record<string, unknown>, from: unknown, node: unknown): v
 
 function keyOf(key: unknown): string {
   if (isScalar(key) && key.anchor === undefined) return String(scalarValue(key));
-  throw new YamlFault(key, "a key must be a plain word, number or text");
+  throw new YamlValueError(key, "a key must be a scalar without an anchor");
 }
 
 function scalarValue(scalar: Scalar): unknown {
   const { value } = scalar;
   if (value === null || SCALAR_TYPES.includes(typeof value)) return value;
-  throw new YamlFault(scalar, `tag ${scalar.tag ?? "of this value"} is not taken`);
+  throw new YamlValueError(scalar, `tag ${scalar.tag ?? "of this value"} is not supported`);
 }

@@ -12,29 +12,28 @@ import {
 } from "yaml";
 import { shallowTokens, TooDeepError } from "../../base/yaml-nesting.ts";
 import { type Position, unreadable } from "./diagnostic.ts";
-import { plainValue, YamlFault } from "./yaml-value.ts";
+import { plainValue, YamlValueError } from "./yaml-value.ts";
 
-/** One document of an input. */
+/** A document of an input file. */
 export interface InputDocument {
   /** From 1. */
   readonly number: number;
   readonly value: unknown;
-  /** The items of a long list, to be gone through once, in place of those that `value` then lacks. */
+  /** The items of a long list, which `value` then lacks. Can be iterated once. */
   readonly items?: Iterable<unknown>;
-  /** The line, from 1, of what the keys lead to, or of the last on the way that is there; if it is known. */
+  /** Returns the line, from 1, of the value at a path, or of its deepest existing ancestor; undefined if unknown. */
   readonly lineOf: (keys: readonly string[]) => number | undefined;
 }
 
-/** The syntax tree takes 60 times the text's memory. JSON, which takes none, may be larger. */
+/** The longest YAML text. Its syntax tree takes 60 times the memory of the text; JSON needs no tree. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
-/** Kubernetes objects nest about 15 levels deep. */
+/** The deepest nesting. Kubernetes objects have about 15 levels. */
 const DEEPEST = 64;
 
 /**
- * The documents of a YAML text (1.2, core schema), empty ones left out. At most 16 MiB and 64 levels.
- *
- * Throws UNREADABLE_INPUT with file, line and reason for the first thing that is wrong: syntax, equal keys, tags
- * beyond JSON's types, aliases that multiply.
+ * Parses the documents of a YAML text (1.2, core schema) of at most 16 MiB and 64 levels. Empty documents are dropped.
+ * @throws AppError UNREADABLE_INPUT with file, line and reason for the first error: syntax, duplicate keys, tags of types
+ * that JSON does not have, aliases that expand to too many nodes
  */
 export function parseYaml(text: string, file: string): InputDocument[] {
   if (text.length > MOST_CHARACTERS)
@@ -42,15 +41,15 @@ export function parseYaml(text: string, file: string): InputDocument[] {
   const lines = new LineCounter();
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {
-    const fault = document.errors[0] ?? document.warnings[0];
-    if (fault !== undefined) throw unreadable(file, fault.message, positionOf(lines, fault.pos[0]));
+    const diagnostic = document.errors[0] ?? document.warnings[0];
+    if (diagnostic !== undefined) throw unreadable(file, diagnostic.message, positionOf(lines, diagnostic.pos[0]));
     const value = plainValueOf(document, lines, file);
     const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
     return value === null ? [] : [{ number: index + 1, value, lineOf }];
   });
 }
 
-/** Equal keys are looked for later, and messages made without the text: both take quadratic time here. */
+/** Duplicate keys are detected later, and messages do not quote the text: the package needs quadratic time for both. */
 function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
   const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
   try {
@@ -67,7 +66,7 @@ function plainValueOf(document: Document.Parsed, lines: LineCounter, file: strin
   try {
     return plainValue(document.contents);
   } catch (error) {
-    if (error instanceof YamlFault) throw unreadable(file, error.message, positionOf(lines, error.offset));
+    if (error instanceof YamlValueError) throw unreadable(file, error.message, positionOf(lines, error.offset));
     throw error;
   }
 }
@@ -89,7 +88,7 @@ function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly st
   return positionOf(lines, offset).line;
 }
 
-/** Goes down by one key: where the key or item stands, and the node under it. */
+/** Descends by one key. Returns the offset of the key or item, and the node of its value. */
 function step(node: unknown, key: string): { readonly at?: number; readonly next?: unknown } {
   if (isSeq(node)) return { ...offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
   if (!isMap(node)) return {};

@@ -1,34 +1,35 @@
-/** How long to wait between attempts, in milliseconds. */
+/** Limits of the waits between attempts, in milliseconds. */
 export interface BackoffLimits {
-  /** The first attempt's longest wait; doubled for each further failure. */
+  /** The longest wait after the first failure; doubled for each further one. */
   readonly base: number;
-  /** No wait is longer than this, unless the server asks for more. */
+  /** The longest wait, unless the server's Retry-After asks for more. */
   readonly cap: number;
-  /** A server's Retry-After is believed up to this. */
+  /** The longest Retry-After that is honoured. */
   readonly retryAfterCap: number;
 }
 
-/** What client-go's reflector uses: 800 ms to 30 s. */
+/** The limits of client-go's reflector: 800 ms to 30 s. */
 export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAfterCap: 300_000 };
 
 /**
- * Exponential back-off with full jitter, so that the proxies of a thousand nodes do not come back to a restarted API
- * server in step. It never gives up. Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
+ * Exponential back-off with full jitter, so that the proxies of a thousand nodes do not return to a restarted API server
+ * in step. It never gives up. Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 export class Backoff {
   #failures = 0;
   readonly #limits: BackoffLimits;
   readonly #random: () => number;
 
-  /** `random` gives numbers in [0, 1). */
+  /** @param random returns numbers in [0, 1) */
   constructor(random: () => number, limits: BackoffLimits = DEFAULT_BACKOFF) {
     this.#random = random;
     this.#limits = limits;
   }
 
   /**
-   * Milliseconds to wait after one more failure. `retryAfter` (milliseconds; 0 for none) comes before the jitter and does
-   * not replace it: an overloaded API server tells all its clients the same second, again and again.
+   * Returns the milliseconds to wait after one more failure.
+   * @param retryAfter milliseconds that the server asked for, 0 for none. The jitter is added to it: an overloaded API
+   * server asks all its clients for the same wait.
    */
   next(retryAfter = 0): number {
     const { base, cap, retryAfterCap } = this.#limits;
@@ -37,7 +38,7 @@ export class Backoff {
     return Math.min(retryAfter, retryAfterCap) + this.#random() * ceiling;
   }
 
-  /** To be called when things work again. */
+  /** Starts over with the shortest wait. To be called after a success. */
   reset(): void {
     this.#failures = 0;
   }

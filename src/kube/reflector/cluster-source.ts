@@ -9,7 +9,10 @@ import { Reflector } from "./reflector.ts";
 import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
 import { resources } from "./resources.ts";
 
-/** Makes of an API object what is kept of it, undefined if it is none of ours; throws for one that cannot be used. */
+/**
+ * Functions that turn an API object into the stored one, for each resource. They return undefined for an object that
+ * nft-proxy does not manage, and throw for an invalid one.
+ */
 export interface Decoders {
   readonly services: (object: unknown) => Service | undefined;
   readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
@@ -17,21 +20,21 @@ export interface Decoders {
   readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
 }
 
-/** What {@link clusterSource} needs. */
+/** Options of {@link clusterSource}. */
 export interface ClusterSourceOptions {
   readonly client: ApiClient;
-  /** The Node that we run on. */
+  /** The name of the Node that nft-proxy runs on. */
   readonly nodeName: string;
   readonly decoders: Decoders;
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
-  /** Numbers in [0, 1). */
+  /** Returns numbers in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: ReflectorTimings;
 }
 
-/** The objects of a cluster, one reflector for each resource. The client stays the caller's to close. */
+/** Returns a source that follows a cluster with one reflector for each resource. It does not close the client. */
 export function clusterSource(options: ClusterSourceOptions): ObjectSource {
   const reflectors = makeReflectors(options);
   const all = Object.values(reflectors);
@@ -51,7 +54,7 @@ export function clusterSource(options: ClusterSourceOptions): ObjectSource {
   };
 }
 
-/** The part of a reflector that does not depend on what it follows. */
+/** The part of a reflector that does not depend on its type of object. */
 type AnyReflector = { start(): void; stop(): void; state(): SourceState };
 
 function makeReflectors(options: ClusterSourceOptions): Readonly<Record<ResourceName, AnyReflector>> {
@@ -62,20 +65,20 @@ function makeReflectors(options: ClusterSourceOptions): Readonly<Record<Resource
     services: new Reflector({
       ...shared,
       resource: services,
-      slim: decoders.services,
+      transform: decoders.services,
       handler: handlers.services,
     }),
     endpointslices: new Reflector({
       ...shared,
       resource: endpointslices,
-      slim: decoders.endpointslices,
+      transform: decoders.endpointslices,
       handler: handlers.endpointslices,
     }),
-    nodes: new Reflector({ ...shared, resource: nodes, slim: decoders.nodes, handler: handlers.nodes }),
+    nodes: new Reflector({ ...shared, resource: nodes, transform: decoders.nodes, handler: handlers.nodes }),
     servicecidrs: new Reflector({
       ...shared,
       resource: servicecidrs,
-      slim: decoders.servicecidrs,
+      transform: decoders.servicecidrs,
       handler: handlers.servicecidrs,
     }),
   };

@@ -11,23 +11,23 @@ import type { Decoders } from "./cluster-source.ts";
 import { listPages } from "./list-pages.ts";
 import { type Resource, resources } from "./resources.ts";
 
-/** Milliseconds without a byte after which a list is given up. */
+/** Milliseconds without data after which a list fails. */
 const SILENCE = 15_000;
 
-/** What {@link listOnce} needs. */
+/** Options of {@link listOnce}. */
 export interface ListOnceOptions {
   readonly client: ApiClient;
-  /** The Node that we run on. */
+  /** The name of the Node that nft-proxy runs on. */
   readonly nodeName: string;
   readonly decoders: Decoders;
   readonly clock: Clock;
-  /** Told of each object that cannot be used; `object` is `Service namespace/name`. */
+  /** Called for each invalid object; `object` is `Service namespace/name`. */
   readonly onInvalid: (object: string, reason: string) => void;
-  /** Told of every Service as it comes. Those that are left to other proxies are asked for only then. */
+  /** Called with every Service as the API server sent it. With it, the Services of other proxies are listed too. */
   readonly onService?: (service: unknown) => void;
 }
 
-/** What a cluster holds for a service proxy. */
+/** The objects of a cluster that a service proxy reads. */
 export interface ListedObjects {
   readonly services: readonly Service[];
   readonly endpointSlices: readonly EndpointSlice[];
@@ -36,20 +36,20 @@ export interface ListedObjects {
 }
 
 /**
- * Lists everything once, for commands that look and end. One attempt: whoever asks is there to ask again.
- * @throws AppError API_UNAVAILABLE for the first list that fails, or brings nothing for 15 s
+ * Lists every resource once, without retries, for commands that print and exit.
+ * @throws AppError API_UNAVAILABLE for the first list that fails, or of which nothing arrives for 15 s
  */
 export async function listOnce(options: ListOnceOptions): Promise<ListedObjects> {
   const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
   const { decoders, onService } = options;
-  const told = (service: unknown) => {
+  const decodeService = (service: unknown) => {
     onService?.(service);
     return decoders.services(service);
   };
   return {
     nodes: await list(options, nodes, "Node", decoders.nodes),
     serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
-    services: await list(options, onService ? { ...services, selectors: {} } : services, "Service", told),
+    services: await list(options, onService ? { ...services, selectors: {} } : services, "Service", decodeService),
     endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
   };
 }

@@ -45,7 +45,7 @@ interface Page {
 
 async function fetchPage(resource: Resource, options: ListOptions, token: string): Promise<Page> {
   const deadline = options.deadline();
-  deadline.heardWithin(options.silence);
+  deadline.receivesWithin(options.silence);
   try {
     const answer = await options.client.request({
       method: "GET",
@@ -53,7 +53,7 @@ async function fetchPage(resource: Resource, options: ListOptions, token: string
       query: { ...resource.selectors, limit: String(PAGE_SIZE), ...(token === "" ? {} : { continue: token }) },
       signal: deadline.signal,
     });
-    const text = await readText(answer.body, () => deadline.heardWithin(options.silence));
+    const text = await readText(answer.body, () => deadline.receivesWithin(options.silence));
     if (answer.status !== 200) throw failureOfAnswer(answer.status, answer.headers, text, options.now());
     return parsePage(text);
   } catch (error) {

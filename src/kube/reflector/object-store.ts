@@ -1,28 +1,28 @@
 import type { SourceErrorKind, SourceHandler } from "../source.ts";
 
-/** What is kept of an object. `object` is absent when it is invalid or not ours, so that it is looked at once only. */
+/** A stored object. `object` is undefined if it is invalid or unmanaged; the entry then avoids decoding it again. */
 interface Entry<T> {
   readonly uid: string;
   readonly version: string;
   readonly object: T | undefined;
 }
 
-/** A list in the making: what will be there when it is complete. */
+/** An incomplete list: the entries to be stored once it is complete. */
 export type Staged<T> = Map<string, Entry<T>>;
 
-/** What an {@link ObjectStore} needs. */
+/** Options of an {@link ObjectStore}. */
 export interface ObjectStoreOptions<T> {
   /**
-   * Makes of an API object what is kept of it, undefined if it is none of ours. May throw when it cannot be used. Either
-   * way the object counts as absent.
+   * Turns an API object into the stored one, as client-go's TransformFunc does; undefined for an unmanaged object.
+   * May throw for an invalid one. In both cases the object counts as absent.
    */
-  readonly slim: (object: unknown) => T | undefined;
+  readonly transform: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
-  /** Told of each object that `slim` refused, and of each time that the handler threw. */
-  readonly onFault: (kind: SourceErrorKind, key: string, error: unknown) => void;
+  /** Called for each object that `transform` rejected, and each time that the handler threw. */
+  readonly onError: (kind: SourceErrorKind, key: string, error: unknown) => void;
 }
 
-/** The objects of one resource as last heard, and the events that their changes mean. */
+/** Stores the objects of one resource as last received, and calls the handler for each change. */
 export class ObjectStore<T> {
   readonly #entries: Staged<T> = new Map();
   #closed = false;
@@ -32,19 +32,19 @@ export class ObjectStore<T> {
     this.#options = options;
   }
 
-  /** Nobody is told of anything after this. */
+  /** The handler is not called after this. */
   close(): void {
     this.#closed = true;
   }
 
-  /** How many valid objects there are. */
+  /** The number of valid objects. */
   get size(): number {
     let count = 0;
     for (const entry of this.#entries.values()) count += entry.object === undefined ? 0 : 1;
     return count;
   }
 
-  /** Takes an object from a watch. False if it was known in this version already. */
+  /** Stores an object of a watch. Returns false if this version of it was stored already. */
   upsert(raw: unknown): boolean {
     const { key, uid, version } = identify(raw);
     const known = this.#entries.get(key);
@@ -53,7 +53,7 @@ export class ObjectStore<T> {
     return true;
   }
 
-  /** Takes an object's deletion from a watch. False if it was not known. */
+  /** Deletes an object by a watch's event. Returns false if it was not stored. */
   remove(raw: unknown): boolean {
     const { key } = identify(raw);
     const known = this.#entries.get(key);
@@ -62,7 +62,7 @@ export class ObjectStore<T> {
     return known !== undefined;
   }
 
-  /** Takes an object from a list; nobody is told until {@link replace}. An unchanged object is not slimmed again. */
+  /** Adds an object of a list to `staged`, without a call of the handler. An unchanged object is not transformed again. */
   stage(staged: Staged<T>, raw: unknown): void {
     const { key, uid, version } = identify(raw);
     const known = this.#entries.get(key);
@@ -70,8 +70,8 @@ export class ObjectStore<T> {
   }
 
   /**
-   * Makes a complete list the truth. Deletions are told first (what is added may want what the deleted objects had),
-   * `onSynced` last.
+   * Replaces all objects by a complete list. The handler is called for deletions first, because an added object may claim
+   * an address of a deleted one, and with `onSynced` last.
    */
   replace(staged: Staged<T>): void {
     for (const [key, entry] of this.#entries) {
@@ -108,23 +108,23 @@ export class ObjectStore<T> {
 
   #makeEntry(key: string, uid: string, version: string, raw: unknown): Entry<T> {
     try {
-      return { uid, version, object: this.#options.slim(raw) };
+      return { uid, version, object: this.#options.transform(raw) };
     } catch (error) {
       this.#guard(key, (handler) => {
-        this.#options.onFault("invalid-object", key, error);
+        this.#options.onError("invalid-object", key, error);
         handler.onInvalid(key, error);
       });
       return { uid, version, object: undefined };
     }
   }
 
-  /** A consumer's fault with one object must not cost the others their events. */
+  /** An error of the handler for one object must not suppress the events of the others. */
   #guard(key: string, call: (handler: SourceHandler<T>) => void): void {
     if (this.#closed) return;
     try {
       call(this.#options.handler);
     } catch (error) {
-      this.#options.onFault("handler", key, error);
+      this.#options.onError("handler", key, error);
     }
   }
 }
@@ -144,7 +144,7 @@ function identify(raw: unknown): { key: string; uid: string; version: string } {
   };
 }
 
-/** The `metadata` of an API object or list, {} if it has none. */
+/** Returns the `metadata` of an API object or list, {} if it has none. */
 export function metadataOf(raw: unknown): Readonly<Record<string, unknown>> {
   const metadata = typeof raw === "object" && raw !== null && "metadata" in raw ? raw.metadata : undefined;
   return typeof metadata === "object" && metadata !== null ? (metadata as Record<string, unknown>) : {};

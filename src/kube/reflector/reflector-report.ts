@@ -4,7 +4,7 @@ import type { ApiFailure } from "../client/api-failure.ts";
 import type { SourceErrorKind } from "../source.ts";
 import { SourceStatus } from "../source-status.ts";
 
-/** What a reflector tells: the score it keeps, and the log. */
+/** Logs and counts the events of one reflector. */
 export class ReflectorReport {
   readonly status = new SourceStatus();
   readonly #resource: string;
@@ -15,38 +15,40 @@ export class ReflectorReport {
     this.#logger = logger;
   }
 
-  /** A list was complete. `now` is milliseconds since 1970. */
+  /** Records a complete list of `objects` objects. `now` is in milliseconds since 1970. */
   listed(objects: number, now: number): void {
     this.status.listed(now);
     this.#logger.debug({ resource: this.#resource, objects }, "listed");
   }
 
-  /** The server has accepted a watch. */
+  /** Records that the server accepted a watch. */
   open(): void {
-    if (this.status.failure !== "")
-      this.#logger.info({ resource: this.#resource }, "the API server can be followed again");
+    if (this.status.failure !== "") this.#logger.info({ resource: this.#resource }, "following the API server again");
     this.status.setFailure("");
   }
 
-  /** A list or a watch failed; the next attempt is `wait` milliseconds away. An outage of hours is one warning. */
+  /** Records that a list or a watch failed and is retried after `wait` milliseconds. An outage is one warning. */
   failure(failure: ApiFailure, wait: number): void {
-    this.status.fault(failure.kind);
+    this.status.countError(failure.kind);
     const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, waitMs: Math.round(wait) };
     const known = this.status.failure === failure.message;
-    this.#logger[known ? "debug" : "warn"](fields, "cannot follow the API server; what is known stays in force");
+    this.#logger[known ? "debug" : "warn"](fields, "cannot follow the API server; the last known objects stay in use");
     this.status.setFailure(failure.message);
   }
 
-  /** The resource is not served, or not to us, and that is accepted. */
+  /** Records that an optional resource is not served, or not to these credentials. */
   absent(failure: ApiFailure): void {
     if (!this.status.absent)
-      this.#logger.info({ resource: this.#resource, reason: failure.message }, "not served here; going on without");
-    this.status.missing();
+      this.#logger.info(
+        { resource: this.#resource, reason: failure.message },
+        "not served by this API server; continuing without it",
+      );
+    this.status.absentResource();
   }
 
-  /** Something is wrong with one object, or with the consumer when given it. */
-  fault(kind: SourceErrorKind, key: string, error: unknown): void {
-    this.status.fault(kind);
+  /** Records that one object is invalid, or that the handler threw for it. */
+  objectError(kind: SourceErrorKind, key: string, error: unknown): void {
+    this.status.countError(kind);
     this.#logger.warn({ resource: this.#resource, key, kind, reason: messageOf(error) }, "an object cannot be used");
   }
 }

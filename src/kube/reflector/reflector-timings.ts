@@ -1,23 +1,23 @@
 import { type BackoffLimits, DEFAULT_BACKOFF } from "./backoff.ts";
 
-/** Times of a reflector, milliseconds except where said. */
+/** Times of a reflector, in milliseconds unless noted. */
 export interface ReflectorTimings {
-  /** Silence after which a list, or a watch that has not been answered, counts as hung. API servers give up at 60 s. */
+  /** Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after 60 s. */
   readonly answerSilence: number;
-  /** Silence after which a watch counts as dead. API servers send a bookmark about each minute. */
+  /** Time without data after which a watch counts as dead. API servers send a bookmark about every minute. */
   readonly watchSilence: number;
   /** The watch's `timeoutSeconds` is drawn between these two, so that watches do not end in step. Seconds. */
   readonly watchSeconds: readonly [number, number];
-  /** How long after `timeoutSeconds` we end a watch ourselves. */
+  /** How long after `timeoutSeconds` the reflector closes a watch that the server did not. */
   readonly watchGrace: number;
-  /** A watch that lasted this long was a good one: no back-off after it. */
+  /** A watch that lasted this long succeeded: there is no back-off after it. */
   readonly stableAfter: number;
-  /** How often to look again for a resource that is not served here. */
+  /** The period of the checks whether a resource that is not served has become available. */
   readonly absentRecheck: number;
   readonly backoff: BackoffLimits;
 }
 
-/** What the daemon runs with. */
+/** The timings of the daemon. */
 export const DEFAULT_TIMINGS: ReflectorTimings = {
   answerSilence: 60_000,
   watchSilence: 180_000,

@@ -13,32 +13,32 @@ import type { Resource } from "./resources.ts";
 import { watchEvents } from "./watch-events.ts";
 import type { WatchEvent } from "./watch-stream.ts";
 
-/** What a {@link Reflector} needs. */
+/** Options of a {@link Reflector}. */
 export interface ReflectorOptions<T> {
   readonly client: ApiClient;
   readonly resource: Resource;
-  /** Pure: makes of an API object what is kept of it. May throw: then the object counts as absent. */
-  readonly slim: (object: unknown) => T | undefined;
+  /** As in {@link ObjectStoreOptions}. */
+  readonly transform: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
   readonly clock: Clock;
-  /** Numbers in [0, 1). */
+  /** Returns numbers in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
 }
 
 /**
- * Keeps a copy of one resource of an API server: lists, watches, and does both again for ever, whatever happens.
- * Source: Kubernetes API concepts, "Efficient detection of changes".
+ * Keeps a copy of one resource of an API server: lists it, watches it, and retries both forever.
+ * Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
  */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #store: ObjectStore<T>;
   readonly #report: ReflectorReport;
   readonly #backoff: Backoff;
-  /** What to watch from; undefined when a list is due. */
+  /** The resourceVersion to watch from; undefined when a list is due. */
   #version: string | undefined;
-  /** Counts what watches brought that was not known. */
+  /** How many events of watches reported something new. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
@@ -49,18 +49,18 @@ export class Reflector<T> {
     this.#backoff = new Backoff(options.random, options.timings.backoff);
     this.#report = new ReflectorReport(options.resource.name, options.logger);
     this.#store = new ObjectStore({
-      slim: options.slim,
+      transform: options.transform,
       handler: options.handler,
-      onFault: (kind, key, error) => this.#report.fault(kind, key, error),
+      onError: (kind, key, error) => this.#report.objectError(kind, key, error),
     });
   }
 
-  /** Begins. Once. */
+  /** Starts. To be called once. */
   start(): void {
     void this.#run();
   }
 
-  /** Ends the requests and timers under way. Silent and final: the handler is not called after it. */
+  /** Cancels the pending request and timer, for good: the handler is not called afterwards. */
   stop(): void {
     this.#stopped = true;
     this.#store.close();
@@ -69,6 +69,7 @@ export class Reflector<T> {
     this.#pause?.end();
   }
 
+  /** Returns the current state. */
   state(): SourceState {
     return this.#report.status.snapshot(this.#store.size);
   }
@@ -77,7 +78,7 @@ export class Reflector<T> {
     while (!this.#stopped) await this.#sleep(await this.#step());
   }
 
-  /** One list or one watch. Gives the milliseconds to wait after it. Never rejects. */
+  /** Performs one list or one watch. Resolves with the milliseconds to wait afterwards. Never rejects. */
   async #step(): Promise<number> {
     try {
       if (this.#version === undefined) {
@@ -131,12 +132,12 @@ export class Reflector<T> {
     return stable ? 0 : this.#afterShortWatch(this.#news > newsBefore);
   }
 
-  /** A server that ends watches at once must not be asked again at once; one that does so between news, soon. */
+  /** Backs off from a server that closes watches at once, less if the watch had reported something new. */
   #afterShortWatch(newsCame: boolean): number {
     if (newsCame) {
       this.#backoff.reset();
     } else {
-      this.#report.status.fault("short-watch");
+      this.#report.status.countError("short-watch");
     }
     return this.#backoff.next();
   }
@@ -154,16 +155,16 @@ export class Reflector<T> {
     const now = this.#options.clock.now();
     switch (event.type) {
       case "ADDED":
-        this.#report.status.heard("added", now);
+        this.#report.status.countEvent("added", now);
         return this.#store.upsert(event.object);
       case "MODIFIED":
-        this.#report.status.heard("modified", now);
+        this.#report.status.countEvent("modified", now);
         return this.#store.upsert(event.object);
       case "DELETED":
-        this.#report.status.heard("deleted", now);
+        this.#report.status.countEvent("deleted", now);
         return this.#store.remove(event.object);
       case "BOOKMARK":
-        this.#report.status.heard("bookmark", now);
+        this.#report.status.countEvent("bookmark", now);
         return false;
     }
   }
@@ -175,7 +176,7 @@ export class Reflector<T> {
       this.#acceptAbsence(failure);
       return timings.absentRecheck * (0.5 + random() / 2);
     }
-    // Authorization comes before routing: an older cluster whose roles do not name the resource answers 403, not 404.
+    // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
     const wait = this.#backoff.next(failure.retryAfter);
     this.#report.failure(failure, wait);
@@ -187,7 +188,7 @@ export class Reflector<T> {
     this.#store.replace(new Map());
   }
 
-  /** A new request's deadline, known to {@link stop}. */
+  /** Creates the deadline of a new request, which {@link stop} aborts. */
   #begin(): Deadline {
     const deadline = new Deadline(this.#options.clock);
     this.#request = deadline;

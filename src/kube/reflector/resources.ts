@@ -1,13 +1,13 @@
 import type { ResourceName } from "../source.ts";
 
-/** How to ask an API server for one resource. */
+/** How to list and watch one resource. */
 export interface Resource {
   readonly name: ResourceName;
   /** Path of the collection, across all namespaces. */
   readonly path: string;
-  /** Sent on list and watch alike, or the watch would bring what the list left out. */
+  /** Sent with both list and watch, or the watch would report objects that the list excluded. */
   readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
-  /** True if a cluster may not serve it: then there is nothing of it, and that is no failure. */
+  /** True if a cluster may lack it: it then counts as empty, which is not an error. */
   readonly optional: boolean;
 }
 

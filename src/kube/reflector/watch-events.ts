@@ -5,22 +5,24 @@ import type { ReflectorTimings } from "./reflector-timings.ts";
 import type { Resource } from "./resources.ts";
 import { LineSplitter, parseWatchEvent, type WatchEvent } from "./watch-stream.ts";
 
-/** What a watch needs besides the resource. */
+/** Options of {@link watchEvents}. */
 export interface WatchOptions {
   readonly client: ApiClient;
   readonly deadline: Deadline;
   readonly timings: ReflectorTimings;
-  /** What the server is asked to end the watch after. */
+  /** The `timeoutSeconds` after which the server is to close the watch. */
   readonly seconds: number;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
   /** Called when the server has accepted the watch. */
   readonly onOpen: () => void;
 }
 
 /**
- * Watches a resource from `version` on and gives each event to `take`. Resolves when the server ends the watch at the
- * end of a line. Throws ApiFailure for anything else, and whatever the connection or `take` throws.
+ * Watches a resource from the resourceVersion `version` on and calls `take` for each event. Resolves when the server
+ * closes the watch at the end of a line.
+ * @throws ApiFailure for an answer other than 200, a malformed stream or a missed deadline; and anything that the
+ * connection or `take` throws
  */
 export async function watchEvents(
   resource: Resource,
@@ -29,7 +31,7 @@ export async function watchEvents(
   take: (event: WatchEvent) => void,
 ): Promise<void> {
   const { client, deadline, timings, seconds } = options;
-  deadline.heardWithin(timings.answerSilence);
+  deadline.receivesWithin(timings.answerSilence);
   deadline.endsWithin(seconds * 1000 + timings.watchGrace);
   try {
     const answer = await client.request({
@@ -47,7 +49,7 @@ export async function watchEvents(
     if (answer.status !== 200)
       throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body), options.now());
     options.onOpen();
-    await readEvents(answer.body, () => deadline.heardWithin(timings.watchSilence), take);
+    await readEvents(answer.body, () => deadline.receivesWithin(timings.watchSilence), take);
   } catch (error) {
     throw deadline.explain(error);
   } finally {
@@ -57,13 +59,13 @@ export async function watchEvents(
 
 async function readEvents(
   body: AsyncIterable<Uint8Array>,
-  onHeard: () => void,
+  onData: () => void,
   take: (event: WatchEvent) => void,
 ): Promise<void> {
   const splitter = new LineSplitter();
-  onHeard();
+  onData();
   for await (const chunk of body) {
-    onHeard();
+    onData();
     for (const line of splitter.push(chunk)) take(parseWatchEvent(line));
   }
   splitter.end();

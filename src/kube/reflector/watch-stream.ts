@@ -1,22 +1,28 @@
 import { ApiFailure } from "../client/api-failure.ts";
 
-/** One line of a watch. Source: Kubernetes API concepts, "Efficient detection of changes". */
+/**
+ * One line of a watch.
+ * Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+ */
 export type WatchEvent =
   | { readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK"; readonly object: unknown }
   /** `object` is a metav1.Status. */
   | { readonly type: "ERROR"; readonly object: unknown };
 
-/** No Kubernetes object is near this size (etcd takes 1.5 MiB); a line that is, has no end. */
+/** The longest line that is accepted, bytes. Kubernetes objects are far smaller: etcd accepts 1.5 MiB. */
 const LONGEST_LINE = 32 * 1024 * 1024;
 
 const NEWLINE = 0x0a;
 
-/** Cuts a watch's bytes into lines. Works on bytes, as a character may lie across two chunks. */
+/** Splits the bytes of a watch into lines. It works on bytes, because a chunk may end within a character. */
 export class LineSplitter {
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
 
-  /** The lines that `chunk` completes, without their ends; empty ones left out. Throws ApiFailure on an endless line. */
+  /**
+   * Returns the lines that `chunk` completes, without line ends and without empty lines.
+   * @throws ApiFailure (parse, relist) for a line longer than 32 MiB
+   */
   push(chunk: Uint8Array): string[] {
     const lines: string[] = [];
     let start = 0;
@@ -29,10 +35,13 @@ export class LineSplitter {
     return lines;
   }
 
-  /** To be called at the end of the stream. Throws ApiFailure if it ended in the middle of a line. */
+  /**
+   * To be called at the end of the stream.
+   * @throws ApiFailure (parse, relist) if the stream ended within a line
+   */
   end(): void {
     if (this.#pendingBytes > 0) {
-      throw new ApiFailure("parse", `the watch ended inside a line, after ${this.#pendingBytes} bytes of it`, {
+      throw new ApiFailure("parse", `the watch ended within a line, after ${this.#pendingBytes} bytes of it`, {
         relist: true,
       });
     }
@@ -54,7 +63,10 @@ export class LineSplitter {
   }
 }
 
-/** Reads one line of a watch. Throws ApiFailure (parse, relist) if it is no watch event. */
+/**
+ * Parses one line of a watch.
+ * @throws ApiFailure (parse, relist) if it is not a watch event
+ */
 export function parseWatchEvent(line: string): WatchEvent {
   let event: unknown;
   try {

@@ -139,7 +139,7 @@ describe("with a file", () => {
     const flags: GivenFlag[] = readFlags({ v: "high" });
     const wrong = { flags, configText: fileWith("oomScoreAdj: 1001\n"), configName: "/etc/proxy.yaml" };
     const error = errorOf(() => resolveOptions(wrong));
-    expect(error).toMatchObject({ code: "BAD_CONFIG", message: "/etc/proxy.yaml: a value is wrong" });
+    expect(error).toMatchObject({ code: "BAD_CONFIG", message: "/etc/proxy.yaml: a value is invalid" });
     expect(error.evidence).toEqual({ oomScoreAdj: "must be <= 1000, not 1001" });
     expect(errorOf(() => resolveOptions({ ...wrong, configText: fileWith("") })).code).toBe("BAD_ARGUMENT");
   });

@@ -90,8 +90,8 @@ describe("a wrong value", () => {
       faultsOf("mode: userspace\nconntrack: {min: x, maxPerCore: 1.5}\nnodePortAddresses: [a, primary, b]"),
     ).toEqual({
       mode: 'must be nftables, iptables or ipvs, not "userspace"',
-      "conntrack.min": 'must be integer, not "x"',
-      "conntrack.maxPerCore": "must be integer, not 1.5",
+      "conntrack.min": 'must be an integer, not "x"',
+      "conntrack.maxPerCore": "must be an integer, not 1.5",
       "nodePortAddresses[0]":
         'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all, not "a"',
       "nodePortAddresses[2]":

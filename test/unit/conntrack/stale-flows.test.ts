@@ -143,7 +143,7 @@ describe("StaleFlowCleaner", () => {
       yield* this.flows;
     }
 
-    async forget(groups: readonly FlowGroup[]) {
+    async deleteFlows(groups: readonly FlowGroup[]) {
       this.forgotten.push([...groups]);
       return { ip: groups.length, ip6: 0 };
     }

@@ -45,7 +45,7 @@ describe("Conntrack", () => {
 
   test("deletes groups, and counts what was deleted by family", async () => {
     const { tool, calls } = fakeTool([TRANSLATED, COUNTED, COUNTED]);
-    const deleted = await tool.forget([
+    const deleted = await tool.deleteFlows([
       { destination: { address: "10.96.0.10", port: 53 }, replySource: { address: "10.244.1.5", port: 5300 } },
       { destination: { address: "fd00::10", port: 53 }, replySource: undefined },
     ]);
@@ -59,8 +59,8 @@ describe("Conntrack", () => {
   test("flows that ended by themselves meanwhile are no failure, anything else is", async () => {
     const groups = [{ destination: { address: "10.96.0.10", port: 53 }, replySource: undefined }];
     const gone = fakeTool([], "conntrack v1.4.8 (conntrack-tools): 0 flow entries have been deleted.");
-    expect(await gone.tool.forget(groups)).toEqual({ ip: 0, ip6: 0 });
-    await expect(fakeTool([], "you must be root").tool.forget(groups)).rejects.toThrow("conntrack failed");
+    expect(await gone.tool.deleteFlows(groups)).toEqual({ ip: 0, ip6: 0 });
+    await expect(fakeTool([], "you must be root").tool.deleteFlows(groups)).rejects.toThrow("conntrack failed");
   });
 });
 

@@ -19,7 +19,7 @@ async function warningsOf(text: string): Promise<string[]> {
   const { options } = resolveOptions();
   const request = { options, nodeName: "node-1", paths: [path], stdin: process.stdin, env: {}, userAgent: "test" };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
-  expect(desired.problems.filter(({ severity }) => severity === "error")).toEqual([]);
+  expect(desired.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
   return checkWarnings(desired)
     .map(({ line, path: where, reason }) => `${line} ${where} ${reason.replaceAll(path, "FILE")}`)
     .sort();
@@ -101,7 +101,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     text: service({
       spec: "  type: LoadBalancer\n  ipFamilies: [IPv4, IPv6]\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24",
     }),
-    warnings: ["9 spec.loadBalancerSourceRanges has no IPv6 range: everybody may come by IPv6"],
+    warnings: ["9 spec.loadBalancerSourceRanges has no IPv6 range: all IPv6 clients are allowed"],
   },
   {
     name: "source ranges of nobody, of everybody and with bits too many",
@@ -109,10 +109,10 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
       spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 127.0.0.0/8\n  - 224.1.0.0/16\n  - 0.0.0.0/0\n  - 192.0.2.1/24",
     }),
     warnings: [
-      "10 spec.loadBalancerSourceRanges[1] no client comes from 224.1.0.0/16",
+      "10 spec.loadBalancerSourceRanges[1] no client has an address in 224.1.0.0/16",
       "11 spec.loadBalancerSourceRanges[2] 0.0.0.0/0 makes the other ranges redundant",
-      "12 spec.loadBalancerSourceRanges[3] 192.0.2.1/24 has bits beyond its length; it means 192.0.2.0/24",
-      "9 spec.loadBalancerSourceRanges[0] no client comes from 127.0.0.0/8",
+      "12 spec.loadBalancerSourceRanges[3] 192.0.2.1/24 has host bits set; it means 192.0.2.0/24",
+      "9 spec.loadBalancerSourceRanges[0] no client has an address in 127.0.0.0/8",
     ],
   },
   {
@@ -127,9 +127,9 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
       status: "status: {loadBalancer: {ingress: [{ip: 169.254.1.1}]}}",
     })}`,
     warnings: [
-      "12 spec.clusterIP 10.97.0.1 lies in no ServiceCIDR",
-      "14 spec.externalIPs[0] 10.96.7.7 lies in a ServiceCIDR: it may become another Service's cluster IP",
-      "15 status.loadBalancer.ingress[0].ip 169.254.1.1 is link-local: no router brings packets for it",
+      "12 spec.clusterIP 10.97.0.1 is not in any ServiceCIDR",
+      "14 spec.externalIPs[0] 10.96.7.7 is in a ServiceCIDR: it may become another Service's cluster IP",
+      "15 status.loadBalancer.ingress[0].ip 169.254.1.1 is link-local: routers do not forward packets to it",
     ],
   },
   {
@@ -162,12 +162,12 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
         service({ name, spec: "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000" }),
       )
       .join(""),
-    warnings: ["20 spec.healthCheckNodePort 32000 is wanted by shop/web for its own health checks, too"],
+    warnings: ["20 spec.healthCheckNodePort 32000 is also used by shop/web for its own health checks"],
   },
   {
     name: "a slice of nobody",
     text: `${service({})}${slice("addressType: IPv4\nports: []\nendpoints: []", "nobody")}`,
-    warnings: ["12 metadata.labels belongs to the Service shop/nobody, which is not here"],
+    warnings: ["12 metadata.labels belongs to the Service shop/nobody, which is not among the files"],
   },
   {
     name: "a slice of a headless Service",
@@ -182,7 +182,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
   {
     name: "an endpoint that is a cluster IP",
     text: `${service({ spec: "  clusterIP: 10.96.0.1" })}${slice("addressType: IPv4\nports: [{name: http, port: 80}]\nendpoints: [{addresses: [10.96.0.1]}]")}`,
-    warnings: ["15 endpoints[0] 10.96.0.1 is the cluster IP of shop/web: connections cannot be sent on to it"],
+    warnings: ["15 endpoints[0] 10.96.0.1 is the cluster IP of shop/web: connections cannot be forwarded to it"],
   },
 ];
 

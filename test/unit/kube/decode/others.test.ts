@@ -16,15 +16,15 @@ function slice(parts: object = {}, metadata: object = {}): unknown {
 
 function oursSlice(parts: object, metadata: object = {}) {
   const decoded = decodeEndpointSlice(slice(parts, metadata));
-  if (decoded.kind !== "ours") throw new Error(`is not ours: ${JSON.stringify(decoded)}`);
+  if (decoded.kind !== "valid") throw new Error(`is not ours: ${JSON.stringify(decoded)}`);
   return decoded;
 }
 
 describe("EndpointSlice", () => {
   test("has its defaults", () => {
     expect(decodeEndpointSlice(slice())).toEqual({
-      kind: "ours",
-      faults: [],
+      kind: "valid",
+      diagnostics: [],
       value: {
         namespace: "town",
         name: "web-abcde",
@@ -61,8 +61,8 @@ describe("EndpointSlice", () => {
     };
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "1970-01-01T00:00:01Z" };
     const labels = { "kubernetes.io/service-name": "web" };
-    const { value, faults } = oursSlice({ addressType: "IPv6", endpoints: [endpoint] }, { annotations, labels });
-    expect(faults).toEqual([]);
+    const { value, diagnostics } = oursSlice({ addressType: "IPv6", endpoints: [endpoint] }, { annotations, labels });
+    expect(diagnostics).toEqual([]);
     expect(value.lastChangeTriggerTime).toBe(1000);
     expect(value.endpoints).toEqual([
       {
@@ -97,27 +97,27 @@ describe("EndpointSlice", () => {
   test("leaves out and names endpoints without a usable address", () => {
     const texts = ["10.0.0.1", "010.1.1.1", "fd00::1", "127.0.0.1", "169.254.0.1", "224.0.0.1", "0.0.0.0", "10.0.0.2"];
     const endpoints = [...texts.map((text) => ({ addresses: [text] })), { addresses: [] }, {}];
-    const { value, faults } = oursSlice({ endpoints });
+    const { value, diagnostics } = oursSlice({ endpoints });
     expect(value.endpoints.map(({ address }) => address)).toEqual(["10.0.0.1", "10.0.0.2"]);
-    expect(faults.map(({ path }) => path)).toEqual(
+    expect(diagnostics.map(({ path }) => path)).toEqual(
       [1, 2, 3, 4, 5, 6, 8, 9].map((at) => `endpoints[${at}].addresses[0]`),
     );
-    expect(faults[0]?.reason).toBe('must be an IPv4 address, not "010.1.1.1"');
-    expect(faults.at(-1)?.reason).toBe("must be an IPv4 address, not missing");
+    expect(diagnostics[0]?.reason).toBe('must be an IPv4 address, not "010.1.1.1"');
+    expect(diagnostics.at(-1)?.reason).toBe("must be an IPv4 address, not missing");
   });
 
   test("a trigger time that there is not is a warning", () => {
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "soon" };
     const labels = { "kubernetes.io/service-name": "web" };
-    const { value, faults } = oursSlice({}, { annotations, labels });
+    const { value, diagnostics } = oursSlice({}, { annotations, labels });
     expect(value.lastChangeTriggerTime).toBe(0);
-    expect(faults).toMatchObject([{ severity: "warning" }]);
+    expect(diagnostics).toMatchObject([{ severity: "warning" }]);
   });
 
   test.each([
-    ["FQDN EndpointSlice", slice({ addressType: "FQDN", endpoints: [{ addresses: ["a.example"] }] })],
+    ["is an FQDN EndpointSlice", slice({ addressType: "FQDN", endpoints: [{ addresses: ["a.example"] }] })],
     [
-      "is left to another proxy by its label service.kubernetes.io/service-proxy-name",
+      "is handled by another proxy: it has the label service.kubernetes.io/service-proxy-name",
       slice({}, { labels: { "service.kubernetes.io/service-proxy-name": "x" } }),
     ],
     [
@@ -143,12 +143,12 @@ describe("EndpointSlice", () => {
       "must be a DNS subdomain",
       slice({ endpoints: [{ addresses: ["10.0.0.1"], nodeName: "a b" }] }),
     ],
-    ["endpoints[0].conditions.ready", "must be boolean", slice({ endpoints: [{ conditions: { ready: "yes" } }] })],
+    ["endpoints[0].conditions.ready", "must be a boolean", slice({ endpoints: [{ conditions: { ready: "yes" } }] })],
     ["ports[0].port", "must be <= 65535", slice({ ports: [{ port: 70000 }] })],
   ])("is refused: %s %s", (path, reason, object) => {
     const decoded = decodeEndpointSlice(object);
-    const faults = decoded.kind === "refused" ? decoded.faults : [];
-    expect(faults[0]).toMatchObject({ path, reason: expect.stringContaining(reason), severity: "error" });
+    const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
+    expect(diagnostics[0]).toMatchObject({ path, reason: expect.stringContaining(reason), severity: "error" });
   });
 });
 
@@ -173,8 +173,8 @@ describe("Node", () => {
       },
     };
     expect(decodeNode(node)).toEqual({
-      kind: "ours",
-      faults: [],
+      kind: "valid",
+      diagnostics: [],
       value: {
         name: "node-1",
         uid: "u1",
@@ -188,7 +188,7 @@ describe("Node", () => {
   });
 
   test("needs no more than a name", () => {
-    expect(decodeNode({ metadata: { name: "a" } })).toMatchObject({ kind: "ours", faults: [] });
+    expect(decodeNode({ metadata: { name: "a" } })).toMatchObject({ kind: "valid", diagnostics: [] });
     const single = { metadata: { name: "a" }, spec: { podCIDR: "10.0.0.0/24" } };
     expect(decodeNode(single)).toMatchObject({ value: { podCIDRs: { ip: ["10.0.0.0/24"], ip6: [] } } });
   });
@@ -196,7 +196,7 @@ describe("Node", () => {
   test("leaves out and names wrong addresses", () => {
     const addresses = [{ type: "InternalIP", address: "x" }, { type: "InternalIP" }];
     const decoded = decodeNode({ metadata: { name: "a" }, spec: { podCIDRs: ["y"] }, status: { addresses } });
-    expect(decoded.kind === "ours" && decoded.faults.map(({ path }) => path)).toEqual([
+    expect(decoded.kind === "valid" && decoded.diagnostics.map(({ path }) => path)).toEqual([
       "status.addresses[0].address",
       "status.addresses[1].address",
       "spec.podCIDRs[0]",
@@ -204,18 +204,18 @@ describe("Node", () => {
   });
 
   test("is refused without a name", () => {
-    expect(decodeNode({ metadata: {} })).toMatchObject({ kind: "refused", faults: [{ path: "metadata" }] });
+    expect(decodeNode({ metadata: {} })).toMatchObject({ kind: "invalid", diagnostics: [{ path: "metadata" }] });
   });
 });
 
 describe("ServiceCIDR", () => {
   test("keeps its CIDRs by family", () => {
     const object = { metadata: { name: "kubernetes", uid: "u" }, spec: { cidrs: ["10.96.0.0/12", "FD00::/112", "z"] } };
-    expect(decodeServiceCIDR(object)).toMatchObject({ kind: "refused" });
+    expect(decodeServiceCIDR(object)).toMatchObject({ kind: "invalid" });
     object.spec.cidrs.pop();
     expect(decodeServiceCIDR(object)).toEqual({
-      kind: "ours",
-      faults: [],
+      kind: "valid",
+      diagnostics: [],
       value: { name: "kubernetes", uid: "u", cidrs: { ip: ["10.96.0.0/12"], ip6: ["fd00::/112"] } },
     });
   });
@@ -223,11 +223,11 @@ describe("ServiceCIDR", () => {
   test("leaves out a wrong one, and is refused when none is left", () => {
     const metadata = { name: "kubernetes" };
     expect(decodeServiceCIDR({ metadata, spec: { cidrs: ["10.96.0.0/12", "z"] } })).toMatchObject({
-      kind: "ours",
-      faults: [{ path: "spec.cidrs[1]" }],
+      kind: "valid",
+      diagnostics: [{ path: "spec.cidrs[1]" }],
     });
-    expect(decodeServiceCIDR({ metadata, spec: { cidrs: [] } }).kind).toBe("refused");
-    expect(decodeServiceCIDR({ metadata, spec: { cidrs: ["z"] } }).kind).toBe("refused");
-    expect(decodeServiceCIDR({ metadata, spec: {} }).kind).toBe("refused");
+    expect(decodeServiceCIDR({ metadata, spec: { cidrs: [] } }).kind).toBe("invalid");
+    expect(decodeServiceCIDR({ metadata, spec: { cidrs: ["z"] } }).kind).toBe("invalid");
+    expect(decodeServiceCIDR({ metadata, spec: {} }).kind).toBe("invalid");
   });
 });

@@ -25,7 +25,7 @@ function service({ metadata, spec, status }: Parts = {}): unknown {
 
 function ours(parts: Parts) {
   const decoded = decodeService(service(parts));
-  if (decoded.kind !== "ours") throw new Error(`is not ours: ${JSON.stringify(decoded)}`);
+  if (decoded.kind !== "valid") throw new Error(`is not ours: ${JSON.stringify(decoded)}`);
   return decoded;
 }
 
@@ -40,8 +40,8 @@ test.each(["service", "endpointslice", "node", "servicecidr"])("schemas/%s.schem
 
 test("reads a Service with its defaults", () => {
   expect(decodeService(service())).toEqual({
-    kind: "ours",
-    faults: [],
+    kind: "valid",
+    diagnostics: [],
     value: {
       name: "town/web",
       uid: "u1",
@@ -63,8 +63,8 @@ test("reads a Service with its defaults", () => {
 test("null is absent, and a Service without a namespace is in default", () => {
   const metadata = { namespace: null, uid: null, creationTimestamp: null, labels: null };
   const spec = { externalIPs: null, loadBalancerSourceRanges: null, sessionAffinityConfig: null, type: null };
-  const { value, faults } = ours({ metadata, spec });
-  expect([value.name, value.uid, value.createdAt, faults]).toEqual(["default/web", "", 0, []]);
+  const { value, diagnostics } = ours({ metadata, spec });
+  expect([value.name, value.uid, value.createdAt, diagnostics]).toEqual(["default/web", "", 0, []]);
 });
 
 test("falls back to clusterIP", () => {
@@ -79,7 +79,7 @@ describe("is ignored", () => {
     ["is headless", { spec: { clusterIP: null, clusterIPs: ["None"] } }],
     ["has no cluster IP (the API server assigns it)", { spec: { clusterIP: "", clusterIPs: [] } }],
     [
-      "is left to another proxy by its label service.kubernetes.io/service-proxy-name",
+      "is handled by another proxy: it has the label service.kubernetes.io/service-proxy-name",
       { metadata: { labels: { "service.kubernetes.io/service-proxy-name": "" } } },
     ],
     [
@@ -93,29 +93,37 @@ describe("is ignored", () => {
 
 describe("is refused", () => {
   test.each<[string, string, unknown]>([
-    ["", "must be object, not null", null],
-    ["", "must be object, not an array", []],
+    ["", "must be an object, not null", null],
+    ["", "must be an object, not an array", []],
     ["", "must have required property 'spec'", { metadata: { name: "x" } }],
     ["metadata.name", "must be a DNS label", service({ metadata: { name: "web; flush ruleset" } })],
     ["metadata.namespace", "must be a DNS label", service({ metadata: { namespace: "../x" } })],
     ["metadata.creationTimestamp", "must be a time", service({ metadata: { creationTimestamp: "yesterday" } })],
-    ["spec.type", "must be ClusterIP", service({ spec: { type: "Magic" } })],
-    ["spec.ports", "must be array or null, not an object", service({ spec: { ports: {} } })],
+    [
+      "spec.type",
+      'must be ClusterIP, NodePort, LoadBalancer or ExternalName, not "Magic"',
+      service({ spec: { type: "Magic" } }),
+    ],
+    ["spec.ports", "must be an array, not an object", service({ spec: { ports: {} } })],
     ["spec.ports", "must have a port", service({ spec: { ports: [] } })],
     ["spec.ports[0]", "must have required property 'port'", service({ spec: { ports: [{}] } })],
     ["spec.ports[0].port", "must be >= 1, not 0", service({ spec: { ports: [{ port: 0 }] } })],
     ["spec.ports[0].port", "must be <= 65535, not 65536", service({ spec: { ports: [{ port: 65536 }] } })],
-    ["spec.ports[0].port", 'must be integer, not "80"', service({ spec: { ports: [{ port: "80" }] } })],
-    ["spec.ports[0].port", "must be integer, not 80.5", service({ spec: { ports: [{ port: 80.5 }] } })],
+    ["spec.ports[0].port", 'must be an integer, not "80"', service({ spec: { ports: [{ port: "80" }] } })],
+    ["spec.ports[0].port", "must be an integer, not 80.5", service({ spec: { ports: [{ port: 80.5 }] } })],
     ["spec.ports[0].name", "must be a DNS label", service({ spec: { ports: [{ port: 80, name: "a b" }] } })],
     ["spec.ports[0].nodePort", "must be <= 65535", service({ spec: { ports: [{ port: 80, nodePort: 1e9 }] } })],
     [
       "spec.ports[0].protocol",
-      "must be TCP, UDP or SCTP",
+      'must be TCP, UDP or SCTP, not "ICMP"',
       service({ spec: { ports: [{ port: 80, protocol: "ICMP" }] } }),
     ],
-    ["spec.externalIPs[0]", "must be string, not 5", service({ spec: { externalIPs: [5] } })],
-    ["spec.sessionAffinity", "must be None", service({ spec: { sessionAffinity: "Cookie" } })],
+    ["spec.externalIPs[0]", "must be a string, not 5", service({ spec: { externalIPs: [5] } })],
+    [
+      "spec.sessionAffinity",
+      'must be None or ClientIP, not "Cookie"',
+      service({ spec: { sessionAffinity: "Cookie" } }),
+    ],
     [
       "spec.sessionAffinityConfig.clientIP.timeoutSeconds",
       "must be <= 86400",
@@ -137,16 +145,16 @@ describe("is refused", () => {
     ],
   ])("%s %s", (path, reason, object) => {
     const decoded = decodeService(object);
-    expect(decoded.kind).toBe("refused");
-    const faults = decoded.kind === "refused" ? decoded.faults : [];
-    expect(faults[0]).toMatchObject({ path, severity: "error", reason: expect.stringContaining(reason) });
+    expect(decoded.kind).toBe("invalid");
+    const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
+    expect(diagnostics[0]).toMatchObject({ path, severity: "error", reason: expect.stringContaining(reason) });
   });
 
-  test("naming no more faults than anyone reads", () => {
+  test("naming no more errors than anyone reads", () => {
     const decoded = decodeService(service({ spec: { externalIPs: new Array(100).fill(1) } }));
-    const faults = decoded.kind === "refused" ? decoded.faults : [];
-    expect(faults).toHaveLength(21);
-    expect(faults.at(-1)?.reason).toBe("has 80 more faults");
+    const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
+    expect(diagnostics).toHaveLength(21);
+    expect(diagnostics.at(-1)?.reason).toBe("has 80 more errors");
   });
 });
 
@@ -171,12 +179,12 @@ describe("ports", () => {
       { name: "b", port: 80 },
       { name: "c", port: 82, nodePort: 30080 },
     ];
-    const { value, faults } = ours({ spec: { ports } });
+    const { value, diagnostics } = ours({ spec: { ports } });
     expect(value.ports.map(({ name, port, nodePort }) => [name, port, nodePort])).toEqual([
       ["a", 80, 30080],
       ["c", 82, 0],
     ]);
-    expect(faults.map(({ path }) => path)).toEqual([
+    expect(diagnostics.map(({ path }) => path)).toEqual([
       "spec.ports[1].name",
       "spec.ports[2].port",
       "spec.ports[3].nodePort",
@@ -220,9 +228,9 @@ describe("policies", () => {
 describe("addresses", () => {
   test("leaves out and names what is no external IP", () => {
     const externalIPs = ["192.0.2.1", "010.1.1.1", "fe80::1", "2001:DB8::1", "0.0.0.0", "192.0.2.1", "224.0.0.1"];
-    const { value, faults } = ours({ spec: { externalIPs } });
+    const { value, diagnostics } = ours({ spec: { externalIPs } });
     expect(value.externalIPs).toEqual({ ip: ["192.0.2.1"], ip6: ["2001:db8::1"] });
-    expect(faults.map(({ path, severity }) => `${severity} ${path}`)).toEqual([
+    expect(diagnostics.map(({ path, severity }) => `${severity} ${path}`)).toEqual([
       "error spec.externalIPs[1]",
       "error spec.externalIPs[2]",
       "error spec.externalIPs[4]",
@@ -232,9 +240,9 @@ describe("addresses", () => {
 
   test("warns of an address of a family that the Service does not have", () => {
     const spec = { clusterIPs: ["10.96.0.10"], ipFamilies: ["IPv4"], externalIPs: ["2001:db8::1"] };
-    const { value, faults } = ours({ spec });
+    const { value, diagnostics } = ours({ spec });
     expect(value.externalIPs).toEqual({ ip: [], ip6: [] });
-    expect(faults).toMatchObject([{ path: "spec.externalIPs[0]", severity: "warning" }]);
+    expect(diagnostics).toMatchObject([{ path: "spec.externalIPs[0]", severity: "warning" }]);
   });
 
   test("keeps the load-balancer IPs that are delivered unchanged", () => {
@@ -247,9 +255,9 @@ describe("addresses", () => {
       "fe80::1%eth0",
       "127.0.0.1",
     );
-    const { value, faults } = ours({ status });
+    const { value, diagnostics } = ours({ status });
     expect(value.loadBalancerIPs).toEqual({ ip: ["192.0.2.1", "192.0.2.2", "192.0.2.4"], ip6: [] });
-    expect(faults.map(({ path }) => path)).toEqual([
+    expect(diagnostics.map(({ path }) => path)).toEqual([
       "status.loadBalancer.ingress[5].ip",
       "status.loadBalancer.ingress[6].ip",
     ]);
@@ -260,7 +268,7 @@ describe("source ranges never open the firewall wider", () => {
   const status = ingress("192.0.2.1", "2001:db8::1");
 
   test.each<[string[], string[], string[], string[], number]>([
-    // ranges, IPv4 ranges kept, IPv6 ranges kept, load-balancer IPs served, faults
+    // ranges, IPv4 ranges kept, IPv6 ranges kept, load-balancer IPs served, diagnostics
     [[], [], [], ["192.0.2.1", "2001:db8::1"], 0],
     [[" 10.1.2.3/8\n", "FD00::1/8"], ["10.0.0.0/8"], ["fd00::/8"], ["192.0.2.1", "2001:db8::1"], 0],
     // As kube-proxy: ranges of one family say nothing of the other.
@@ -274,10 +282,10 @@ describe("source ranges never open the firewall wider", () => {
     [[""], [], [], [], 3],
     [["10.0.0.0/8; flush ruleset"], [], [], [], 3],
   ])("%j", (loadBalancerSourceRanges, ip, ip6, served, faultCount) => {
-    const { value, faults } = ours({ spec: { type: "LoadBalancer", loadBalancerSourceRanges }, status });
+    const { value, diagnostics } = ours({ spec: { type: "LoadBalancer", loadBalancerSourceRanges }, status });
     expect(value.loadBalancerSourceRanges).toEqual({ ip, ip6 });
     expect([...value.loadBalancerIPs.ip, ...value.loadBalancerIPs.ip6]).toEqual(served);
-    expect(faults).toHaveLength(faultCount);
-    expect(faults.every(({ path }) => path.startsWith("spec.loadBalancerSourceRanges"))).toBe(true);
+    expect(diagnostics).toHaveLength(faultCount);
+    expect(diagnostics.every(({ path }) => path.startsWith("spec.loadBalancerSourceRanges"))).toBe(true);
   });
 });

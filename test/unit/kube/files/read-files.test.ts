@@ -52,15 +52,15 @@ function service(name: string, spec: object = {}): Record<string, unknown> {
 }
 
 async function names(...paths: string[]): Promise<string[]> {
-  const { objects, problems } = await read(...paths);
-  expect(problems).toEqual([]);
+  const { objects, diagnostics } = await read(...paths);
+  expect(diagnostics).toEqual([]);
   return objects.services.map(({ value }) => value.name);
 }
 
 describe("what is read", () => {
   test("a directory of API lists", async () => {
-    const { objects, problems, ignored, foreign } = await read(TOWN);
-    expect(problems).toEqual([]);
+    const { objects, diagnostics, ignored, otherKinds } = await read(TOWN);
+    expect(diagnostics).toEqual([]);
     expect(
       [objects.services, objects.endpointSlices, objects.nodes, objects.serviceCIDRs].map((list) => list.length),
     ).toEqual([36, 46, 3, 1]);
@@ -69,7 +69,7 @@ describe("what is read", () => {
       { object: "Service shop/external-name", reason: "is of type ExternalName" },
       { object: "Service shop/frontend-headless", reason: "is headless" },
     ]);
-    expect(foreign).toBe(0);
+    expect(otherKinds).toBe(0);
   });
 
   test("YAML says the same as JSON", async () => {
@@ -79,7 +79,7 @@ describe("what is read", () => {
       return stringify(list);
     });
     const asYaml = await read(write("town.yaml", (await Promise.all(lists)).join("---\n")));
-    expect(asYaml.problems).toEqual([]);
+    expect(asYaml.diagnostics).toEqual([]);
     const values = (list: readonly { readonly value: unknown }[]) =>
       new Set(list.map(({ value }) => JSON.stringify(value)));
     expect(values(asYaml.objects.services)).toEqual(values(objects.services));
@@ -137,9 +137,9 @@ describe("what is read", () => {
     const list = (items: readonly unknown[]) => JSON.stringify({ apiVersion: "v1", kind: "List", items });
     expect(await names(write("a.json", list(many)))).toHaveLength(3000);
     const pods = many.map((one) => ({ ...one, kind: "Pod" }));
-    expect(await readFiles([write("b.json", list(pods))], stdin())).toMatchObject({ foreign: 3000 });
-    const foreign = JSON.stringify({ apiVersion: "v1", kind: "PodList", items: pods });
-    expect(await readFiles([write("c.json", foreign)], stdin())).toMatchObject({ foreign: 1 });
+    expect(await readFiles([write("b.json", list(pods))], stdin())).toMatchObject({ otherKinds: 3000 });
+    const otherKinds = JSON.stringify({ apiVersion: "v1", kind: "PodList", items: pods });
+    expect(await readFiles([write("c.json", otherKinds)], stdin())).toMatchObject({ otherKinds: 1 });
   });
 
   test.each(["List", "PodList"])("a long %s that is not JSON is refused, and the place is named", async (kind) => {
@@ -185,13 +185,13 @@ describe("what is read", () => {
       stringify({ apiVersion: "v1", kind: "PodList", items: [{}] }),
       stringify({ apiVersion: "v1", kind: "Endpoints", metadata: { name: "a", namespace: "town" } }),
     ];
-    const { foreign, ignored, problems } = await read(write("a.yaml", texts.join("---\n")));
-    expect([foreign, problems]).toEqual([3, []]);
+    const { otherKinds, ignored, diagnostics } = await read(write("a.yaml", texts.join("---\n")));
+    expect([otherKinds, diagnostics]).toEqual([3, []]);
     expect(ignored).toMatchObject([{ object: "Endpoints town/a", reason: expect.stringContaining("legacy") }]);
   });
 });
 
-describe("problems name file, document, line and path", () => {
+describe("diagnostics name file, document, line and path", () => {
   test.each<[string, string, object]>([
     [
       "a.yaml",
@@ -213,7 +213,7 @@ describe("problems name file, document, line and path", () => {
       {
         line: 23,
         path: "items[1].metadata.name",
-        reason: "must be string, not 5",
+        reason: "must be a string, not 5",
         object: "Service default/(no name)",
       },
     ],
@@ -229,13 +229,13 @@ describe("problems name file, document, line and path", () => {
       JSON.stringify(
         [1, 2, 3, 4, 5].reduce<object>((inner) => ({ apiVersion: "v1", kind: "List", items: [inner] }), {}),
       ),
-      { path: "items[0].items[0].items[0].items[0]", reason: "is a list in too many lists" },
+      { path: "items[0].items[0].items[0].items[0]", reason: "is a list within too many lists" },
     ],
   ])("%s, case %#", async (name, text, expected) => {
     const file = write(name, text);
-    const { problems } = await read(file);
-    expect(problems).toHaveLength(1);
-    expect(problems[0]).toMatchObject({ file, ...expected });
+    const { diagnostics } = await read(file);
+    expect(diagnostics).toHaveLength(1);
+    expect(diagnostics[0]).toMatchObject({ file, ...expected });
   });
 
   test("the rest goes on", async () => {
@@ -243,9 +243,9 @@ describe("problems name file, document, line and path", () => {
       "a.yaml",
       [service("a"), service("b", { ports: [] }), service("c")].map((s) => stringify(s)).join("---\n"),
     );
-    const { objects, problems } = await read(file);
+    const { objects, diagnostics } = await read(file);
     expect(objects.services.map(({ value }) => value.name)).toEqual(["town/a", "town/c"]);
-    expect(problems).toMatchObject([{ document: 2, path: "spec.ports", object: "Service town/b" }]);
+    expect(diagnostics).toMatchObject([{ document: 2, path: "spec.ports", object: "Service town/b" }]);
   });
 
   test("of two with one name the last by file and document is taken, whatever the order of the paths", async () => {
@@ -258,11 +258,11 @@ describe("problems name file, document, line and path", () => {
       [a, b],
       [b, a],
     ]) {
-      const { objects, problems } = await read(...paths);
+      const { objects, diagnostics } = await read(...paths);
       expect(objects.services).toMatchObject([
         { value: { clusterIPs: { ip: "10.0.0.3" } }, origin: { file: b, document: 2 } },
       ]);
-      expect(problems).toMatchObject([
+      expect(diagnostics).toMatchObject([
         { severity: "warning", file: b, document: 1, reason: expect.stringContaining(`${a}, document 1`) },
         { severity: "warning", file: b, document: 2, reason: expect.stringContaining(`${b}, document 1`) },
       ]);
@@ -277,13 +277,13 @@ describe("problems name file, document, line and path", () => {
 
   test.each(["", "# a comment\n---\n---\n"])("YAML without documents: %j", async (text) => {
     const file = write("a.yaml", text);
-    expect((await read(file)).problems).toMatchObject([
-      { severity: "warning", file, reason: "this file holds no document" },
+    expect((await read(file)).diagnostics).toMatchObject([
+      { severity: "warning", file, reason: "this file contains no document" },
     ]);
   });
 
   test("a directory without manifests", async () => {
-    expect((await read(directory)).problems).toMatchObject([{ severity: "warning", file: directory }]);
+    expect((await read(directory)).diagnostics).toMatchObject([{ severity: "warning", file: directory }]);
   });
 });
 
@@ -291,20 +291,20 @@ describe("what cannot be read is refused with file, line and reason", () => {
   test.each<[string, string | Uint8Array, string, string | undefined]>([
     ["a.json", "", "the JSON ends too early", "1"],
     ["a.json", " \n", "the JSON ends too early", "2"],
-    ["a.json", '{"a": }', 'this is not JSON: unexpected "}"', "1"],
-    ["a.json", '{"a":\n "b\n"}', 'this is not JSON: unexpected "\\""', "2"],
+    ["a.json", '{"a": }', 'invalid JSON: unexpected "}"', "1"],
+    ["a.json", '{"a":\n "b\n"}', 'invalid JSON: unexpected "\\""', "2"],
     ["a.json", '{"a": 1\n', "the JSON ends too early", "2"],
-    ["a.json", '{"a": 01}', 'this is not JSON: unexpected "1"', "1"],
-    ["a.json", '{"a": 1,}', 'this is not JSON: unexpected "}"', "1"],
-    ["a.json", '{"a": [1}', 'this is not JSON: unexpected "}"', "1"],
-    ["a.json", "{}\n\n]", 'this is not JSON: unexpected "]"', "3"],
+    ["a.json", '{"a": 01}', 'invalid JSON: unexpected "1"', "1"],
+    ["a.json", '{"a": 1,}', 'invalid JSON: unexpected "}"', "1"],
+    ["a.json", '{"a": [1}', 'invalid JSON: unexpected "}"', "1"],
+    ["a.json", "{}\n\n]", 'invalid JSON: unexpected "]"', "3"],
     ["a.json", "[".repeat(1_000_000), "the JSON ends too early", "1"],
     ["a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
     ["a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
     ["a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
-    ["a.yaml", "a: 1\nb: 2\na: 3\n", 'key "a" is there twice', "3"],
+    ["a.yaml", "a: 1\nb: 2\na: 3\n", 'duplicate key "a"', "3"],
     ["a.yaml", "a: *b", "alias", "1"],
-    ["a.yaml", "a: &a [*a]", "alias *a stands before its anchor's end", "1"],
+    ["a.yaml", "a: &a [*a]", "alias *a precedes the end of its anchor", "1"],
     ["a.yaml", "a: 1\nb: !!js/function x", "tag", "2"],
     ["a.yaml", "a: !!binary aGVsbG8=", "tag", "1"],
     ["a.yaml", "a: 1\n<<: 5", "must be a map", "2"],
@@ -335,13 +335,13 @@ describe("what cannot be read is refused with file, line and reason", () => {
     const pods = new Array(300).fill("{apiVersion: v1, kind: Pod}").join(", ");
     const lists = `apiVersion: v1\nkind: List\nitems:\n- &a {apiVersion: v1, kind: List, items: [${pods}]}\n${"- *a\n".repeat(3000)}`;
     for (const file of [plain, write("lists.yaml", lists)])
-      expect((await refusal(file)).evidence.reason).toBe("aliases stand for more than 100000 nodes");
+      expect((await refusal(file)).evidence.reason).toBe("aliases expand to more than 100000 nodes");
   });
 
   test("large maps take linear time", async () => {
     const keys = Array.from({ length: 50_000 }, (_, index) => `k${index}: &a${index} x`);
-    const { problems } = await read(write("a.yaml", `${keys.join("\n")}\n`));
-    expect(problems).toMatchObject([{ path: "kind", reason: "is missing" }]);
+    const { diagnostics } = await read(write("a.yaml", `${keys.join("\n")}\n`));
+    expect(diagnostics).toMatchObject([{ path: "kind", reason: "is missing" }]);
   });
 
   test("what is not there, and a stream without an end", async () => {

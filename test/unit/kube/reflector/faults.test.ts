@@ -257,7 +257,7 @@ describe("outages", () => {
 
     api = await StubApi.start({ port, cluster });
     await follower.untilEqual();
-    expect(follower.logger.lines.at(-1)?.message).toBe("the API server can be followed again");
+    expect(follower.logger.lines.at(-1)?.message).toBe("following the API server again");
   });
 
   test("a new token is taken when the old one is refused", async () => {

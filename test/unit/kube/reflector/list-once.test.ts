@@ -73,7 +73,7 @@ test.each([
 
 test("gives up after 15 s of silence", async () => {
   api.addFault({ resource: "nodes", fault: { kind: "hang" } });
-  const listed = expect(list()).rejects.toMatchObject({ message: "cannot list nodes: nothing heard for 15000 ms" });
+  const listed = expect(list()).rejects.toMatchObject({ message: "cannot list nodes: nothing received for 15000 ms" });
   await expect.poll(() => api.requests.length).toBe(1);
   clock.advance(15_000);
   await listed;

@@ -144,7 +144,7 @@ describe("events", () => {
 });
 
 describe("bad objects and bad consumers", () => {
-  const slim = (object: StubObject) => {
+  const transform = (object: StubObject) => {
     if (object.metadata.labels?.bad !== undefined) throw new Error("bad label");
     return keep(object);
   };
@@ -152,7 +152,7 @@ describe("bad objects and bad consumers", () => {
   test("an object that cannot be used counts as absent, is reported once, and comes back when it is mended", async () => {
     api.cluster.put("services", tinyService("a", { bad: "yes" }));
     api.cluster.put("services", tinyService("b"));
-    const follower = new Follower(api, { slim }).start();
+    const follower = new Follower(api, { transform }).start();
     followers.push(follower);
     await follower.until(() => api.cluster.watches("services").length === 1);
     expect(follower.calls).toEqual(["!shop/a", "+shop/b", "synced"]);

@@ -22,7 +22,7 @@ describe("a text", () => {
   it.each([
     ["", "it is empty"],
     ["# nothing\n---\n", "it is empty"],
-    [`${fileWith("")}---\n${fileWith("")}`, "it holds 2 documents in place of one"],
+    [`${fileWith("")}---\n${fileWith("")}`, "it contains 2 documents instead of one"],
     ["a:\n\t- b", "Tabs are not allowed as indentation at line 2"],
     ["a: [", "at line 1, column 5"],
     ["a: 1\na: 2", "Map keys must be unique at line 2, column 1"],
@@ -62,7 +62,10 @@ describe("a ConfigMap", () => {
     "must hold one: not %j",
     (data) => {
       const error = errorOf(() => resolved(configMap(data)));
-      expect(error).toMatchObject({ code: "BAD_CONFIG", message: "proxy.yaml: the ConfigMap holds no configuration" });
+      expect(error).toMatchObject({
+        code: "BAD_CONFIG",
+        message: "proxy.yaml: the ConfigMap contains no configuration",
+      });
     },
   );
 
