@@ -43,7 +43,7 @@ async function start(path: string) {
     system: {
       clock,
       readHost: async () => ({ families: ["ip"], addresses: { ip: [], ip6: [] } }),
-      flows: { udpFlows: async function* () {}, forget: async () => ({ ip: 0, ip6: 0 }) },
+      flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
       conntrack: { entries: async () => undefined, capacity: async () => undefined },
       netNamespace: () => "net:[1]",
       usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
