@@ -48,7 +48,7 @@ function nftables(given: GivenConfiguration["nftables"]): KubeProxyConfiguration
   return {
     masqueradeAll: given?.masqueradeAll ?? false,
     masqueradeBit: given?.masqueradeBit ?? 14,
-    minSyncPeriod: periodOrDefault(given?.minSyncPeriod, "1s"),
+    minSyncPeriod: given?.minSyncPeriod ?? "0s",
     syncPeriod: periodOrDefault(given?.syncPeriod, "30s"),
   };
 }

@@ -76,7 +76,12 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
   ignored("iptables-localhost-nodeports", "boolean", "nodeport-addresses decides it: add localhost"),
   ignored("iptables-masquerade-bit", "integer", `${IPTABLES}; nftables.masqueradeBit in the file sets ours`),
-  setting("iptables-min-sync-period", "duration", "nftables.minSyncPeriod", "Minimum time between two syncs"),
+  setting(
+    "iptables-min-sync-period",
+    "duration",
+    "nftables.minSyncPeriod",
+    "Time between two syncs, at least; 0 for four times the length of the last sync (10 ms to 1 s)",
+  ),
   setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
   ignored("ipvs-exclude-cidrs", "list", IPVS),
   ignored("ipvs-min-sync-period", "duration", IPVS),

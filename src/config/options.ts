@@ -62,7 +62,7 @@ export interface ProxyOptions {
   readonly masqueradeBit: number;
   /** Time between background checks and clean-ups. */
   readonly syncPeriodMs: number;
-  /** Minimum time between two syncs; 0 for none. */
+  /** At least between the starts of two syncs; 0 for a pause that follows the length of the last sync. */
   readonly minSyncPeriodMs: number;
   /** Time between two full comparisons with the kernel. */
   readonly fullResyncPeriodMs: number;

@@ -118,7 +118,7 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const readHost = () => system.readHost(options.value);
   const nodeContext = new NodeContextReader({ options, cache, host, readHost });
   const runner = new BoundedFrequencyRunner(clock, syncInterval(initial));
-  const tracker = new ChangeTracker({ cache, logger, onChange: () => runner.request() });
+  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request() });
   const source = parts.makeSource(tracker.handlers());
   addSourceMetrics(metrics.registry, source);
   addConntrackMetrics(metrics.registry, system.conntrack);

@@ -118,7 +118,11 @@ export class Daemon {
   }
 }
 
-/** The interval between syncs that the options ask for. */
+/** The interval between syncs that the options ask for; adaptive when they leave it open. */
 export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
-  return { minPeriodMs: minSyncPeriodMs, firstRetryMs: FIRST_RETRY, maxRetryMs: MAX_RETRY };
+  return {
+    minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,
+    firstRetryMs: FIRST_RETRY,
+    maxRetryMs: MAX_RETRY,
+  };
 }

@@ -2,12 +2,20 @@ import type { Clock, Timer } from "../base/clock.ts";
 
 /** When a {@link BoundedFrequencyRunner} runs. Milliseconds. */
 export interface SyncInterval {
-  /** At least between the starts of two runs. */
-  readonly minPeriodMs: number;
+  /**
+   * At least between the starts of two runs. `adaptive`: after a run, four times as long as it took, within 10 ms and
+   * 1 s, so that runs take at most some 20 % of the time.
+   */
+  readonly minPeriodMs: number | "adaptive";
   /** After a failed run; doubled for each further failure, up to `maxRetryMs`. */
   readonly firstRetryMs: number;
   readonly maxRetryMs: number;
 }
+
+/** Limits of the adaptive pause after a run, and its length in lengths of the run. */
+const MIN_PAUSE = 10;
+const MAX_PAUSE = 1000;
+const PAUSE_FACTOR = 4;
 
 /** Does the work; true when it succeeded. Must not reject. */
 export type Run = () => Promise<boolean>;
@@ -30,7 +38,7 @@ export class BoundedFrequencyRunner {
   #running = false;
   #stopped = false;
   #failures = 0;
-  #lastStart = Number.NEGATIVE_INFINITY;
+  #lastRun = { startedAt: Number.NEGATIVE_INFINITY, length: 0 };
   #onIdle: (() => void)[] = [];
 
   constructor(clock: Clock, interval: SyncInterval) {
@@ -71,7 +79,7 @@ export class BoundedFrequencyRunner {
     this.#requestedAt ??= now;
     this.#lastRequestedAt = now;
     if (this.#run === undefined || this.#running || this.#failures > 0) return;
-    this.#schedule(urgent ? now : this.#lastStart + this.#interval.minPeriodMs);
+    this.#schedule(urgent ? now : this.#nextStart());
   }
 
   /** Starts no more runs; resolves when the current one has ended. */
@@ -94,21 +102,29 @@ export class BoundedFrequencyRunner {
   async #start(): Promise<void> {
     if (this.#stopped || this.#running || this.#run === undefined) return;
     this.#running = true;
-    this.#lastStart = this.#clock.now();
-    this.#runningFor = this.#requestedAt ?? this.#lastStart;
+    const startedAt = this.#clock.now();
+    this.#runningFor = this.#requestedAt ?? startedAt;
     this.#requestedAt = undefined;
-    this.#ended(await this.#run());
+    this.#ended(startedAt, await this.#run());
   }
 
-  #ended(succeeded: boolean): void {
+  #ended(startedAt: number, succeeded: boolean): void {
     this.#running = false;
+    this.#lastRun = { startedAt, length: this.#clock.now() - startedAt };
     if (!succeeded) this.#requestedAt = this.#runningFor;
     this.#runningFor = undefined;
     for (const resolve of this.#onIdle.splice(0)) resolve();
     if (this.#stopped) return;
     this.#failures = succeeded ? 0 : this.#failures + 1;
     if (!succeeded) this.#schedule(this.#clock.now() + this.#retryDelay());
-    else if (this.#requestedAt !== undefined) this.#schedule(this.#lastStart + this.#interval.minPeriodMs);
+    else if (this.#requestedAt !== undefined) this.#schedule(this.#nextStart());
+  }
+
+  #nextStart(): number {
+    const { startedAt, length } = this.#lastRun;
+    const { minPeriodMs } = this.#interval;
+    if (minPeriodMs !== "adaptive") return startedAt + minPeriodMs;
+    return startedAt + length + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, PAUSE_FACTOR * length));
   }
 
   #retryDelay(): number {

@@ -1,3 +1,4 @@
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
@@ -10,6 +11,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 /** What a change tracker works with. */
 export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
+  readonly clock: Pick<Clock, "now">;
   readonly logger: Logger;
   /** Called for each change once every resource has been listed. */
   readonly onChange: () => void;
@@ -27,6 +29,8 @@ export interface Changes {
   /** Services that changed, themselves or in their slices. */
   readonly services: ReadonlySet<ServiceName>;
   readonly triggerTimes: readonly ChangeTriggerTime[];
+  /** When each change was received, milliseconds since 1970. */
+  readonly receivedAt: readonly number[];
 }
 
 /** How many changes were received. */
@@ -37,8 +41,8 @@ export interface ChangeCount {
   unsynced: number;
 }
 
-/** The most trigger times that are kept; beyond that, a storm of changes would only cost memory. */
-const MAX_TRIGGER_TIMES = 10_000;
+/** The most times that are kept of each kind; beyond that, a storm of changes would only cost memory. */
+const MAX_TIMES = 10_000;
 
 /**
  * Takes the objects of a source into the {@link ObjectCache} and tracks their changes until a sync takes them.
@@ -49,6 +53,7 @@ export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
   readonly #waitingFor = new Set<ResourceName>(RESOURCE_NAMES);
   #triggerTimes: ChangeTriggerTime[] = [];
+  #receivedAt: number[] = [];
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
 
@@ -74,13 +79,16 @@ export class ChangeTracker {
   /** Hands over the changes since the last call. */
   take(): Changes {
     const triggerTimes = this.#triggerTimes;
+    const receivedAt = this.#receivedAt;
     this.#triggerTimes = [];
-    return { services: this.#parts.cache.takeDirty(), triggerTimes };
+    this.#receivedAt = [];
+    return { services: this.#parts.cache.takeDirty(), triggerTimes, receivedAt };
   }
 
-  /** Puts back the trigger times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
-  putBack({ triggerTimes }: Changes): void {
-    this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TRIGGER_TIMES);
+  /** Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
+  putBack({ triggerTimes, receivedAt }: Changes): void {
+    this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TIMES);
+    this.#receivedAt = [...receivedAt, ...this.#receivedAt].slice(0, MAX_TIMES);
   }
 
   /** Resets the counts of changes: a sync that began after the last one has succeeded. */
@@ -127,13 +135,11 @@ export class ChangeTracker {
     return {
       onUpsert: (_key, object, previous) => {
         use.put(object, previous);
-        use.count();
-        this.#announce();
+        this.#received(use.count);
       },
       onDelete: (_key, previous) => {
         use.remove(previous);
-        use.count();
-        this.#announce();
+        this.#received(use.count);
       },
       onInvalid: (key, error) => {
         this.#parts.logger.warn({ resource, object: key, error: messageOf(error) }, "invalid object ignored");
@@ -146,6 +152,15 @@ export class ChangeTracker {
     };
   }
 
+  /** The first lists are no changes: how long they take is measured elsewhere. */
+  #received(count: () => void): void {
+    count();
+    if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
+      this.#receivedAt.push(this.#parts.clock.now());
+    }
+    this.#announce();
+  }
+
   #announce(): void {
     if (this.#waitingFor.size === 0) this.#parts.onChange();
   }
@@ -156,7 +171,7 @@ export class ChangeTracker {
       lastChangeTriggerTime > 0 &&
       this.#waitingFor.size === 0 &&
       lastChangeTriggerTime !== previous?.lastChangeTriggerTime;
-    if (!isNew || this.#triggerTimes.length >= MAX_TRIGGER_TIMES) return;
+    if (!isNew || this.#triggerTimes.length >= MAX_TIMES) return;
     this.#triggerTimes.push({ family, at: lastChangeTriggerTime });
   }
 }

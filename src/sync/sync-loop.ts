@@ -97,7 +97,8 @@ export class SyncLoop {
     try {
       const nodeContext = this.#parts.nodeContext.current();
       const outcome = await reconciler.sync({ nodeContext, services: changes.services });
-      const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes: changes.triggerTimes });
+      const { triggerTimes, receivedAt } = changes;
+      const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes, receivedAt });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;
     } catch (error) {
@@ -108,7 +109,10 @@ export class SyncLoop {
     }
   }
 
-  #report(outcome: SyncOutcome, input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes">): SyncReport {
+  #report(
+    outcome: SyncOutcome,
+    input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
+  ): SyncReport {
     const { clock, tracker, runner, reconciler } = this.#parts;
     const { state, quarantined } = reconciler;
     const pendingSince = runner.pendingAfterRun;

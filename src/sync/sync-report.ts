@@ -35,6 +35,8 @@ export interface SyncReport extends SyncOutcome {
   readonly pendingSince: number | undefined;
   /** The endpoint changes that reached the kernel with this sync. */
   readonly triggerTimes: readonly ChangeTriggerTime[];
+  /** When each change that reached the kernel with this sync was received. */
+  readonly receivedAt: readonly number[];
   readonly nodeContext: NodeContext;
   /** The desired state, which at this moment is also the committed one. */
   readonly state: RulesetState;

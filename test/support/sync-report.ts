@@ -24,6 +24,7 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
     endedAt: 1250,
     pendingSince: undefined,
     triggerTimes: [],
+    receivedAt: [],
     nodeContext: bothContexts(),
     state: renderAll({}).state,
     quarantined: new Set(),

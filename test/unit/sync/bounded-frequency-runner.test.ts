@@ -101,6 +101,29 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts.slice(6), "the back-off begins anew").toEqual([71_500, 72_000]);
   });
 
+  test.each([
+    ["four times the length of the last run", 50, 200],
+    ["at least 10 ms", 1, 10],
+    ["at most 1 s", 600, 1000],
+  ])("an adaptive interval pauses for %s", async (_rule, length, pause) => {
+    const { clock, runner, starts, end } = setUp();
+    runner.setInterval({ ...INTERVAL, minPeriodMs: "adaptive" });
+    runner.request();
+    clock.advance(0);
+    clock.advance(length);
+    runner.request();
+    await end(true);
+    clock.advance(pause - 1);
+    expect(starts).toEqual([0]);
+    clock.advance(1);
+    expect(starts).toEqual([0, length + pause]);
+    await end(true);
+    clock.advance(5000);
+    runner.request();
+    clock.advance(0);
+    expect(starts, "at once when idle").toEqual([0, length + pause, length + pause + 5000]);
+  });
+
   test("takes over another interval", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();

@@ -11,6 +11,7 @@ function setUp({ synced = true } = {}) {
   let changes = 0;
   const tracker = new ChangeTracker({
     cache,
+    clock: { now: () => 42 },
     logger,
     onChange: () => changes++,
   });
@@ -79,11 +80,17 @@ describe("ChangeTracker", () => {
     handlers.endpointslices.onUpsert("default/web-ip", at(5), at(0));
     handlers.endpointslices.onUpsert("default/web-ip", at(5), at(5));
     const taken = tracker.take();
-    expect(taken).toEqual({ services: new Set(["default/web"]), triggerTimes: [{ family: "ip", at: 5 }] });
-    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [] });
+    expect(taken).toEqual({
+      services: new Set(["default/web"]),
+      triggerTimes: [{ family: "ip", at: 5 }],
+      receivedAt: [42, 42, 42],
+    });
+    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receivedAt: [] });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
     tracker.putBack(taken);
-    expect(tracker.take().triggerTimes.map((one) => one.at)).toEqual([5, 7]);
+    const again = tracker.take();
+    expect(again.triggerTimes.map((one) => one.at)).toEqual([5, 7]);
+    expect(again.receivedAt).toHaveLength(4);
   });
 
   test("names an object that is not valid", () => {

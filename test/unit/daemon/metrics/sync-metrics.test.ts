@@ -14,7 +14,10 @@ test("a successful sync is timed for the families that are programmed", async ()
   const { subscriber, value } = setUp();
   const applied = [{ bytes: 5000, durationMs: 20 }];
   const triggerTimes = [{ family: "ip", at: 250 }] as const;
-  subscriber.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS], applied, triggerTimes }));
+  const receivedAt = [950, 1240];
+  subscriber.synced(syncReport({ kind: "partial", deltas: [LOST_ELEMENTS], applied, triggerTimes, receivedAt }));
+  expect(await value("nft_proxy_change_lag_seconds_count")).toBe(2);
+  expect(await value("nft_proxy_change_lag_seconds_sum")).toBeCloseTo(0.31);
   expect(await value("kubeproxy_sync_proxy_rules_duration_seconds_sum", "IPv4")).toBe(0.25);
   expect(await value("kubeproxy_sync_proxy_rules_duration_seconds_count", "IPv6")).toBe(0);
   expect(await value("kubeproxy_sync_partial_proxy_rules_duration_seconds_count", "IPv4")).toBe(1);
