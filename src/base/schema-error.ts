@@ -1,3 +1,5 @@
+import { alternatives } from "./text.ts";
+
 /** The fields in use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
 export interface SchemaError {
   /** JSON pointer to the invalid value (RFC 6901). */
@@ -62,11 +64,11 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
     case "additionalProperties":
       return `must not have a property ${quoted(params.additionalProperty)}`;
     case "enum":
-      return `must be ${alternatives(params.allowedValues as unknown[])}${found}`;
+      return `must be ${choice(params.allowedValues as unknown[])}${found}`;
     case "pattern":
       return `must be ${parentSchema?.description ?? `text that matches ${params.pattern}`}${found}`;
     case "type":
-      return `must be ${alternatives([params.type].flat())}${found}`;
+      return `must be ${choice([params.type].flat())}${found}`;
     case "minimum":
     case "maximum":
       return `${message ?? keyword}${found}`;
@@ -85,10 +87,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** Formats allowed values or types: `TCP, UDP or SCTP`. Null and "" are omitted: the API takes them for "not given". */
-function alternatives(values: readonly unknown[]): string {
+function choice(values: readonly unknown[]): string {
   const names = values.filter((value) => value !== null && value !== "" && value !== "null").map(String);
-  return names
-    .map((name) => TYPE_NAMES[name] ?? name)
-    .join(", ")
-    .replace(/, ([^,]*)$/, " or $1");
+  return alternatives(names.map((name) => TYPE_NAMES[name] ?? name));
 }

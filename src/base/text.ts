@@ -8,6 +8,11 @@ export function socketText(address: string, port: number | string): string {
   return `${bracketed(address)}:${port}`;
 }
 
+/** Formats a choice: `TCP, UDP or SCTP`. */
+export function alternatives(texts: readonly string[]): string {
+  return texts.join(", ").replace(/, ([^,]*)$/, " or $1");
+}
+
 /** A number with its noun: `1 endpoint`, `2 endpoints`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

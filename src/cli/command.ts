@@ -14,6 +14,10 @@ export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResu
 export interface Command {
   readonly name: string;
   readonly summary: string;
+  /** An argument without a flag, where it takes one. */
+  readonly positional?: { readonly name: string; readonly description: string };
+  /** The formats of its `--output`, if they are not text and json. */
+  readonly formats?: readonly string[];
   /** Names of its own flags, besides those of the configuration. */
   readonly flags: readonly string[];
   /** Arguments after the command's name, each with its meaning. */
@@ -35,3 +39,6 @@ export function textArgument(argv: Argv, name: string): string | undefined {
 export function isSet(argv: Argv, name: string): boolean {
   return argv[name] === true;
 }
+
+/** How the script that `completion` prints asks for completions: this argument, the program's name, and the words. */
+export const COMPLETION_ARGUMENT = "--get-yargs-completions";

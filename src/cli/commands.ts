@@ -17,7 +17,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "dump",
     summary: "Print the nftables transaction of the desired state",
-    flags: ["from", "format", "service", "family", "diff"],
+    formats: ["json", "nft"],
+    flags: ["from", "output", "format", "service", "namespace", "family", "diff"],
     load: async () => await import("./commands/dump.ts"),
   },
   {
@@ -29,18 +30,24 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "check",
     summary: "Check objects and their transaction; for CI",
+    formats: ["text", "json", "github"],
     flags: ["from", "output", "strict"],
     load: async () => await import("./commands/check.ts"),
   },
   {
     name: "explain",
     summary: "Explain the outcome of a connection, rule by rule",
-    flags: ["from", "from-ip", "source", "to", "port", "proto", "service", "live", "output"],
+    positional: { name: "what", description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]" },
+    flags: [
+      ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
+      ...["all", "problems", "exit-code", "output"],
+    ],
     examples: [
-      ["--to 10.96.0.10 --port 53 --proto udp", "a connection from a pod"],
-      ["--to 203.0.113.7 --port 443 --from-ip 198.51.100.9", "one from outside"],
-      ["--service shop/cart:http", "every frontend of a Service's port"],
-      ["--live --to 10.96.0.10 --port 53", "with the rules in this kernel"],
+      ["10.96.0.10:53/udp", "a connection from a pod"],
+      ["203.0.113.7:443 --from-ip 198.51.100.9", "one from outside"],
+      ["shop/cart:http", "every frontend of a Service's port"],
+      ["--live 10.96.0.10:53", "with the rules in this kernel"],
+      ["--all --problems --exit-code", "every frontend that is refused or dropped"],
     ],
     load: async () => await import("./commands/explain.ts"),
   },
@@ -58,7 +65,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "connections",
     summary: "Count the connections of this host by Service and endpoint",
-    flags: ["from", "service", "client", "draining", "output"],
+    flags: ["from", "service", "namespace", "client", "draining", "output"],
     examples: [
       ["--draining", "connections to endpoints that terminate or are gone, and their clients"],
       ["--service shop/cart --output json", "one Service's, for scripts"],

@@ -1,30 +1,71 @@
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
+import { alternatives } from "../base/text.ts";
 import type { Question, Source } from "../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../inspect/explain/query.ts";
 import type { Protocol } from "../model/ids.ts";
 import { canonicalAddress, familyOf } from "../model/ip.ts";
-import { type Argv, textArgument } from "./command.ts";
-import { serviceArgument } from "./service-argument.ts";
+import { type Argv, isSet, textArgument } from "./command.ts";
+import { namespaceArgument, parseService, serviceArgument } from "./service-argument.ts";
 
-const EXAMPLES =
-  "nft-proxy explain --to 10.96.0.10 --port 53 --proto udp, or nft-proxy explain --service kube-system/kube-dns:dns";
+const EXAMPLES = "nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
 
 /**
  * Reads the query of `explain` from its arguments.
  * @throws AppError BAD_ARGUMENT
  */
 export function explainQueryOf(argv: Argv): ExplainQuery {
-  const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
-  if (to !== undefined && named !== undefined) throw wrong("--to and --service are two questions: ask one");
-  if (named !== undefined) return { kind: "service", named, from: fromOf(argv) };
-  if (to === undefined) throw wrong("say which connection to explain: --to ADDRESS --port PORT, or --service");
-  const address = readAddress("to", to);
-  const from = fromOf(argv);
-  if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(address)) {
-    throw wrong("--from-ip and --to are addresses of two families");
+  const queries = [...positionalQuery(argv), ...flagQueries(argv)];
+  const [query, another] = queries;
+  if (another !== undefined) throw wrong("these are two questions: ask about one connection, one Service, or --all");
+  if (query === undefined) throw wrong("say what to explain: ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+  return query;
+}
+
+/** The query of the argument without a flag: `10.96.0.10:53/udp`, `[fd00::1]:53`, `shop/cart:http`. */
+function positionalQuery(argv: Argv): ExplainQuery[] {
+  const text = textArgument(argv, "what");
+  if (text === undefined) return [];
+  const [, bracketed, plain, port, protocol] = DESTINATION.exec(text) ?? [];
+  const address = canonicalAddress(bracketed ?? plain ?? "");
+  if (address !== undefined) return [connectionQuery(argv, address, port, protocol)];
+  if (text.startsWith("[") || canonicalAddress(text) !== undefined) {
+    throw wrong(
+      `an address needs a port: ${text.includes(":") ? "[ADDRESS]:PORT" : "ADDRESS:PORT"}, not ${quoted(text)}`,
+    );
   }
-  return { kind: "connection", question: { ...from, to: address, port: readPort(argv), protocol: readProtocol(argv) } };
+  return [{ kind: "service", named: parseService(text, namespaceArgument(argv), "the argument"), from: fromOf(argv) }];
+}
+
+const DESTINATION = /^(?:\[([^\]]*)\]|([\d.]+)):(\d+)(?:\/([a-z]+))?$/i;
+
+function flagQueries(argv: Argv): ExplainQuery[] {
+  const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
+  const isProblems = isSet(argv, "problems");
+  const namespace = namespaceArgument(argv);
+  return [
+    ...(to === undefined ? [] : [connectionQuery(argv, readAddress("to", to), textArgument(argv, "port"), undefined)]),
+    ...(named === undefined ? [] : [{ kind: "service" as const, named, from: fromOf(argv) }]),
+    ...(isSet(argv, "all") || isProblems
+      ? [
+          {
+            kind: "all" as const,
+            problemsOnly: isProblems,
+            from: fromOf(argv),
+            ...(namespace === undefined ? {} : { namespace }),
+          },
+        ]
+      : []),
+  ];
+}
+
+function connectionQuery(argv: Argv, to: string, port: string | undefined, protocol: string | undefined): ExplainQuery {
+  const from = fromOf(argv);
+  if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
+    throw wrong("--from-ip and the destination are addresses of two families");
+  }
+  const read = readProtocol(protocol ?? textArgument(argv, "proto") ?? "tcp");
+  return { kind: "connection", question: { ...from, to, port: readPort(port), protocol: read } };
 }
 
 function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
@@ -45,23 +86,27 @@ export function readAddress(flag: string, text: string): string {
   });
 }
 
-/** `--port`. Throws AppError BAD_ARGUMENT. */
-export function readPort(argv: Argv): number {
-  const text = textArgument(argv, "port");
-  if (text === undefined) throw wrong("--to needs --port, too");
+/**
+ * Reads a port.
+ * @throws AppError BAD_ARGUMENT
+ */
+export function readPort(text: string | undefined): number {
+  if (text === undefined) throw wrong("--to needs --port");
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65535) return port;
-  throw wrong(`--port must be a number from 1 to 65535, not ${quoted(text)}`);
+  throw wrong(`the port (--port) must be a number from 1 to 65535, not ${quoted(text)}`);
 }
 
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
-/** `--proto`, TCP when it was not given. Throws AppError BAD_ARGUMENT. */
-export function readProtocol(argv: Argv): Protocol {
-  const text = textArgument(argv, "proto") ?? "tcp";
+/**
+ * Reads a protocol.
+ * @throws AppError BAD_ARGUMENT
+ */
+export function readProtocol(text: string): Protocol {
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
-  throw wrong(`--proto must be one of ${PROTOCOLS.join(", ")}, not ${quoted(text)}`);
+  throw wrong(`the protocol (--proto) must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
 }
 
 const SOURCES: readonly Source[] = ["pod", "node", "outside"];
@@ -70,7 +115,7 @@ function readSource(argv: Argv): Source | undefined {
   const text = textArgument(argv, "source");
   const source = SOURCES.find((one) => one === text);
   if (text === undefined || source !== undefined) return source;
-  throw wrong(`--source must be one of ${SOURCES.join(", ")}, not ${quoted(text)}`);
+  throw wrong(`--source must be ${alternatives(SOURCES)}, not ${quoted(text)}`);
 }
 
 function wrong(message: string): AppError {

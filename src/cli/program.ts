@@ -1,7 +1,10 @@
-import yargs from "yargs";
+import yargs, { type Argv as Yargs } from "yargs";
 import { AppError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import { alternatives } from "../base/text.ts";
+import type { Flag } from "../config/flag.ts";
 import { FLAGS, normaliseArguments, YARGS_PARSER, yargsOptions } from "../config/flags.ts";
-import type { Argv, Command } from "./command.ts";
+import { type Argv, COMPLETION_ARGUMENT, type Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
 import { type ProgressStream, terminalProgress } from "./print/progress.ts";
@@ -14,6 +17,7 @@ import { type ProgressStream, terminalProgress } from "./print/progress.ts";
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
   const progress = terminalProgress(context.stderr as ProgressStream);
   try {
+    if (args[0] === COMPLETION_ARGUMENT && (await printCompletions(args.slice(2), context))) return EXIT.ok;
     const chosen = await parse(args, context);
     if (chosen === undefined) return EXIT.ok;
     const { run } = await chosen.command.load();
@@ -30,6 +34,14 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   }
 }
 
+/** Prints the completions of a value, one a line; false where yargs completes commands and flags. */
+async function printCompletions(words: readonly string[], { stdout }: ProgramContext): Promise<boolean> {
+  const { completeValue } = await import("./completion.ts");
+  const values = await completeValue(words);
+  if (values !== undefined) await write(stdout, values.map((value) => `${value}\n`).join(""));
+  return values !== undefined;
+}
+
 interface Chosen {
   readonly command: Command;
   readonly argv: Argv;
@@ -38,7 +50,30 @@ interface Chosen {
 /** The chosen command; undefined after `--help` and `--version`, which are printed here. */
 async function parse(args: readonly string[], { stdout, columns }: ProgramContext): Promise<Chosen | undefined> {
   let chosen: Chosen | undefined;
-  let parser = yargs()
+  const showAll = args.includes("--help-all");
+  const normalised = normaliseArguments(args).map((argument) => (argument === "--help-all" ? "--help" : argument));
+  let parser = baseParser(columns);
+  for (const command of COMMANDS) {
+    parser = parser.command(
+      command.positional === undefined ? command.name : `${command.name} [${command.positional.name}]`,
+      command.summary,
+      (builder) => withOptions(builder, command, showAll),
+      (argv) => {
+        chosen = { command, argv };
+      },
+    );
+  }
+  let printed = "";
+  await parser.parseAsync(normalised, {}, (error, _argv, output) => {
+    printed = output;
+    if (error) throw badArgument(error.message, normalised);
+  });
+  if (printed !== "") await write(stdout, `${printed}\n`);
+  return printed === "" ? chosen : undefined;
+}
+
+function baseParser(columns: number) {
+  return yargs()
     .scriptName("nft-proxy")
     .usage("$0 <command>\n\nThe service proxy of a Kubernetes node, in nftables.")
     .parserConfiguration(YARGS_PARSER)
@@ -48,49 +83,61 @@ async function parse(args: readonly string[], { stdout, columns }: ProgramContex
     .wrap(Math.min(columns, 100))
     .strict()
     .demandCommand(1, 1, "missing command", "more than one command")
-    .epilogue("`nft-proxy <command> --help` shows a command's options.")
+    .epilogue("`nft-proxy <command> --help` shows a command's common options, `--help-all` all of them.")
     .completion("completion", "Print a script by which the shell completes commands and options")
-    .exitProcess(false)
-    .fail((message, error) => {
-      throw badArgument(message ?? error.message);
-    });
-  for (const command of COMMANDS) {
-    parser = parser.command(
-      command.name,
-      command.summary,
-      (builder) => builder.options(optionsOf(command)).example(examplesOf(command)),
-      (argv) => {
-        chosen = { command, argv };
-      },
-    );
-  }
-  let printed = "";
-  const onPrint = (error: unknown, _argv: unknown, output: string): void => {
-    printed = output;
-    if (error instanceof Error) throw badArgument(error.message);
-  };
-  const parsed = normaliseArguments(args);
-  await parser.parseAsync(parsed, {}, mayPrint(parsed) ? onPrint : undefined);
-  if (printed !== "") await write(stdout, `${printed}\n`);
-  return printed === "" ? chosen : undefined;
+    .exitProcess(false);
 }
 
-/** Whether yargs may print help, the version or completions. Given a callback for it, it renders help on every parse. */
-function mayPrint(args: readonly string[]): boolean {
-  return args.some((argument) => /^(?:-h|--help|--version|completion|--get-yargs-completions)(?:=|$)/.test(argument));
+function withOptions(builder: Yargs, command: Command, showAll: boolean): Yargs {
+  const { positional } = command;
+  const named =
+    positional === undefined
+      ? builder
+      : builder.positional(positional.name, { type: "string", describe: positional.description });
+  return named.options(optionsOf(command, showAll)).example(examplesOf(command));
 }
 
 function examplesOf({ name, examples = [] }: Command): [string, string][] {
   return examples.map(([args, does]) => [`$0 ${name} ${args}`, does]);
 }
 
-function optionsOf({ flags }: Command): ReturnType<typeof yargsOptions> {
-  const taken = ["config", ...flags];
-  return yargsOptions(FLAGS.filter((flag) => flag.target.kind !== "command" || taken.includes(flag.name)));
+function optionsOf(command: Command, showAll: boolean): ReturnType<typeof yargsOptions> {
+  return yargsOptions(flagsOf(command), showAll);
 }
 
-function badArgument(message: string): AppError {
-  return new AppError("BAD_ARGUMENT", message, { hint: "nft-proxy --help shows the commands and options" });
+function flagsOf({ flags }: Command): readonly Flag[] {
+  const taken = ["config", ...flags];
+  return FLAGS.filter((flag) => flag.target.kind !== "command" || taken.includes(flag.name));
+}
+
+/** Unknown words get the nearest known one as a hint. */
+function badArgument(message: string, args: readonly string[]): AppError {
+  const [, word] = /^Unknown argument: (.*)$/.exec(message) ?? [];
+  const isCommand = word !== undefined && word === args[0];
+  const text = isCommand ? `unknown command: ${word}` : message;
+  const hint = suggestion(message, args) ?? "nft-proxy --help shows the commands and options";
+  return new AppError("BAD_ARGUMENT", text, { hint });
+}
+
+function suggestion(message: string, args: readonly string[]): string | undefined {
+  const [, unknown = ""] = /^Unknown (?:command|argument)s?: (.*)$/.exec(message) ?? [];
+  const command = COMMANDS.find(({ name }) => name === args[0]);
+  const found = unknown.split(", ").flatMap((word) => {
+    const isFlag = args.some((argument) => argument.replace(/=.*/s, "") === `--${word}`);
+    if (!isFlag)
+      return (
+        nearest(
+          word,
+          COMMANDS.map(({ name }) => name),
+        ) ?? []
+      );
+    const flag = nearest(
+      word,
+      (command === undefined ? FLAGS : flagsOf(command)).map(({ name }) => name),
+    );
+    return flag === undefined ? [] : [`--${flag}`];
+  });
+  return found.length === 0 ? undefined : `did you mean ${alternatives([...new Set(found)])}?`;
 }
 
 /** Waits until a pipe has taken everything: exiting earlier would cut a long dump. */

@@ -6,18 +6,37 @@ import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
+const NAMESPACE = new RegExp(`^${LABEL}$`);
 
 /**
- * The Service or Service port of `--service namespace/name[:port]`, undefined without the flag. The namespace
- * defaults to `default`.
+ * The Service or Service port of `--service namespace/name[:port]`, undefined without the flag.
  * @throws AppError BAD_ARGUMENT
  */
 export function serviceArgument(argv: Argv): ServiceArgument | undefined {
   const text = textArgument(argv, "service");
-  if (text === undefined) return undefined;
-  const [, namespace = "default", name, port] = FORM.exec(text) ?? [];
+  return text === undefined ? undefined : parseService(text, namespaceArgument(argv), "--service");
+}
+
+/**
+ * The namespace of `--namespace`, undefined without the flag.
+ * @throws AppError BAD_ARGUMENT
+ */
+export function namespaceArgument(argv: Argv): string | undefined {
+  const text = textArgument(argv, "namespace");
+  if (text === undefined || NAMESPACE.test(text)) return text;
+  throw new AppError("BAD_ARGUMENT", `--namespace must be the name of a namespace, not ${quoted(text)}`);
+}
+
+/**
+ * Parses `namespace/name[:port]` or `name[:port]`.
+ * @param namespace for a name without one; `default` if undefined
+ * @param source the flag or argument that the text comes from, for the error
+ * @throws AppError BAD_ARGUMENT
+ */
+export function parseService(text: string, namespace: string | undefined, source: string): ServiceArgument {
+  const [, given = namespace ?? "default", name, port] = FORM.exec(text) ?? [];
   if (name === undefined) {
-    throw new AppError("BAD_ARGUMENT", `--service must be namespace/name or namespace/name:port, not ${quoted(text)}`);
+    throw new AppError("BAD_ARGUMENT", `${source} must be namespace/name or namespace/name:port, not ${quoted(text)}`);
   }
-  return { service: serviceName(namespace, name), ...(port === undefined ? {} : { port }) };
+  return { service: serviceName(given, name), ...(port === undefined ? {} : { port }) };
 }

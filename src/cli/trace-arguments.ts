@@ -35,8 +35,10 @@ export function traceArguments(argv: Argv): TraceArguments {
     ...(to === undefined ? {} : { to }),
     ...(client === undefined ? {} : { client }),
     ...(from === undefined ? {} : { fromAddress: from }),
-    ...(hasPort ? { port: readPort(argv) } : {}),
-    ...(hasPort || textArgument(argv, "proto") !== undefined ? { protocol: readProtocol(argv) } : {}),
+    ...(hasPort ? { port: readPort(textArgument(argv, "port")) } : {}),
+    ...(hasPort || textArgument(argv, "proto") !== undefined
+      ? { protocol: readProtocol(textArgument(argv, "proto") ?? "tcp") }
+      : {}),
   };
   return { query, durationMs: readDuration(argv), rate: readRate(argv) };
 }

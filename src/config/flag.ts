@@ -36,9 +36,9 @@ export function overriding(name: string, type: FlagType, path: string, descripti
   return { name, type, description, target: { kind: "field", path, wins: "flag" } };
 }
 
-/** Returns a flag that is an argument of a command. */
-export function commanding(name: string, type: FlagType, description: string): Flag {
-  return { name, type, description, target: { kind: "command" } };
+/** Returns a flag that is an argument of a command. @param alias one letter, where there is one */
+export function commanding(name: string, type: FlagType, description: string, alias?: string): Flag {
+  return { name, type, description, target: { kind: "command" }, ...(alias === undefined ? {} : { alias }) };
 }
 
 /** Returns a flag that is accepted without effect. */

@@ -16,8 +16,8 @@ export interface YargsOption {
   readonly type: "boolean" | "string" | "array";
   readonly string?: true;
   readonly requiresArg?: true;
-  readonly alias?: string;
   readonly hidden?: true;
+  readonly alias?: string;
   readonly description: string;
   readonly defaultDescription?: string;
   readonly group: string;
@@ -46,27 +46,42 @@ const YARGS_TYPES: Readonly<Record<FlagType, Pick<YargsOption, "type" | "string"
   string: { type: "string", requiresArg: true },
 };
 
+/** The flags of the configuration that `--help` shows; the others are shown by `--help-all`. */
+const COMMON: ReadonlySet<string> = new Set([
+  "cluster-cidr",
+  "config",
+  "daemon-socket",
+  "hostname-override",
+  "kubeconfig",
+  "master",
+  "nft-path",
+  "nodeport-addresses",
+  "v",
+]);
+
 /**
  * Returns the argument of yargs' `options()`. Flags without effect are hidden from `--help`; `help` and `version` are
  * yargs' own and not included. No flag has a default here, so that a missing flag can be told from a given one.
+ * @param showAll whether the help shows all flags of the configuration, not only the common ones
  */
-export function yargsOptions(flags: readonly Flag[] = FLAGS): Record<string, YargsOption> {
+export function yargsOptions(flags: readonly Flag[] = FLAGS, showAll = true): Record<string, YargsOption> {
   return Object.fromEntries(
-    flags.filter(({ target }) => target.kind !== "parser").map((flag) => [flag.name, yargsOption(flag)]),
+    flags.filter(({ target }) => target.kind !== "parser").map((flag) => [flag.name, yargsOption(flag, showAll)]),
   );
 }
 
-function yargsOption(flag: Flag): YargsOption {
-  const { type, target, description } = flag;
+function yargsOption(flag: Flag, showAll: boolean): YargsOption {
+  const { type, target, description, alias } = flag;
+  const isHidden = target.kind === "ignored" || (target.kind === "field" && !showAll && !COMMON.has(flag.name));
   const preset = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;
   const shown = preset === undefined || preset === false ? "" : String(preset);
   return {
     ...YARGS_TYPES[type],
-    ...(flag.alias === undefined ? {} : { alias: flag.alias }),
     description,
-    group: OWN_FLAGS.includes(flag) ? "Options of its own:" : "Options as kube-proxy's:",
+    group: OWN_FLAGS.includes(flag) ? "Options:" : "Options of kube-proxy:",
     ...(shown === "" ? {} : { defaultDescription: shown }),
-    ...(target.kind === "ignored" ? { hidden: true } : {}),
+    ...(alias === undefined ? {} : { alias }),
+    ...(isHidden ? { hidden: true } : {}),
   };
 }
 
@@ -78,7 +93,18 @@ function yargsOption(flag: Flag): YargsOption {
 export function normaliseArguments(args: readonly string[]): string[] {
   const end = args.indexOf("--");
   const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
-  return [...flags.map(normaliseArgument), ...rest];
+  return [...withInput(flags.map(normaliseArgument)), ...rest];
+}
+
+/** yargs takes a lone `-` for an argument of its own: `--from -` becomes `--from=-`, and the paths after it too. */
+function withInput(args: readonly string[]): string[] {
+  const joined: string[] = [];
+  for (const argument of args) {
+    const last = joined.at(-1);
+    if (argument === "-" && (last === "--from" || last === "-f")) joined[joined.length - 1] = "--from=-";
+    else joined.push(argument);
+  }
+  return joined;
 }
 
 function normaliseArgument(argument: string): string {

@@ -33,6 +33,40 @@ describe("the command line", () => {
     expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
+  test.each([
+    [["explan"], "unknown command: explan", "did you mean explain?"],
+    [["explain", "--form=x", "1.2.3.4:5"], "form", "did you mean --from?"],
+    [["zebra"], "unknown command: zebra", "nft-proxy --help"],
+  ])("a mistyped word in %j gets a suggestion where there is a near one", async (args, said, hint) => {
+    const { exitCode, stderr } = await nftProxy(args);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(said) });
+    expect(stderr).toContain(`hint: ${hint}`);
+  });
+
+  test("help shows common options, --help-all all of them", async () => {
+    const [short, long] = [await nftProxy(["explain", "--help"]), await nftProxy(["explain", "--help-all"])];
+    expect(short.stdout).toContain("--cluster-cidr");
+    expect(short.stdout).not.toContain("--conntrack-min");
+    expect(short.stdout.split("\n").length).toBeLessThan(75);
+    expect(long.stdout).toContain("--conntrack-min");
+    expect(long.exitCode).toBe(0);
+  });
+
+  test.each([
+    ["formats", ["dump", "-o", ""], ["json", "nft"]],
+    ["formats of a command", ["check", "--output", "g"], ["github"]],
+    ["namespaces", ["explain", "-f", townObjects("town"), "-n", "sh"], ["shop"]],
+    ["Services", ["explain", "-f", townObjects("town"), "shop/c"], ["shop/cart"]],
+    ["Services of a namespace", ["dump", "-f", townObjects("town"), "-n", "shop", "--service", "c"], ["cart"]],
+    ["Services of a cluster that does not answer", ["explain", "--master=http://127.0.0.1:1", "a"], []],
+  ])("completion of values: %s", async (_what, words, expected) => {
+    const { exitCode, stdout } = await nftProxy(["--get-yargs-completions", "nft-proxy", ...words]);
+    expect({ exitCode, values: stdout.split("\n").filter((line) => line !== "") }).toEqual({
+      exitCode: 0,
+      values: expected,
+    });
+  });
+
   test("completes commands and options in a shell", async () => {
     const { stdout: script } = await nftProxy(["completion"]);
     const shell = `nft-proxy() { "${process.execPath}" "${bundle}" "$@"; }
@@ -58,6 +92,8 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: 80 }] }
     const fromFile = await nftProxy(["dump", "--from", directory]);
     const fromInput = await nftProxy(["dump", "--from=-"], service);
     expect(fromFile).toEqual(fromInput);
+    expect(await nftProxy(["dump", "--from", "-"], service)).toEqual(fromFile);
+    expect(await nftProxy(["dump", "-f", "-", "-o", "json"], service)).toEqual(fromFile);
     expect(fromFile.stdout).toContain("10.96.0.7");
   });
 

@@ -37,6 +37,33 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
   NetworkPolicy lets the client in.`);
   });
 
+  test.each([
+    [["10.96.0.10:53/udp"], TO_DNS],
+    [["[fd00:10:96::101]:80"], ["--to", "fd00:10:96::101", "--port", "80"]],
+    [["shop/frontend:http"], ["--service", "shop/frontend:http"]],
+    [
+      ["frontend:http", "-n", "shop"],
+      ["--service", "shop/frontend:http"],
+    ],
+  ])("the argument %j is short for %j", async (short, long) => {
+    const outcome = await nftProxy(["explain", ...TOWN, ...short]);
+    expect(outcome.exitCode).toBe(0);
+    expect(outcome).toEqual(await nftProxy(["explain", ...TOWN, ...long]));
+  });
+
+  test("--all --problems lists exactly the frontends that are refused, dropped or lost", async () => {
+    const all = await nftProxy(["explain", ...TOWN, "--all", "-o", "json"]);
+    const { exitCode, stdout } = await nftProxy(["explain", ...TOWN, "--problems", "--exit-code", "-o", "json"]);
+    expect([all.exitCode, exitCode]).toEqual([0, 1]);
+    const failing = ({ verdict }: Explanation) => ["refused", "dropped"].includes(verdict.result);
+    const problems: Explanation[] = JSON.parse(stdout).explanations;
+    expect(problems.filter(failing)).toEqual(JSON.parse(all.stdout).explanations.filter(failing));
+    expect(problems.every((one) => failing(one) || one.verdict.cause === "conflict")).toBe(true);
+    expect(problems.length).toBeGreaterThan(3);
+    const served = await nftProxy(["explain", ...TOWN, "shop/frontend", "--exit-code"]);
+    expect(served.exitCode).toBe(0);
+  });
+
   test("tells of each way to a Service in a few lines", async () => {
     const { stdout } = await nftProxy(["explain", ...TOWN, "--service", "shop/frontend:http"]);
     const ways = stdout.split("\n").filter((line) => /^ {2}(cluster IP|load-balancer IP|NodePort) /.test(line));
@@ -61,7 +88,9 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
     [["--to", "10.96.0.10", "--port", "53", "--source", "moon"], "--source"],
     [["--to", "10.96.0.10", "--port", "53", "--from-ip", "fd00::1"], "two families"],
     [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "two questions"],
-    [[], "--to ADDRESS --port PORT, or --service"],
+    [["10.96.0.10:53", "--all"], "two questions"],
+    [["10.96.0.10"], "an address needs a port"],
+    [[], "ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all"],
   ])("refuses %j", async (flags, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...flags]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });

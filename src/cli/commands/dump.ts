@@ -28,7 +28,7 @@ type Format = "json" | "nft";
  * them; or the changes that this kernel lacks. Changes nothing.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const format = outputFormat(argv, ["json", "nft"], "format");
+  const format = outputFormat(argv, ["json", "nft"], textArgument(argv, "output") === undefined ? "format" : "output");
   const service = serviceArgument(argv);
   const families = familiesOf(argv);
   const { options, notices: optionNotices } = commandOptions(argv);

@@ -1,11 +1,11 @@
-import { type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
+import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { type Argv, isSet } from "../command.ts";
 import { explainQueryOf } from "../explain-arguments.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
-import { explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
+import { allReportText, explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
 import { COLOURED, PLAIN, type Style } from "../print/style.ts";
@@ -20,7 +20,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const report = reportOf(query, loaded.input);
   const output = format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : reportText(report, style());
   return {
-    exitCode: EXIT.ok,
+    exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.refused : EXIT.ok,
     output,
     notices: [
       ...notices,
@@ -37,6 +37,8 @@ function reportText(report: Report, style: Style): string {
       return explanationText(report.explanation, style);
     case "service":
       return portReportsText(report.ports, style);
+    case "all":
+      return allReportText(report, style);
     case "not-served":
       return notServedText(report.reason, style);
   }

@@ -1,4 +1,4 @@
-import { socketText } from "../../base/text.ts";
+import { counted, socketText } from "../../base/text.ts";
 import type { Reason } from "../../inspect/explain/endpoint-causes.ts";
 import type {
   Connection,
@@ -7,7 +7,7 @@ import type {
   Explanation,
   Verdict,
 } from "../../inspect/explain/explanation.ts";
-import type { PortReport } from "../../inspect/explain/report.ts";
+import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { durationText } from "../../nft/text/rule-text.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
@@ -15,6 +15,8 @@ import { printable, type Style, wrapped } from "./style.ts";
 
 /** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */
 const MOST_ENDPOINTS = 10;
+
+type AllReport = Extract<Report, { readonly kind: "all" }>;
 
 /** One connection in full, for people; 80 columns but for words that are longer. Ends with a line feed. */
 export function explanationText(given: Explanation, style: Style): string {
@@ -48,6 +50,15 @@ export function portReportsText(ports: readonly PortReport[], style: Style): str
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
+/** All Services, or those with problems, and the count. Ends with a line feed. */
+export function allReportText({ ports, services, problemsOnly }: AllReport, style: Style): string {
+  const read = counted(services, "Service");
+  const frontends = ports.reduce((sum, { explanations }) => sum + explanations.length, 0);
+  if (ports.length === 0) return `${read}: ${problemsOnly ? "no problems" : "no frontends"}\n`;
+  const found = counted(frontends, "frontend");
+  return `${portReportsText(ports, style)}\n${read}: ${found}${problemsOnly ? " with problems" : ""}\n`;
+}
+
 function briefLines(explanation: Explanation, style: Style): string[] {
   return [
     "",
@@ -75,8 +86,11 @@ function harmless(explanation: Explanation): Explanation {
 }
 
 function connectionText({ from, to, port, protocol }: Connection): string {
-  const assumed = from.known === "assumed" ? ", assumed" : "";
-  return `${protocol} from ${from.address} (${SOURCES[from.at]}${assumed}) to ${to} port ${port}`;
+  return `${protocol} from ${from.address} (${sourceText(from)}) to ${to} port ${port}`;
+}
+
+function sourceText({ at, known }: Connection["from"]): string {
+  return known === "assumed" ? `${SOURCES[at]}, assumed` : SOURCES[at];
 }
 
 const SOURCES: Readonly<Record<Connection["from"]["at"], string>> = {
@@ -171,5 +185,5 @@ function verdictLines({ result, message, action }: Verdict, indent: string, styl
 function briefConnection({ connection, frontend }: Explanation): string {
   const { from, to, port, protocol } = connection;
   const origin = frontend === undefined ? "" : `${ORIGIN_NAMES[frontend.origin]} `;
-  return `${origin}${to} port ${port}/${protocol}, from ${from.address} (${SOURCES[from.at]})`;
+  return `${origin}${to} port ${port}/${protocol}, from ${from.address} (${sourceText(from)})`;
 }

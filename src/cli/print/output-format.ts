@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { alternatives } from "../../base/text.ts";
 import { type Argv, textArgument } from "../command.ts";
 
 /**
@@ -14,5 +15,5 @@ export function outputFormat<Format extends string>(
   if (given === undefined) return formats[0];
   const format = formats.find((name) => name === given);
   if (format !== undefined) return format;
-  throw new AppError("BAD_ARGUMENT", `--${flag} is ${JSON.stringify(given)}: must be one of ${formats.join(", ")}`);
+  throw new AppError("BAD_ARGUMENT", `--${flag} is ${JSON.stringify(given)}: must be ${alternatives(formats)}`);
 }

@@ -3,17 +3,18 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { Reason } from "./endpoint-causes.ts";
 import { explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
-import type { Explanation } from "./explanation.ts";
+import type { Explanation, Verdict } from "./explanation.ts";
 import { ignoredReason } from "./outside-causes.ts";
 import { connectionOf } from "./packet.ts";
 import type { ExplainQuery } from "./query.ts";
-import { serviceConnections } from "./service-queries.ts";
+import { allConnections, type PortConnections, serviceConnections } from "./service-queries.ts";
 import { portSpecText } from "./words.ts";
 
 /** The connections of one Service port in one family. */
 export interface PortReport {
   /** `Service shop/cart, port http (80/tcp), IPv4` */
   readonly title: string;
+  readonly service: ServiceName;
   readonly explanations: readonly Explanation[];
 }
 
@@ -21,22 +22,87 @@ export interface PortReport {
 export type Report =
   | { readonly kind: "connection"; readonly explanation: Explanation }
   | { readonly kind: "service"; readonly ports: readonly PortReport[] }
+  /** The ports of all Services that were asked for; only those with problems when `problemsOnly`. */
+  | {
+      readonly kind: "all";
+      readonly ports: readonly PortReport[];
+      readonly services: number;
+      readonly problemsOnly: boolean;
+    }
   | { readonly kind: "not-served"; readonly service: ServiceName; readonly reason: Reason };
 
-/** Answers. Throws AppError BAD_ARGUMENT for a Service that there is not, NFT_OUTPUT for rules that are not ours. */
-export function reportOf(asked: ExplainQuery, input: ExplainInput): Report {
-  if (asked.kind === "connection") {
-    return { kind: "connection", explanation: explain(connectionOf(asked.question, input), input) };
+/**
+ * Answers a query.
+ * @throws AppError BAD_ARGUMENT for an unknown Service or port
+ */
+export function reportOf(query: ExplainQuery, input: ExplainInput): Report {
+  switch (query.kind) {
+    case "connection":
+      return { kind: "connection", explanation: explain(connectionOf(query.question, input), input) };
+    case "service":
+      return serviceReport(query, input);
+    case "all":
+      return allReport(query, input);
   }
-  const ignored = input.ignored.find(({ name }) => name === asked.named.service);
-  if (ignored !== undefined) {
-    return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
-  }
-  const ports = serviceConnections(asked.named, asked.from, input).map(({ view, connections }) => ({
-    title: `Service ${asked.named.service}, port ${portSpecText(view.port.spec)}, ${FAMILY_NAMES[view.port.family]}`,
+}
+
+function serviceReport(query: Extract<ExplainQuery, { readonly kind: "service" }>, input: ExplainInput): Report {
+  const ignored = input.ignored.find(({ name }) => name === query.named.service);
+  if (ignored !== undefined) return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
+  const ports = serviceConnections(query.named, query.from, input);
+  return { kind: "service", ports: ports.map((port) => portReport(port, input)) };
+}
+
+/** The kernel may have problems that the desired state has not: all its connections are explained. */
+function allReport(query: Extract<ExplainQuery, { readonly kind: "all" }>, input: ExplainInput): Report {
+  const { namespace, problemsOnly } = query;
+  const candidates = allConnections({ ...query, problemsOnly: problemsOnly && input.live === undefined }, input);
+  const ports = candidates.map((port) => portReport(port, input));
+  const names = input.cache.serviceNames();
+  return {
+    kind: "all",
+    problemsOnly,
+    services: names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length,
+    ports: problemsOnly ? ports.flatMap(withProblemsOnly) : ports,
+  };
+}
+
+function portReport({ view: { port }, connections }: PortConnections, input: ExplainInput): PortReport {
+  const title = `Service ${port.service.name}, port ${portSpecText(port.spec)}, ${FAMILY_NAMES[port.family]}`;
+  return {
+    title,
+    service: port.service.name,
     explanations: connections.map((connection) => explain(connection, input)),
-  }));
-  return { kind: "service", ports };
+  };
+}
+
+function withProblemsOnly(report: PortReport): PortReport[] {
+  const explanations = report.explanations.filter((explanation) => isProblem(explanation, report.service));
+  return explanations.length === 0 ? [] : [{ ...report, explanations }];
+}
+
+/** Whether a frontend of a Service fails, for some clients at random or for all, or belongs to another Service. */
+function isProblem({ frontend, verdict }: Explanation, service: ServiceName): boolean {
+  return hasFailed(verdict) || frontend?.service !== service;
+}
+
+/** Whether a connection is not delivered as it should be. A client outside of source ranges is no failure. */
+function hasFailed({ result, cause }: Verdict): boolean {
+  if (cause === "not-programmed") return true;
+  return result === "refused" || result === "dropped" || (result === "varies" && cause !== "source-ranges");
+}
+
+/** Whether an answer has a connection that fails. */
+export function hasFailures(report: Report): boolean {
+  switch (report.kind) {
+    case "connection":
+      return hasFailed(report.explanation.verdict);
+    case "service":
+    case "all":
+      return report.ports.some((port) => port.explanations.some((explanation) => isProblem(explanation, port.service)));
+    case "not-served":
+      return false;
+  }
 }
 
 /** The output of `--output json`: schemas/explain.schema.json. */
@@ -45,6 +111,7 @@ export function reportJson(report: Report): unknown {
     case "connection":
       return { explanations: [report.explanation] };
     case "service":
+    case "all":
       return { explanations: report.ports.flatMap(({ explanations }) => explanations) };
     case "not-served":
       return { explanations: [], notServed: { service: report.service, ...report.reason } };

@@ -5,8 +5,10 @@ import { type FrontendView, type ServicePortView, viewService } from "../../rule
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 import { connectionOf, type Question } from "./packet.ts";
-import { isNamed, type ServiceArgument } from "./query.ts";
+import { type ExplainQuery, isNamed, type ServiceArgument } from "./query.ts";
 import { listText, portSpecText } from "./words.ts";
+
+type AllQuery = Extract<ExplainQuery, { readonly kind: "all" }>;
 
 /** The connections by which one port of a Service, in one family, is reached. */
 export interface PortConnections {
@@ -34,6 +36,28 @@ export function serviceConnections(
       view,
       connections: view.frontends.flatMap((frontend) => connectionTo(frontend, view, from, input)),
     }));
+}
+
+/**
+ * A connection to each frontend of all Services, or of those of one namespace, by the name of the Service.
+ * @param problemsOnly whether to skip frontends that the desired state serves to every client
+ */
+export function allConnections({ namespace, problemsOnly, from }: AllQuery, input: ExplainInput): PortConnections[] {
+  const names = input.cache
+    .serviceNames()
+    .filter((name) => namespace === undefined || name.startsWith(`${namespace}/`));
+  return names.flatMap((name) =>
+    viewService(input.cache, name, input.nodeContext, input.state.families).flatMap((view) => {
+      const frontends = problemsOnly ? view.frontends.filter((frontend) => hasProblem(frontend, view)) : view.frontends;
+      const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
+      return connections.length === 0 ? [] : [{ view, connections }];
+    }),
+  );
+}
+
+/** Whether a frontend is refused or dropped, or another Service port has it. */
+function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView): boolean {
+  return outcome !== "served" || owner?.key !== port.key;
 }
 
 function connectionTo(

@@ -59,7 +59,8 @@ async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promis
   const nft = new Nft({ path: nftPath });
   const ruleset = await readKernelTables(nftPath);
   const tables = { ruleset, otherTables: await readOtherTables(nft), interfaceTo: await interfaceLookup(hostFiles) };
-  if (query.kind === "service" || query.question.fromAddress === undefined) return { ...tables, affinityEntries: [] };
+  if (query.kind !== "connection" || query.question.fromAddress === undefined)
+    return { ...tables, affinityEntries: [] };
   const { fromAddress, to, protocol, port } = query.question;
   const { service, nodeport } = FRONTEND_MAPS;
   const found = await Promise.all([
