@@ -34,6 +34,7 @@ import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
 import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
 import { SyncHistory } from "./status/sync-history.ts";
+import { SyncTimeline } from "./status/sync-timeline.ts";
 import { SyncLog } from "./sync-log.ts";
 
 /** What the command line decides about a daemon. */
@@ -87,6 +88,7 @@ export async function assembleCore(parts: CoreParts) {
   });
   const loopback = loopbackProxy(parts, state);
   const history = new SyncHistory();
+  const timeline = new SyncTimeline(runner);
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers: SyncSubscriber[] = [
     state.health,
@@ -94,6 +96,7 @@ export async function assembleCore(parts: CoreParts) {
     new SyncLog(logger),
     new SyncEvents(state.events),
     history,
+    timeline,
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),
     ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback)]),
@@ -101,7 +104,7 @@ export async function assembleCore(parts: CoreParts) {
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
   const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, dryRun });
-  return { ...state, serviceHealth, loopback, history, heap, daemon, counts: connectionCounts(parts, state) };
+  return { ...state, serviceHealth, loopback, history, timeline, heap, daemon, counts: connectionCounts(parts, state) };
 }
 
 type State = Awaited<ReturnType<typeof assembleState>>;

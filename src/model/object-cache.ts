@@ -111,6 +111,11 @@ export class ObjectCache {
     this.#serviceCIDRs.delete(name);
   }
 
+  /** The Services that changed since {@link ObjectCache.takeDirty} was last called. */
+  get dirty(): ReadonlySet<ServiceName> {
+    return this.#dirty;
+  }
+
   /** Hands over the dirty Services: those that changed since the last call, themselves or in their slices. */
   takeDirty(): ReadonlySet<ServiceName> {
     const changes = this.#dirty;

@@ -50,6 +50,7 @@ const SHOP: Objects = {
   ],
 };
 
+const [cart] = servicePortsOf(service({ name: "shop/cart", clusterIPs: ["10.96.1.2"] }));
 const [REFUSED] = servicePortsOf(service({ name: "shop/refused", clusterIPs: ["10.96.1.4"] }));
 
 /** A daemon with something to say in every card. */
@@ -73,6 +74,12 @@ function troubled() {
       verifiedAt: NOW - 90_000,
       problem: undefined,
     },
+    pending: { since: NOW - 12_000, services: cart === undefined ? [] : [cart.service.name] },
+    timeline: Array.from({ length: 60 }, (_, minute) =>
+      minute % 4 === 0
+        ? { syncs: 0, outOfSyncMs: 0 }
+        : { syncs: 1 + (minute % 3) + (minute === 31 ? 1 : 0), outOfSyncMs: minute === 31 ? 41_000 : 250 },
+    ),
     counts: {
       frontends: [count("10.96.1.2:80", 17)],
       endpoints: [count("10.244.1.1:8080", 9), count("10.244.1.1:8080", 3)],
@@ -124,8 +131,8 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await ip?.locator(".frontends li").allInnerTexts()).toEqual([
       expect.stringMatching(/^10\.96\.1\.2:80 cluster IP 2 endpoints 17 connections/),
       expect.stringMatching(/^192\.0\.2\.9:80 external IP 1 endpoint on this node/),
-      expect.stringMatching(/^203\.0\.113\.7:80 load balancer, source ranges 1 endpoint on this node/),
-      expect.stringMatching(/^:30080 node port 1 endpoint on this node/),
+      expect.stringMatching(/^203\.0\.113\.7:80 load-balancer IP, source ranges 1 endpoint on this node/),
+      expect.stringMatching(/^:30080 NodePort 1 endpoint on this node/),
     ]);
     await ip?.locator("summary").click();
     const rows = await ip?.locator("tbody tr").allInnerTexts();
@@ -146,11 +153,17 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(text).toEqual([
       "Health | healthy",
       "Last sync | 3 s ago | 2026-01-31 11:59:57 UTC | 40 syncs, 2 failed since the start",
-      expect.stringMatching(/^Full resync \| 90 s ago \| periodic, took 0\.42 s/),
-      "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was gone or foreign",
+      "Pending | 1 Service | for 12 s | shop/cart",
+      expect.stringMatching(/^Verification \| 90 s ago \| full sync \(periodic\), took 0\.42 s/),
+      "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
       "Quarantine | 1 | ip shop/refused:/tcp",
       expect.stringContaining("192.0.2.9 tcp 80: shop/cart:http/tcp has it"),
+      "Syncs, last hour | 91 | at most 3 in a minute",
+      "Out of sync, last hour | 52 s | at most 41 s in a minute",
     ]);
+    expect(await page.locator("svg.spark rect").count()).toBe(2 * 45);
+    const heights = await page.locator("svg.spark").evaluateAll((charts) => charts.map((chart) => chart.clientHeight));
+    expect(heights).toEqual([35, 35]);
     expect(await page.locator(".sources tbody tr").nth(1).textContent()).toMatch(
       /<script>alert\("source"\)<\/script>.*server 3/s,
     );
@@ -212,9 +225,9 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(back).toBe(colorScheme === "light" ? "rgb(245, 246, 248)" : "rgb(20, 23, 28)");
   });
 
-  test("fits a phone", async () => {
-    const { page } = await browser.open(troubled(), "/", { viewport: { width: 360, height: 780 } });
+  test.each([360, 390])("fits a phone of %s px without scrolling sideways", async (width) => {
+    const { page } = await browser.open(troubled(), "/", { viewport: { width, height: 780 } });
     for (const summary of await page.locator("summary").all()) await summary.click();
-    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
   });
 });

@@ -7,7 +7,7 @@ import { bothContexts, cacheOf, type Objects } from "./build.ts";
 /** When a page of a test is looked at, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
-const NEVER = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: undefined };
+const UP_TO_DATE = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: undefined };
 
 /** A daemon that has programmed some objects and is well, unless told otherwise. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
@@ -28,7 +28,9 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     quarantined: new Set(),
     health: judgeHealth({ families: { ip: family, ip6: family }, node: undefined }, NOW, 60_000),
     sources: { services: followed, endpointslices: followed, nodes: followed, servicecidrs: followed },
-    history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...NEVER },
+    history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...UP_TO_DATE },
+    pending: { since: undefined, services: [] },
+    timeline: Array.from({ length: 60 }, () => ({ syncs: 0, outOfSyncMs: 0 })),
     counts: undefined,
     ...options,
   };

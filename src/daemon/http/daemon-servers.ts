@@ -4,6 +4,7 @@ import { configurationOf } from "../../config/print.ts";
 import { healthRoutes } from "../health/health-routes.ts";
 import { metricsRoutes } from "../metrics/metrics-routes.ts";
 import { setStateGauges } from "../metrics/state-gauges.ts";
+import { pendingServices } from "../status/pending-services.ts";
 import { statusPage } from "../status/status-page.ts";
 import type { DaemonStatus } from "../status/status-source.ts";
 import { type DaemonSocketParts, daemonSocketRoutes } from "./daemon-socket.ts";
@@ -99,11 +100,13 @@ function metricsServerRoutes(parts: DaemonServersParts): Routes {
 
 async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
   const { cache, counts, dryRun, history, nodeContext, reconciler, judge, source, version, startedAt, clock } = parts;
+  const { runner, timeline } = parts;
   const counted = await counts?.();
+  const now = clock.now();
   return {
     version,
     startedAt,
-    now: clock.now(),
+    now,
     dryRun,
     cache,
     nodeContext: nodeContext.current(),
@@ -112,6 +115,8 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     health: judge(),
     sources: source.states(),
     history: history.snapshot(),
+    pending: { since: runner.pendingSince, services: pendingServices(cache, reconciler.state) },
+    timeline: timeline.minutes(now),
     counts: counted,
   };
 }

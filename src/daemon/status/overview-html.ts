@@ -1,7 +1,10 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
-import { type Html, html } from "./html.ts";
+import type { HealthReport } from "../health/health.ts";
+import { Html, html } from "./html.ts";
+import { sparklineHtml } from "./sparkline-html.ts";
 import type { DaemonStatus } from "./status-source.ts";
 import type { FullSyncRecord } from "./sync-history.ts";
 import { durationWords, type Tone } from "./words.ts";
@@ -9,26 +12,41 @@ import { durationWords, type Tone } from "./words.ts";
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;
 
-/** How the daemon does: syncs, repairs, sources, and what is left out. */
+/** Out of sync for longer than this in one minute is worth a look, milliseconds. */
+const LONG_OUT_OF_SYNC = 30_000;
+
+/** The state of the daemon: syncs, verification, repairs, sources, and excluded Services. */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${fullSyncCard(status)}${repairCard(status)}${quarantineCard(status)}${contestedCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}
+${syncsCard(status)}${outOfSyncCard(status)}
 </section>
 ${sourcesHtml(status)}`;
 }
 
-function card(title: string, tone: Tone, value: string, lines: readonly (string | Html)[]): Html {
-  return html`<div class="card ${tone}"><h2>${title}</h2><p class="value">${value}</p>${lines.map((line) => html`<p>${line}</p>`)}</div>
+function card(title: string, tone: Tone, value: string, lines: readonly (string | Html)[], width = ""): Html {
+  return html`<div class="card ${tone}${width}"><h2>${title}</h2><p class="value">${value}</p>${lines.map((line) => (line instanceof Html ? line : html`<p>${line}</p>`))}</div>
 `;
 }
 
-function healthCard({ health, dryRun }: DaemonStatus): Html {
-  const isGood = health.proxyHealthy && health.nodeEligible;
-  const value = health.proxyHealthy ? (health.nodeEligible ? "healthy" : "node is leaving") : "unhealthy";
-  return card("Health", isGood ? "good" : "bad", value, [
-    ...health.reasons,
+function wideCard(title: string, tone: Tone, value: string, lines: readonly (string | Html)[]): Html {
+  return card(title, tone, value, lines, " wide");
+}
+
+/** A failing sync is shown at once, not only after the time that makes the proxy unhealthy. */
+function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
+  const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
+  const isGood = health.proxyHealthy && health.nodeEligible && problem === undefined;
+  return card("Health", isGood ? "good" : "bad", healthText(health, problem), [
+    ...reasons,
     ...(dryRun ? ["dry run: applies nothing"] : []),
   ]);
+}
+
+function healthText({ proxyHealthy, nodeEligible }: HealthReport, problem: string | undefined): string {
+  if (!proxyHealthy) return "unhealthy";
+  if (problem !== undefined) return "syncs fail";
+  return nodeEligible ? "healthy" : "node is leaving";
 }
 
 function syncCard({ health, history, now }: DaemonStatus): Html {
@@ -46,11 +64,42 @@ function syncCard({ health, history, now }: DaemonStatus): Html {
   return card("Last sync", known.length === 0 ? "idle" : "good", last, [...lines, counts]);
 }
 
-function fullSyncCard({ history: { fullSync }, now }: DaemonStatus): Html {
-  if (fullSync === undefined) return card("Full resync", "idle", "none yet", []);
+function pendingCard({ pending: { since, services }, now }: DaemonStatus): Html {
+  if (since === undefined) return card("Pending", "good", "nothing", ["the kernel has every change"]);
+  const value = services.length === 0 ? "a change" : counted(services.length, "Service");
+  return card("Pending", "idle", value, [`for ${durationWords(now - since)}`, ...listed(services)]);
+}
+
+/** A full sync compares every element with the kernel, and repairs what differs. */
+function verificationCard({ history: { fullSync }, now }: DaemonStatus): Html {
+  if (fullSync === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const what = `${reason ?? "unknown reason"}, took ${(durationMs / 1000).toFixed(2)} s`;
-  return card("Full resync", "good", agoText(fullSync, now), [what, timeText(fullSync.at)]);
+  const summary = `full sync (${reason ?? "unknown reason"}), took ${(durationMs / 1000).toFixed(2)} s`;
+  return card("Verification", "good", agoText(fullSync, now), [summary, timeText(fullSync.at)]);
+}
+
+function syncsCard({ timeline }: DaemonStatus): Html {
+  const syncs = timeline.map((minute) => minute.syncs);
+  const total = syncs.reduce((sum, count) => sum + count, 0);
+  const most = Math.max(...syncs, 0);
+  const chart = sparklineHtml(syncs, `syncs by minute, ${most} at most`);
+  return wideCard("Syncs, last hour", "good", String(total), [chart, `at most ${most} in a minute`]);
+}
+
+function outOfSyncCard({ timeline }: DaemonStatus): Html {
+  const times = timeline.map(({ outOfSyncMs }) => outOfSyncMs);
+  const total = times.reduce((sum, time) => sum + time, 0);
+  const most = Math.max(...times, 0);
+  const chart = sparklineHtml(times, `time out of sync by minute, ${secondsText(most)} at most`);
+  const tone = most > LONG_OUT_OF_SYNC ? "idle" : "good";
+  return wideCard("Out of sync, last hour", tone, secondsText(total), [
+    chart,
+    `at most ${secondsText(most)} in a minute`,
+  ]);
+}
+
+function secondsText(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 0)} s`;
 }
 
 function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
@@ -63,12 +112,12 @@ function quarantineCard({ quarantined }: DaemonStatus): Html {
   return card("Quarantine", keys.length === 0 ? "good" : "bad", String(keys.length), listed(keys));
 }
 
-function contestedCard({ state }: DaemonStatus): Html {
-  const lines = state.conflicts().flatMap(contestedLines);
-  return card("Contested", lines.length === 0 ? "good" : "idle", String(lines.length), listed(lines));
+function conflictCard({ state }: DaemonStatus): Html {
+  const lines = state.conflicts().flatMap(conflictLines);
+  return card("Conflicts", lines.length === 0 ? "good" : "idle", String(lines.length), listed(lines));
 }
 
-function contestedLines({ frontend, winner, losers }: Conflict): string[] {
+function conflictLines({ frontend, winner, losers }: Conflict): string[] {
   const place = frontend.replaceAll(" . ", " ");
   return losers.map(({ name }) => `${place}: ${winner.name} has it, ${name} does not`);
 }

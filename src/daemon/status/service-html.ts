@@ -12,6 +12,8 @@ import { endpointVerdict, frontendVerdict, isUsed, type Verdict } from "./words.
 export interface ServiceDetail {
   /** Whether the kernel refuses a service port, by its key. */
   readonly isQuarantined: (view: ServicePortView) => boolean;
+  /** Its last change is not in the kernel yet. */
+  readonly isPending: boolean;
   /** undefined where connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
   /** Endpoints that are shown of each service port, and whether at once. */
@@ -24,7 +26,7 @@ export interface ServiceDetail {
 /** A Service with its frontends and endpoints. */
 export function serviceHtml(service: Service, views: readonly ServicePortView[], detail: ServiceDetail): Html {
   return html`<article>
-<h3><a href="${detail.link}">${service.name}</a>${badges(service)}</h3>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service)}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
 ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }

@@ -38,10 +38,14 @@ export function listServices(
   return { names: names.slice(start, start + SERVICES_PER_PAGE), matching: names.length, page: shown, pages };
 }
 
-/** The Services that have something to look at: a frontend without endpoints, lost to another, or left out. */
-export function servicesWithProblems({ state, quarantined }: Pick<DaemonStatus, "state" | "quarantined">): Set<string> {
+/** The Services that need attention: a frontend without endpoints or lost to another, excluded, or not programmed yet. */
+export function servicesWithProblems({
+  state,
+  quarantined,
+  pending,
+}: Pick<DaemonStatus, "state" | "quarantined" | "pending">): Set<string> {
   const losers = state.conflicts().flatMap((conflict) => conflict.losers.map(({ service }) => service.name));
-  return new Set([...withoutEndpoints(state), ...losers, ...[...quarantined].map(serviceOf)]);
+  return new Set([...withoutEndpoints(state), ...losers, ...[...quarantined].map(serviceOf), ...pending.services]);
 }
 
 function withoutEndpoints({ families }: RulesetState): string[] {

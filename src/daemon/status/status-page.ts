@@ -55,12 +55,14 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const list = listServices(status, problems, query);
   const isOne = query.service !== "";
   const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
+  const pending = new Set(status.pending.services);
   const services = list.names.flatMap((name) => {
     const service = status.cache.service(name);
     if (service === undefined) return [];
     const views = viewService(status.cache, name, status.nodeContext, status.state.families);
     const detail = {
       isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
+      isPending: pending.has(name),
       connections,
       mostEndpoints: isOne ? ENDPOINTS_OF_ONE : ENDPOINTS_IN_LIST,
       open: isOne,

@@ -5,7 +5,9 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
+import type { Pending } from "./pending-services.ts";
 import type { SyncHistorySnapshot } from "./sync-history.ts";
+import type { TimelineMinute } from "./sync-timeline.ts";
 
 /** A daemon as the status page sees it at one moment. Times are milliseconds since 1970. */
 export interface DaemonStatus {
@@ -21,6 +23,9 @@ export interface DaemonStatus {
   readonly health: HealthReport;
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly history: SyncHistorySnapshot;
+  readonly pending: Pending;
+  /** The last hour, oldest minute first. */
+  readonly timeline: readonly TimelineMinute[];
   /** undefined where connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
 }

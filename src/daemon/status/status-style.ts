@@ -17,6 +17,8 @@ nav a { margin-right: 12px; }
 .card, article, .sources, form { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 14px; }
 .card { border-top: 3px solid var(--good); } .card.bad { border-top-color: var(--bad); } .card.idle { border-top-color: var(--idle); }
 .card p { margin: 2px 0; font-size: 13px; color: var(--dim); overflow-wrap: anywhere; } .card .value { font-size: 20px; color: var(--text); }
+.card.wide { grid-column: span 2; } .spark { display: block; width: 100%; height: 36px; border-bottom: 1px solid var(--line); }
+.spark rect { fill: var(--link); }
 span.good, span.bad, span.idle { padding: 1px 6px; border-radius: 4px; font-size: 13px; overflow-wrap: anywhere; }
 span.good { color: var(--good); background: var(--good-back); } span.bad { color: var(--bad); background: var(--bad-back); }
 span.idle { color: var(--idle); background: var(--idle-back); }

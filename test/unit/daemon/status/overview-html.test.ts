@@ -1,0 +1,80 @@
+import { describe, expect, test } from "vitest";
+import { pendingServices } from "../../../../src/daemon/status/pending-services.ts";
+import { sparklineHtml } from "../../../../src/daemon/status/sparkline-html.ts";
+import { statusPage } from "../../../../src/daemon/status/status-page.ts";
+import type { DaemonStatus } from "../../../../src/daemon/status/status-source.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { bothContexts, cacheOf, service } from "../../../support/build.ts";
+import { daemonStatus, NOW } from "../../../support/status.ts";
+
+/** The page's text, without markup. */
+function text(options: Partial<DaemonStatus>, query = ""): string {
+  const { body } = statusPage(daemonStatus({ services: [service()] }, options), new URLSearchParams(query));
+  return body.replaceAll(/<style>.*?<\/style>|<[^>]*>/gs, " ").replaceAll(/\s+/g, " ");
+}
+
+describe("the card Health", () => {
+  test("a failing sync is never called healthy, and its problem is shown", () => {
+    const { history } = daemonStatus({});
+    expect(text({})).toContain("Health healthy Last sync");
+    const failing = text({ history: { ...history, problem: "nft refused the transaction" } });
+    expect(failing).toContain("Health syncs fail nft refused the transaction Last sync");
+  });
+});
+
+describe("the card Pending", () => {
+  test("an up-to-date kernel has nothing pending", () => {
+    expect(text({})).toContain("Pending nothing the kernel has every change");
+  });
+
+  test("a change that waits is shown with its Service and since when, and the Service as not programmed", () => {
+    const pending = { since: NOW - 12_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
+    expect(text({ pending })).toContain("Pending 1 Service for 12 s default/web");
+    expect(text({ pending }, "show=problems")).toContain("default/web pending: not in the kernel yet");
+  });
+
+  test("a change of something else than a Service is shown without one", () => {
+    expect(text({ pending: { since: NOW - 1000, services: [] } })).toContain("Pending a change for 1 s");
+  });
+});
+
+describe("pending Services", () => {
+  test("are those not rendered yet and those rendered but not committed", () => {
+    const cache = cacheOf({ services: [service({ name: "shop/cart", clusterIPs: ["10.96.0.1"] })] });
+    const renderer = new Renderer(cache, bothContexts());
+    expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
+    renderer.update(cache.takeDirty());
+    expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
+    renderer.state.committed();
+    expect(pendingServices(cache, renderer.state)).toEqual([]);
+  });
+});
+
+describe("the card Verification", () => {
+  test("shows when a full sync last compared every element, and why", () => {
+    const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
+    const { history } = daemonStatus({});
+    expect(text({ history: { ...history, fullSync } })).toContain(
+      "Verification 90 s ago full sync (periodic), took 0.42 s 2026-01-31 11:58:30 UTC",
+    );
+  });
+});
+
+describe("the charts of the last hour", () => {
+  const timeline = [...Array(58).fill({ syncs: 0, outOfSyncMs: 0 }), { syncs: 3, outOfSyncMs: 45_000 }];
+
+  test("show totals and the highest minute in words, too", () => {
+    const shown = text({ timeline: [...timeline, { syncs: 1, outOfSyncMs: 250 }] });
+    expect(shown).toContain("Syncs, last hour 4 at most 3 in a minute");
+    expect(shown).toContain("Out of sync, last hour 45 s at most 45 s in a minute");
+  });
+
+  test("have a bar for each value but zero, scaled to the highest, and a description", () => {
+    expect(sparklineHtml([0, 2, 4, 0.001], 'a "label"').text).toBe(
+      '<svg class="spark" viewBox="0 0 4 24" preserveAspectRatio="none" role="img" aria-label="a &quot;label&quot;">' +
+        '<rect x="1" y="12" width="0.8" height="12"/><rect x="2" y="0" width="0.8" height="24"/>' +
+        '<rect x="3" y="23" width="0.8" height="1"/></svg>',
+    );
+    expect(sparklineHtml([0, 0], "quiet").text).not.toContain("rect");
+  });
+});
