@@ -7,12 +7,14 @@ import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
 import { change, growth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
+import { connectionRate } from "./works/connection-rate.ts";
 import { connections } from "./works/connections.ts";
 import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
+import { rollout } from "./works/rollout.ts";
 import { start } from "./works/start.ts";
 
 const SAVE = "--save";
@@ -24,8 +26,10 @@ const WORKS: readonly Work[] = [
   change,
   growth,
   rollingUpdate,
+  rollout,
   resync,
   firstPacket,
+  connectionRate,
   counters,
   commandLine,
   connections,

@@ -26,6 +26,11 @@ export class EndpointChurn {
     this.#size = size;
   }
 
+  /** The address of the endpoint that the next replacement brings. */
+  get nextAddress(): string {
+    return laterPodIP(this.#next);
+  }
+
   /**
    * Replaces one endpoint, as a rolling update does, and tells the watches.
    * @returns the address of the new endpoint

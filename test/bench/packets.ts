@@ -2,8 +2,14 @@ import { spawn } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { cpus } from "node:os";
-import { clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./cluster-objects.ts";
+import { Nft } from "../../src/kernel/nft.ts";
+import { Reconciler } from "../../src/sync/reconciler.ts";
+import { cachePath } from "./cluster-files.ts";
+import { type ClusterSize, clusterIP, laterPodIP, POD_PORT, SERVICE_PORT } from "./cluster-objects.ts";
 import { percentile } from "./figures.ts";
+import { bareRuleset, clearTables } from "./kernel.ts";
+import { writeKubeProxyShape } from "./kube-proxy-shape.ts";
+import { contextsOf, loadCache } from "./load-cache.ts";
 import { mustRun, ownProgram } from "./programs.ts";
 
 /** How many packets are sent, each from a port of its own: each is the first of its flow. */
@@ -32,6 +38,21 @@ export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
   } finally {
     await pin(`0-${cpus().length - 1}`);
   }
+}
+
+/** Programs the rules of a made-up cluster into this host, with the default options. */
+export async function programRules(size: ClusterSize): Promise<void> {
+  await clearTables();
+  const cache = loadCache(size);
+  const reconciler = new Reconciler({ cache, nft: new Nft({ path: "nft" }) });
+  await reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
+}
+
+/** Programs the same Services as kube-proxy's nftables mode would. */
+export async function programKubeProxyShape(size: ClusterSize): Promise<void> {
+  const path = cachePath("packets.nft");
+  await writeKubeProxyShape(path, size);
+  await bareRuleset(path);
 }
 
 /** Runs echo servers for the pods of the first Services while `use` runs. */

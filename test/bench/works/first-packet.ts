@@ -1,12 +1,15 @@
-import { Nft } from "../../../src/kernel/nft.ts";
-import { Reconciler } from "../../../src/sync/reconciler.ts";
-import { cachePath } from "../cluster-files.ts";
 import { type ClusterSize, podIP } from "../cluster-objects.ts";
 import type { Figure, Work } from "../figures.ts";
-import { bareRuleset, clearTables } from "../kernel.ts";
-import { writeKubeProxyShape } from "../kube-proxy-shape.ts";
-import { contextsOf, loadCache } from "../load-cache.ts";
-import { bringPodsHere, onOneProcessor, straight, throughService, withEcho } from "../packets.ts";
+import { clearTables } from "../kernel.ts";
+import {
+  bringPodsHere,
+  onOneProcessor,
+  programKubeProxyShape,
+  programRules,
+  straight,
+  throughService,
+  withEcho,
+} from "../packets.ts";
 
 const ENDPOINTS = 10;
 /** Services that packets are sent to, of all there are. */
@@ -14,25 +17,12 @@ const ASKED = 8;
 
 const microseconds = (ms: number): string => `${(ms * 1000).toFixed(0)} us`;
 
-async function ours(size: ClusterSize): Promise<number> {
-  await clearTables();
-  const cache = loadCache(size);
-  const reconciler = new Reconciler({ cache, nft: new Nft({ path: "nft" }) });
-  await reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
-  return await throughService(ASKED);
-}
-
-async function kubeProxys(size: ClusterSize): Promise<number> {
-  const path = cachePath("packets.nft");
-  await writeKubeProxyShape(path, size);
-  await bareRuleset(path);
-  return await throughService(ASKED);
-}
-
 async function compare(services: number): Promise<Figure> {
   const size: ClusterSize = { services, endpoints: ENDPOINTS, protocol: "UDP" };
-  const theirs = await kubeProxys(size);
-  const own = await ours(size);
+  await programKubeProxyShape(size);
+  const theirs = await throughService(ASKED);
+  await programRules(size);
+  const own = await throughService(ASKED);
   await clearTables();
   const direct = await straight(podIP(0));
   return {

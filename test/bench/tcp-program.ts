@@ -1,0 +1,76 @@
+// TCP ends of the benchmarks, each in a process of its own:
+//   serve PODS                     accepts and closes connections at the addresses of the first pods; says when it does,
+//                                  and its CPU time in ms when it ends
+//   connect ADDRESS PORT COUNT     makes COUNT connections, 8 at a time; prints {count, ms, cpuMs} as JSON
+//   watch ADDRESS PORT             connects without a pause until its standard input ends; prints the times of failed
+//                                  connections, milliseconds since 1970 with fractions, and the number of all, as JSON
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { POD_PORT, podIP } from "./cluster-objects.ts";
+
+const AT_ONCE = 8;
+const PATIENCE = 1000;
+
+const now = (): number => performance.timeOrigin + performance.now();
+const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1000;
+
+/** Opens a connection and resets it, so that no port is kept waiting. @returns whether it was opened */
+function connects(address: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port });
+    const finish = (opened: boolean) => {
+      clearTimeout(timer);
+      socket.resetAndDestroy();
+      resolve(opened);
+    };
+    const timer = setTimeout(finish, PATIENCE, false);
+    socket.once("connect", () => finish(true));
+    socket.once("error", () => finish(false));
+  });
+}
+
+async function serve(pods: number): Promise<void> {
+  for (let pod = 0; pod < pods; pod++) {
+    const server = createServer((socket) => socket.on("error", () => {}).resume());
+    server.listen({ host: podIP(pod), port: POD_PORT, backlog: 1024 });
+    await once(server, "listening");
+  }
+  const before = cpuMs();
+  process.once("SIGTERM", () => {
+    process.stdout.write(`${cpuMs() - before}\n`, () => process.exit());
+  });
+  console.log("ready");
+}
+
+async function connectAll(address: string, port: number, count: number): Promise<void> {
+  const [cpu, started] = [cpuMs(), performance.now()];
+  let left = count;
+  const worker = async () => {
+    while (left-- > 0) {
+      if (!(await connects(address, port))) throw new Error(`${address}:${port} does not answer`);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  console.log(JSON.stringify({ count, ms: performance.now() - started, cpuMs: cpuMs() - cpu }));
+}
+
+async function watch(address: string, port: number): Promise<void> {
+  let ended = false;
+  process.stdin.once("end", () => {
+    ended = true;
+  });
+  process.stdin.resume();
+  const failures: number[] = [];
+  let made = 0;
+  console.log("ready");
+  for (; !ended; made++) {
+    const started = now();
+    if (!(await connects(address, port))) failures.push(started);
+  }
+  console.log(JSON.stringify({ made, failures }));
+}
+
+const [mode, address = "", port = "", count = ""] = process.argv.slice(2);
+if (mode === "serve") await serve(Number(address));
+else if (mode === "connect") await connectAll(address, Number(port), Number(count));
+else await watch(address, Number(port));

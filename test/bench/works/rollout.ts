@@ -1,0 +1,108 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import { clusterIP, POD_PORT, podIP, SERVICE_PORT } from "../cluster-objects.ts";
+import { atMost, type Figure, time, type Work } from "../figures.ts";
+import { type Follower, follow } from "../follow.ts";
+import { bringPodsHere } from "../packets.ts";
+import { ownProgram, pause } from "../programs.ts";
+
+const SIZE = { services: 10_000, endpoints: 4 };
+/** Deployments that are rolled, one after the other: the figure is the mean of their endpoints. */
+const ROLLED = 3;
+/** Between two endpoints of a Deployment, as pods become ready one by one. */
+const BETWEEN = 1200;
+const CLIENTS = 2;
+
+/** A pod of this host that accepts connections. */
+async function podAt(address: string): Promise<Server> {
+  const server = createServer((socket) => socket.on("error", () => {}).resume());
+  server.listen({ host: address, port: POD_PORT, backlog: 1024 });
+  await once(server, "listening");
+  return server;
+}
+
+/** Clients that connect without a pause. */
+class Clients {
+  readonly #children: readonly ReturnType<typeof spawn>[];
+
+  constructor(address: string) {
+    const [program = "", ...args] = ownProgram("tcp-program.ts", "watch", address, String(SERVICE_PORT));
+    this.#children = Array.from({ length: CLIENTS }, () =>
+      spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] }),
+    );
+  }
+
+  async ready(): Promise<void> {
+    await Promise.all(this.#children.map(({ stdout }) => once(stdout as NodeJS.ReadableStream, "data")));
+  }
+
+  /** Ends them. @returns when connections failed, milliseconds since 1970 */
+  async stop(): Promise<readonly number[]> {
+    const failures = await Promise.all(
+      this.#children.map(async (child) => {
+        child.stdin?.end();
+        let text = "";
+        for await (const chunk of child.stdout ?? []) text += chunk;
+        return (JSON.parse(text) as { failures: number[] }).failures;
+      }),
+    );
+    return failures.flat();
+  }
+}
+
+/** Rolls one Deployment. @returns for each of its endpoints, how long connections failed after it was gone, milliseconds */
+async function roll({ churn }: Follower, service: number): Promise<readonly number[]> {
+  const old = await Promise.all(
+    Array.from({ length: SIZE.endpoints }, (_, i) => podAt(podIP(service * SIZE.endpoints + i))),
+  );
+  const fresh: Server[] = [];
+  const clients = new Clients(clusterIP(service));
+  await clients.ready();
+  const gone: number[] = [];
+  for (const [index, server] of old.entries()) {
+    await pause(BETWEEN);
+    fresh.push(await podAt(churn.nextAddress));
+    gone.push(performance.timeOrigin + performance.now());
+    churn.replace(service, index);
+    server.close();
+  }
+  await pause(BETWEEN);
+  const failures = await clients.stop();
+  for (const server of fresh) server.close();
+  return gone.map((at, index) => {
+    const until = gone[index + 1] ?? Number.POSITIVE_INFINITY;
+    const own = failures.filter((failed) => failed >= at && failed < until);
+    return own.length === 0 ? 0 : Math.max(...own) - at;
+  });
+}
+
+async function measure(args: readonly string[], name: string, limit?: number): Promise<Figure> {
+  const windows = await follow(SIZE, args, async (follower) => {
+    const all: number[] = [];
+    for (let service = 0; service < ROLLED; service++) all.push(...(await roll(follower, service)));
+    return all;
+  });
+  const mean = windows.reduce((sum, window) => sum + window, 0) / windows.length;
+  return {
+    work: `rolling a Deployment of ${SIZE.endpoints} under constant connections, ${SIZE.services.toLocaleString("en")} Services, ${name}: connections fail for, an endpoint`,
+    value: `${time(mean)}, at most ${time(Math.max(...windows))}`,
+    ...(limit === undefined ? {} : { budget: atMost(mean, limit, time(limit)) }),
+  };
+}
+
+/**
+ * What users feel of a rolling update: an endpoint stops answering the moment its event is sent, and connections to it
+ * fail until the kernel has the change.
+ */
+export const rollout: Work = {
+  name: "rollout",
+  summary: "how long connections fail while a Deployment is rolled",
+  run: async () => {
+    await bringPodsHere();
+    return [
+      await measure([], "adaptive interval", 60),
+      await measure(["--iptables-min-sync-period=1s"], "an interval of 1 s"),
+    ];
+  },
+};
