@@ -22,8 +22,8 @@ export interface LogLine {
   readonly [field: string]: unknown;
 }
 
-/** Waits for what a slow machine may take long to do; a test that waits this long has failed. */
-const PATIENCE = { timeout: 60_000, interval: 50 } as const;
+/** How long to wait for something that a slow machine takes long to do: a test that waits longer has failed. */
+const PATIENCE = { timeout: Number(process.env.NFT_PROXY_TEST_PATIENCE_MS ?? 60_000), interval: 50 };
 
 /** A daemon that runs, or has ended. */
 export class RunningDaemon {
@@ -122,11 +122,18 @@ export class DaemonLab {
     return `http://${this.#link.here}:${this.#port}`;
   }
 
-  /** Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent. */
-  start(flags: readonly string[] = [], from: readonly string[] = [`--master=${this.master}`]): RunningDaemon {
+  /**
+   * Starts the daemon with the towns' flags; `from` is where its objects are, this lab's API server if absent, and
+   * `program` which bundle it is, the one just built if absent.
+   */
+  start(
+    flags: readonly string[] = [],
+    from: readonly string[] = [`--master=${this.master}`],
+    program = bundle,
+  ): RunningDaemon {
     const servers = ["--metrics-bind-address=0.0.0.0:10249", "--logging-format=json"];
     return new RunningDaemon(
-      this.lab.start("node", [process.execPath, bundle, "run", ...townFlags, ...servers, ...from, ...flags]),
+      this.lab.start("node", [process.execPath, program, "run", ...townFlags, ...servers, ...from, ...flags]),
     );
   }
 
