@@ -1,0 +1,19 @@
+#!/bin/bash
+# The first process of a guest of kernels.sh: runs the tests and writes their results to the second disk.
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+mkdir -p /dev/shm
+mount -t tmpfs shm /dev/shm
+exec >/dev/ttyS0 2>&1
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true NO_COLOR=1 NFT_PROXY_TEST_PATIENCE_MS=1200000
+ip link set lo up
+uname -r
+cd /project || exit
+start=$SECONDS
+scripts/in-namespace.sh vitest run --config vitest.kernels.config.ts
+printf '{"kernel": "%s", "seconds": %d, "results": %s}' "$(uname -r)" "$((SECONDS - start))" "$(cat .cache/test-results.json || echo null)" >/dev/vdb
+sync
+echo o >/proc/sysrq-trigger
+sleep 60

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# kernels.sh [RELEASE...]: boots the cloud kernel of each Debian release (all of them: bullseye 5.10, bookworm 6.1,
+# trixie 6.12 and sid's) in qemu without hardware virtualisation, runs the tests of vitest.kernels.config.ts there, and
+# prints a table of what passed. Needs no root; Debian's apt, dpkg-deb, e2fsprogs, cpio and xz, some 3 GB in .cache, a
+# built bundle (npm run build) and 10 to 20 minutes a kernel on 2 cores. Exit 1 when a test failed or a kernel did not end.
+# KERNELS_MINUTES is how long one kernel may take, 60 unless set.
+set -euo pipefail
+
+cd "${BASH_SOURCE[0]%/*}/.."
+project=$PWD
+source scripts/debian.sh
+PATH=$PATH:/usr/sbin:/sbin
+cache=$project/.cache/kernels
+results=$cache/results
+(($#)) || set -- bullseye bookworm trixie sid
+
+fail() {
+  echo "kernels: $1" >&2
+  exit 1
+}
+
+# fetch RELEASE DIR PACKAGE...: unpacks the packages once.
+fetch() {
+  [[ -d $2/complete ]] || { rm -rf "$2" && unpack_packages "$1" "$2" "${@:3}" && mkdir "$2/complete"; } || fail "cannot fetch ${*:3}"
+}
+
+# The packages are unpacked, not installed: what their scripts would have made is made here.
+make_guest() {
+  local root=$cache/guest/root
+  fetch trixie "$cache/guest" base-files bash coreutils dash findutils grep sed mawk util-linux mount kmod procps \
+    iproute2 nftables conntrack nodejs
+  for folder in bin sbin lib lib64; do [[ -e $root/$folder ]] || ln -s "usr/$folder" "$root/$folder"; done
+  ln -sf mawk "$root/usr/bin/awk"
+  ln -sf dash "$root/usr/bin/sh"
+  echo 'root:x:0:0:root:/root:/bin/bash' >"$root/etc/passwd"
+  echo '127.0.0.1 localhost' >"$root/etc/hosts"
+  mkdir -p "$root"/{proc,sys,dev,run,tmp,project}
+  install -m 0755 scripts/kernels-guest.sh "$root/init"
+}
+
+# The project as it is now, and every kernel's modules, in one image that no guest changes.
+make_image() {
+  local staging=$cache/staging release
+  rm -rf "$staging"
+  cp -a "$cache/guest/root" "$staging"
+  cp -a package.json tsconfig.json vitest.kernels.config.ts dist schemas scripts src test node_modules "$staging/project/"
+  for release; do
+    mkdir -p "$staging/usr/lib/modules"
+    cp -a "$(modules_of "$release")" "$staging/usr/lib/modules/"
+  done
+  rm -f "$cache/root.img"
+  mke2fs -q -t ext4 -d "$staging" -E root_owner=0:0 "$cache/root.img" 3G
+  rm -rf "$staging"
+}
+
+modules_of() {
+  local -a found=("$cache/kernel-$1"/root/{usr/,}lib/modules/*)
+  for folder in "${found[@]}"; do [[ -d $folder ]] && echo "$folder" && return; done
+  fail "no modules in the kernel package of $1"
+}
+
+# An initramfs that mounts the image: busybox, and the modules that the cloud kernels need for it.
+make_initramfs() {
+  local release=$1 staging=$cache/initramfs modules version names name file
+  modules=$(modules_of "$release")
+  version=${modules##*/}
+  rm -rf "$staging"
+  mkdir -p "$staging"/{bin,modules,root,proc,sys,dev}
+  cp "$cache/busybox/root/usr/bin/busybox" "$staging/bin/"
+  depmod -b "${modules%%/lib/modules/*}" "$version" 2>/dev/null || fail "depmod failed for $version"
+  : >"$staging/modules/order"
+  for name in virtio_pci virtio_blk ext4; do
+    while read -r _ file; do
+      name=$(basename "${file%%.ko*}")
+      [[ ! -e $staging/modules/$name.ko ]] || continue
+      case $file in
+        *.xz) xz -dc "$file" >"$staging/modules/$name.ko" ;;
+        *) cp "$file" "$staging/modules/$name.ko" ;;
+      esac
+      echo "$name" >>"$staging/modules/order"
+    done < <(modprobe -d "${modules%%/lib/modules/*}" -S "$version" --show-depends "$name" 2>/dev/null | grep '^insmod')
+  done
+  cat >"$staging/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+for name in $(/bin/busybox cat /modules/order); do /bin/busybox insmod "/modules/$name.ko"; done
+while [ ! -b /dev/vda ]; do /bin/busybox sleep 0.1; done
+/bin/busybox mount -t ext4 /dev/vda /root
+/bin/busybox mount --move /dev /root/dev
+exec /bin/busybox switch_root /root /init
+INIT
+  chmod +x "$staging/init"
+  (cd "$staging" && find . | cpio -o -H newc -R 0:0 --quiet) >"$cache/initramfs-$release"
+}
+
+# run RELEASE: what the guest's serial port says goes to RELEASE.log, its results to RELEASE.json. KVM is not asked for:
+# it is not to be had inside most build machines. qemu before 10 is too slow at several guest processors.
+run() {
+  local release=$1 kernel disk=$results/$1.disk
+  kernel=$(echo "$cache/kernel-$release"/root/boot/vmlinuz-*)
+  truncate -s 4M "$disk"
+  timeout "$((${KERNELS_MINUTES:-60} * 60))" env QEMU_MODULE_DIR="$(echo "$cache"/qemu/root/usr/lib/*/qemu)" \
+    "$cache/qemu/bin/qemu-system-x86_64" -L "$cache/qemu/root/usr/share/seabios" -L "$cache/qemu/root/usr/share/qemu" \
+    -accel tcg,thread=multi -cpu Nehalem -smp 2 -m 3072 -nographic -nodefaults -no-reboot -serial "file:$results/$release.log" \
+    -kernel "$kernel" -initrd "$cache/initramfs-$release" -append "console=ttyS0 panic=-1 quiet" \
+    -drive "file=$cache/root.img,if=virtio,format=raw,snapshot=on" -drive "file=$disk,if=virtio,format=raw" </dev/null ||
+    echo "kernels: $release did not end within ${KERNELS_MINUTES:-60} minutes" >&2
+  tr -d '\0' <"$disk" >"$results/$release.json"
+  rm "$disk"
+}
+
+for tool in mke2fs cpio xz depmod; do command -v "$tool" >/dev/null || fail "$tool is missing (packages e2fsprogs, cpio, xz-utils, kmod)"; done
+[[ -f dist/nft-proxy.js ]] || fail "no bundle: npm run build"
+mkdir -p "$results"
+fetch trixie "$cache/qemu" qemu-system-x86
+[[ -x $cache/qemu/bin/qemu-system-x86_64 ]] || wrap_program "$cache/qemu" qemu-system-x86_64
+fetch trixie "$cache/busybox" busybox-static
+for release; do fetch "$release" "$cache/kernel-$release" linux-image-cloud-amd64; done
+make_guest
+for release; do make_initramfs "$release"; done
+make_image "$@"
+for release; do
+  echo "kernels: $release, $(basename "$(modules_of "$release")")" >&2
+  run "$release"
+done
+node scripts/kernel-results.mjs "$results" "$@"

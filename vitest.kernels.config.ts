@@ -1,0 +1,26 @@
+import { defineConfig } from "vitest/config";
+
+/**
+ * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
+ * affinity, drift, restart, quarantine, stale chains and the scratch register.
+ */
+export default defineConfig({
+  test: {
+    name: "kernels",
+    include: [
+      "test/kernel/towns.test.ts",
+      "test/kernel/affinity.test.ts",
+      "test/kernel/daemon-drift.test.ts",
+      "test/kernel/daemon-restart.test.ts",
+      "test/kernel/daemon-operation.test.ts",
+      "test/kernel/packet-priority.test.ts",
+      "test/kernel/stale-chains.test.ts",
+    ],
+    globalSetup: "test/support/private-namespace.ts",
+    fileParallelism: false,
+    reporters: ["verbose", ["json", { outputFile: ".cache/test-results.json" }]],
+    testTimeout: 3_600_000,
+    hookTimeout: 3_600_000,
+    expect: { poll: { timeout: 1_200_000 } },
+  },
+});
