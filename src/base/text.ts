@@ -22,8 +22,3 @@ declare const brand: unique symbol;
 
 /** Text of one kind that must not be mixed up with other text. */
 export type Branded<Kind extends string> = string & { readonly [brand]: Kind };
-
-/** Formats a choice: `TCP, UDP or SCTP`. */
-export function alternatives(texts: readonly string[]): string {
-  return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
-}
