@@ -17,9 +17,9 @@ export interface Endpoint {
 
 /**
  * The endpoints of one service port, gathered from the Service's slices of its family: those slices' ports
- * that carry the port's name and protocol. An endpoint in several slices counts once: the local and then the
- * more available entry stays (kube-proxy keeps a local entry too; the rest is ours, so that the result does
- * not depend on order). Sorted by target.
+ * that carry the port's name and protocol. Of an endpoint in several entries one counts: one that does not terminate,
+ * then a local one (kube-proxy 1.36, kubernetes pull request 135266), then the more available one, so that the result
+ * does not depend on order. Sorted by target.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
@@ -47,6 +47,7 @@ function addEndpoint(byTarget: Map<string, Endpoint>, source: SliceEndpoint, por
 }
 
 function preferred(local: boolean, source: SliceEndpoint, known: Endpoint): boolean {
+  if (source.terminating !== known.source.terminating) return known.source.terminating;
   if (local !== known.local) return local;
   const difference = availability(source) - availability(known.source);
   if (difference !== 0) return difference > 0;

@@ -50,6 +50,9 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   };
 }
 
+/** The verdict of a frontend in the map of balancers when none of its traffic is balanced there. */
+export const NOT_BALANCED = "return";
+
 type NoLocalEndpoints = ServicePortRules["noLocalEndpoints"];
 
 /** One for all: most service ports miss no endpoints. */
@@ -76,6 +79,12 @@ function balanced(frontend: Frontend, list: BalancedList): Treatment {
 
 function withoutEndpoints({ kind, key }: Frontend, choice: EndpointChoice): Treatment {
   return { elements: [{ set: FRONTEND_MAPS[kind].noEndpoints, key, value: noEndpointsVerdict(choice) }], lists: [] };
+}
+
+/** Keeps traffic for an address of a Service from falling through to another Service's NodePort of that number. */
+function endedHere({ kind, key }: Frontend, { elements, lists }: Treatment): Treatment {
+  if (kind === "nodeport") return { elements, lists };
+  return { elements: [...elements, { set: FRONTEND_MAPS.service.services, key, value: NOT_BALANCED }], lists };
 }
 
 function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
@@ -132,7 +141,7 @@ function externalTreatment(frontend: Frontend, { service }: ServicePort, choice:
   const own =
     choice.local.length > 0
       ? balanced(frontend, balancedList(kind, choice.local, "local", affinitySeconds))
-      : withoutEndpoints(frontend, choice);
+      : endedHere(frontend, withoutEndpoints(frontend, choice));
   return {
     elements: [external(EXTERNAL_LOCAL[kind]), ...shortcut.elements, ...own.elements],
     lists: [...shortcut.lists, ...own.lists],

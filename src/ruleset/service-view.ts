@@ -97,15 +97,15 @@ function viewEndpoint(
 
 function viewFrontend(
   { service, spec, family }: ServicePort,
-  { kind, key, elements, firewall }: FrontendRules,
+  { kind, key, elements, lists, firewall }: FrontendRules,
   choice: EndpointChoice,
   state: FamilyState | undefined,
 ): FrontendView {
   const address = kind === "nodeport" ? "" : key.slice(0, key.indexOf(" "));
   const origin = originOf(address);
   const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
-  const { services, noEndpoints } = FRONTEND_MAPS[kind];
-  const isServed = elements.some(({ set }) => set === services);
+  const { noEndpoints } = FRONTEND_MAPS[kind];
+  const isServed = lists.some(({ balancer }) => !balancer.shortcut);
   const refusal = elements.find(({ set }) => set === noEndpoints)?.value;
   return {
     origin,

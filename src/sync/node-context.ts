@@ -2,7 +2,7 @@ import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { matchNodePortAddresses } from "../kernel/addresses.ts";
 import { compareAddresses, familyOf } from "../model/ip.ts";
-import type { NodePortAddresses } from "../model/node.ts";
+import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
 
@@ -28,7 +28,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       localTraffic: localTraffic(options, node.podCIDRs[family], family),
       masqueradeAll: options.masqueradeAll,
       masqueradeMark: 2 ** options.masqueradeBit,
-      nodePorts: nodePorts(options, nodeAddress, family, host),
+      nodePorts: nodePorts(options, nodeAddress, node, family, host),
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       affinityMapSize: options.affinityMapSize,
@@ -69,13 +69,22 @@ function sources(cidrs: readonly string[]): LocalTraffic {
   return cidrs.length === 0 ? { kind: "unknown" } : { kind: "sources", cidrs };
 }
 
+/** The Node is known, by addresses of the other family: kube-proxy then serves NodePorts on all addresses of this one. */
+function isOfOtherFamily(node: Node, family: Family): boolean {
+  return node.addresses[family] === "" && FAMILIES.some((other) => node.addresses[other] !== "");
+}
+
 function nodePorts(
   { nodePortAddresses }: ProxyOptions,
   nodeAddress: string,
+  node: Node,
   family: Family,
   host: HostView,
 ): NodePortAddresses {
   const { primary, cidrs } = nodePortAddresses;
+  if (primary && nodeAddress === "" && cidrs[family].length === 0 && isOfOtherFamily(node, family)) {
+    return { kind: "all" };
+  }
   const matched = matchNodePortAddresses(cidrs[family], host.addresses[family]);
   if (matched.kind === "all" || !primary || nodeAddress === "" || matched.addresses.includes(nodeAddress))
     return matched;

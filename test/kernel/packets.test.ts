@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import {
   bothContexts,
+  DRAINING,
   familyContext,
   localEndpoint,
   type Objects,
@@ -109,6 +110,63 @@ packets(
     {
       shows: "sends a pod through a NodePort to one endpoint, of the whole cluster",
       ...{ from: "pod3", to: NODE, port: 30021, proto: "tcp", sticky: true, expected: { result: "ok", distinct: 1 } },
+    },
+  ],
+);
+
+packets(
+  "an address of the node that a Service with external Local policy has, on a port that is another's NodePort,",
+  objects(
+    [
+      {
+        name: "balancer",
+        clusterIPs: ["10.96.1.3"],
+        loadBalancerIPs: [NODE_SECOND],
+        ports: [port(30090)],
+        external: "Local",
+      },
+      { endpoints: REMOTE },
+    ],
+    [
+      { name: "other", clusterIPs: ["10.96.1.4"], ports: [port(80, { nodePort: 30090 })] },
+      { endpoints: ["10.244.2.12"] },
+    ],
+  ),
+  bothContexts({ nodePorts: { kind: "all" } }),
+  [
+    {
+      shows: "drops outside clients without a local endpoint",
+      ...{ from: "ext", to: NODE_SECOND, port: 30090, proto: "tcp", n: 2, expected: dropped },
+    },
+    {
+      shows: "sends pods to the endpoints of the whole cluster",
+      ...{
+        from: "pod3",
+        to: NODE_SECOND,
+        port: 30090,
+        proto: "tcp",
+        expected: answered("kept", ...REMOTE.map((address) => `${address} 8080`)),
+      },
+    },
+    {
+      shows: "leaves the NodePort on the node's other addresses",
+      ...{ from: "ext", to: NODE, port: 30090, proto: "tcp", expected: answered("node", "10.244.2.12 8080") },
+    },
+  ],
+);
+
+packets(
+  "an endpoint that terminates in one slice and is ready in another",
+  objects([
+    { name: "moved", clusterIPs: ["10.96.1.5"] },
+    { endpoints: [localEndpoint("10.244.1.11", DRAINING)] },
+    { endpoints: ["10.244.1.11"] },
+  ]),
+  bothContexts(),
+  [
+    {
+      shows: "is served",
+      ...{ from: "pod3", to: "10.96.1.5", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
     },
   ],
 );

@@ -5,14 +5,16 @@ import { splitParts, targetText, verdictTarget } from "../../nft/elements.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
+import { NOT_BALANCED } from "../../ruleset/service-port-rules.ts";
 import { FIREWALL_IPS, frontendMapOf } from "../../ruleset/sets.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 
 /** A frontend's change in lines: `+ 10.96.0.10:53/udp: 2 endpoints`, then the endpoints that were added or removed. */
 export function frontendLines({ family, key, changes }: FrontendChange, targets: RulesetDiff["targets"]): string[] {
   const outcomes = changes.filter(({ set }) => isOutcomeMap(set));
-  const before = outcomes.find((change) => change.before !== undefined)?.before;
-  const after = outcomes.find((change) => change.after !== undefined)?.after;
+  const isOutcome = (verdict: string | undefined) => verdict !== undefined && verdict !== NOT_BALANCED;
+  const before = outcomes.map((change) => change.before).find(isOutcome);
+  const after = outcomes.map((change) => change.after).find(isOutcome);
   const isNew = before === undefined && after !== undefined;
   const isGone = before !== undefined && after === undefined;
   const targetsChange = targets.get(targetsKey(family, key));

@@ -3,6 +3,7 @@ import { ACTIVE_SET } from "../../kernel/trace-tables.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { assign, matches, meta, payload } from "../../nft/ast/expression.ts";
 import type { Command, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
+import { declaringExpression } from "../../nft/data-types.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
 
 /** Packets to trace: those that have all that is given here. */
@@ -37,7 +38,17 @@ export function traceTransaction(table: string, selections: readonly PacketSelec
     const own = selections.filter((selection) => selection.family === family);
     return [
       { add: { table: { family, name: table } } },
-      { add: { set: { family, table, name: ACTIVE_SET, type: "inet_proto", flags: ["timeout"] } } },
+      {
+        add: {
+          set: {
+            family,
+            table,
+            name: ACTIVE_SET,
+            type: { typeof: declaringExpression(["inet_proto"], "key") },
+            flags: ["timeout"],
+          },
+        },
+      },
       { add: { chain: { family, table, name: LIMITED_CHAIN } } },
       rule(LIMITED_CHAIN, [{ limit: { rate, per: "second", burst: rate } }, assign(meta("nftrace"), 1)]),
       ...HOOKS.flatMap((hook) => [

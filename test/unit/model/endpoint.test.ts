@@ -37,7 +37,13 @@ describe("endpointsOf", () => {
   test.each([
     ["a ready entry before a draining one", endpoint("10.0.0.1"), endpoint("10.0.0.1", DRAINING)],
     ["a draining entry before one that is gone", endpoint("10.0.0.1", DRAINING), endpoint("10.0.0.1", GONE)],
-    ["a local entry before a ready one", localEndpoint("10.0.0.1", DRAINING), endpoint("10.0.0.1")],
+    ["a ready entry before a local one that terminates", endpoint("10.0.0.1"), localEndpoint("10.0.0.1", DRAINING)],
+    [
+      "an unready entry before one that terminates",
+      endpoint("10.0.0.1", { ready: false }),
+      endpoint("10.0.0.1", DRAINING),
+    ],
+    ["a local entry before one elsewhere", localEndpoint("10.0.0.1", { ready: false }), endpoint("10.0.0.1")],
     ["one of two alike", endpoint("10.0.0.1", { zone: "zone-a" }), endpoint("10.0.0.1", { zone: "zone-b" })],
   ])("counts an endpoint of two slices once: %s", (_, kept, dropped) => {
     const slices = [slice({ name: "a", endpoints: [dropped] }), slice({ name: "b", endpoints: [kept] })];

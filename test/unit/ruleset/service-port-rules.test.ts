@@ -128,6 +128,7 @@ describe.each([
       `${external} K: jump ${prefix}external-local`,
       `${shortcut} K: goto ${prefix}balance-cluster-1`,
       `${noEndpoints} K: drop`,
+      ...(prefix === "" ? [`${services} K: return`] : []),
       `${endpoints} K . 65536: 10.244.2.1 . 8080`,
     ]);
   });

@@ -110,7 +110,7 @@ test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"]
     "primary",
     { primary: true, ...NO_LOCALHOST, cidrs: { ip: [], ip6: [] } },
     { kind: "addresses", addresses: ["192.0.2.2"] },
-    { kind: "addresses", addresses: [] },
+    { kind: "all" },
   ],
   [
     "chosen",
@@ -122,7 +122,7 @@ test.each<[string, ProxyOptions["nodePortAddresses"], FamilyContext["nodePorts"]
     "primary and chosen",
     { primary: true, ...NO_LOCALHOST, cidrs: { ip: ["198.51.100.0/24"], ip6: [] } },
     { kind: "addresses", addresses: ["192.0.2.2", "198.51.100.2"] },
-    { kind: "addresses", addresses: [] },
+    { kind: "all" },
   ],
   [
     "no other than loopback",
