@@ -41,12 +41,18 @@ export interface KubeProxyConfiguration {
     readonly fullResyncPeriod: string;
     readonly master: string;
     readonly nftPath: string;
+    readonly scheduler: string;
     readonly serviceCounters: string;
   };
 }
 
+/** The fields of kube-proxy's ipvs mode that mean something here. */
+interface IpvsConfiguration {
+  readonly ipvs: { readonly scheduler: string };
+}
+
 /** A configuration as a user wrote it: any field may be missing, or null for its default. */
-export type GivenConfiguration = Given<KubeProxyConfiguration>;
+export type GivenConfiguration = Given<KubeProxyConfiguration & IpvsConfiguration>;
 
 type Given<T> = {
   readonly [Key in keyof T]?:

@@ -1,6 +1,7 @@
 import { familyOf } from "../model/ip.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { parseDuration } from "./duration.ts";
+import { ipvsScheduler } from "./ipvs-scheduler.ts";
 import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 
 /** The default port of `/healthz`. */
@@ -40,7 +41,7 @@ export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration 
     conntrack: conntrack(given.conntrack),
     oomScoreAdj: given.oomScoreAdj ?? -999,
     logging: { format: orDefault(given.logging?.format, "text"), verbosity: given.logging?.verbosity ?? 0 },
-    nftProxy: nftProxy(given.nftProxy),
+    nftProxy: nftProxy(given),
   };
 }
 
@@ -65,7 +66,8 @@ function conntrack(given: GivenConfiguration["conntrack"]): KubeProxyConfigurati
   };
 }
 
-function nftProxy(given: GivenConfiguration["nftProxy"]): KubeProxyConfiguration["nftProxy"] {
+function nftProxy(configuration: GivenConfiguration): KubeProxyConfiguration["nftProxy"] {
+  const given = configuration.nftProxy;
   return {
     affinityMapSize: given?.affinityMapSize ?? 1_048_576,
     configChange: orDefault(given?.configChange, "reload"),
@@ -73,6 +75,7 @@ function nftProxy(given: GivenConfiguration["nftProxy"]): KubeProxyConfiguration
     fullResyncPeriod: given?.fullResyncPeriod ?? "1h0m0s",
     master: given?.master ?? "",
     nftPath: orDefault(given?.nftPath, "nft"),
+    scheduler: orDefault(given?.scheduler, ipvsScheduler(configuration)?.scheduler ?? "random"),
     serviceCounters: orDefault(given?.serviceCounters, "off"),
   };
 }

@@ -41,7 +41,6 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
   { path: "iptables.syncPeriod", reason: IPTABLES, harmless: ["30s"] },
   { path: "ipvs.excludeCIDRs", reason: IPVS },
   { path: "ipvs.minSyncPeriod", reason: IPVS },
-  { path: "ipvs.scheduler", reason: IPVS },
   { path: "ipvs.strictARP", reason: IPVS },
   { path: "ipvs.syncPeriod", reason: IPVS, harmless: ["30s"] },
   { path: "ipvs.tcpFinTimeout", reason: IPVS },

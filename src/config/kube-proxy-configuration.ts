@@ -4,6 +4,7 @@ import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
+import { ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
 import { unknownFieldWarnings } from "./unknown-fields.ts";
 import { schemaDiagnostics } from "./validate-configuration.ts";
 
@@ -33,7 +34,12 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
   const given = document as GivenConfiguration;
   return {
     given,
-    warnings: [...modeWarnings(given.mode), ...ignoredFieldWarnings(given), ...unknownFieldWarnings(given)],
+    warnings: [
+      ...modeWarnings(given.mode),
+      ...ipvsSchedulerWarnings(given),
+      ...ignoredFieldWarnings(given),
+      ...unknownFieldWarnings(given),
+    ],
   };
 }
 

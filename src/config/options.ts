@@ -1,5 +1,6 @@
 import type { ByFamily } from "../base/family.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
+import type { Scheduler } from "../model/scheduler.ts";
 import type { ServiceCounters } from "../model/service.ts";
 
 /** An address to listen on. IPv6 addresses are without brackets. */
@@ -73,6 +74,8 @@ export interface ProxyOptions {
   /** klog's `-v`; see {@link logLevel}. */
   readonly logVerbosity: number;
   readonly serviceCounters: ServiceCounters;
+  /** Of Services that name none. */
+  readonly scheduler: Scheduler;
   /** The maximum of clients that session affinity remembers, for each family. */
   readonly affinityMapSize: number;
   readonly configChange: ConfigChange;

@@ -59,6 +59,12 @@ export const OWN_FLAGS: readonly Flag[] = [
   ),
   overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name that is looked up in PATH"),
   overriding(
+    "scheduler",
+    "string",
+    "nftProxy.scheduler",
+    "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
+  ),
+  overriding(
     "service-counters",
     "string",
     "nftProxy.serviceCounters",

@@ -42,6 +42,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
       fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),
       master,
       nftPath: options.nftPath,
+      scheduler: options.scheduler,
       serviceCounters: options.serviceCounters,
     },
   };

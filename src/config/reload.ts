@@ -26,6 +26,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   oomScoreAdj: "restart",
   logFormat: "restart",
   logVerbosity: "now",
+  scheduler: "now",
   serviceCounters: "restart",
   affinityMapSize: "restart",
   configChange: "now",

@@ -1,5 +1,6 @@
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { canonicalAddress } from "../model/ip.ts";
+import type { Scheduler } from "../model/scheduler.ts";
 import type { ServiceCounters } from "../model/service.ts";
 import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
@@ -30,6 +31,7 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     oomScoreAdj: configuration.oomScoreAdj,
     logFormat: logging.format as ProxyOptions["logFormat"],
     logVerbosity: logging.verbosity,
+    scheduler: nftProxy.scheduler as Scheduler,
     serviceCounters: nftProxy.serviceCounters as ServiceCounters,
     affinityMapSize: nftProxy.affinityMapSize,
     configChange: nftProxy.configChange as ConfigChange,

@@ -37,6 +37,8 @@ export interface EndpointSlice {
   readonly family: Family;
   readonly ports: readonly SlicePort[];
   readonly endpoints: readonly SliceEndpoint[];
+  /** From the annotation `nft-proxy.io/weight`: 0 to 100; 0 drains the endpoints. */
+  readonly weight: number;
   /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */
   readonly lastChangeTriggerTime: number;
 }

@@ -11,6 +11,8 @@ export interface Endpoint {
   readonly port: number;
   /** Runs on the node that we run on. */
   readonly local: boolean;
+  /** Its slice's: 0 to 100. */
+  readonly weight: number;
   /** The slice's own entry: conditions, hints, zone, node and pod. */
   readonly source: SliceEndpoint;
 }
@@ -18,8 +20,8 @@ export interface Endpoint {
 /**
  * The endpoints of one service port, gathered from the Service's slices of its family: those slices' ports
  * that carry the port's name and protocol. Of an endpoint in several entries one counts: one that does not terminate,
- * then a local one (kube-proxy 1.36, kubernetes pull request 135266), then the more available one, so that the result
- * does not depend on order. Sorted by target.
+ * then a local one (kube-proxy 1.36, kubernetes pull request 135266), then the more available, then the heavier
+ * one, so that the result does not depend on order. Sorted by target.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
@@ -31,26 +33,33 @@ export function endpointsOf(
     if (slice.family !== family) continue;
     for (const slicePort of slice.ports) {
       if (slicePort.name !== spec.name || slicePort.protocol !== spec.protocol) continue;
-      for (const source of slice.endpoints) addEndpoint(byTarget, source, slicePort.port, nodeName);
+      for (const source of slice.endpoints) addEndpoint(byTarget, { source, slice }, slicePort.port, nodeName);
     }
   }
   return [...byTarget.values()].sort((a, b) => (a.target < b.target ? -1 : 1));
 }
 
-function addEndpoint(byTarget: Map<string, Endpoint>, source: SliceEndpoint, port: number, nodeName: string): void {
+interface SliceEntry {
+  readonly source: SliceEndpoint;
+  readonly slice: Pick<EndpointSlice, "weight">;
+}
+
+function addEndpoint(byTarget: Map<string, Endpoint>, entry: SliceEntry, port: number, nodeName: string): void {
+  const { source, slice } = entry;
   // Joined, it is one piece of memory; a template keeps a tree of pieces that every use has to walk or flatten.
   const target = [source.address, port].join(" . ");
   const known = byTarget.get(target);
   const local = nodeName !== "" && source.nodeName === nodeName;
-  if (known !== undefined && !preferred(local, source, known)) return;
-  byTarget.set(target, { target, address: source.address, port, local, source });
+  const endpoint: Endpoint = { target, address: source.address, port, local, weight: slice.weight, source };
+  if (known === undefined || preferred(endpoint, known)) byTarget.set(target, endpoint);
 }
 
-function preferred(local: boolean, source: SliceEndpoint, known: Endpoint): boolean {
+function preferred({ local, source, weight }: Endpoint, known: Endpoint): boolean {
   if (source.terminating !== known.source.terminating) return known.source.terminating;
   if (local !== known.local) return local;
   const difference = availability(source) - availability(known.source);
   if (difference !== 0) return difference > 0;
+  if (weight !== known.weight) return weight > known.weight;
   return JSON.stringify(source) < JSON.stringify(known.source);
 }
 

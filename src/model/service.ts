@@ -1,5 +1,6 @@
 import type { ByFamily } from "../base/family.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
+import type { Scheduler } from "./scheduler.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
 export interface ServicePortSpec {
@@ -30,6 +31,10 @@ export interface Service {
   readonly loadBalancerSourceRanges: ByFamily<readonly string[]>;
   /** Seconds of ClientIP affinity; 0 for none. */
   readonly affinitySeconds: number;
+  /** From the annotation; undefined for the proxy's default. */
+  readonly scheduler?: Scheduler;
+  /** The annotation's value where it names no scheduler; undefined where all is well. */
+  readonly unknownScheduler?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

@@ -23,21 +23,30 @@ export interface EndpointChoice {
 }
 
 /** Why an endpoint is not in a list. */
-export type ExclusionReason = "not-ready" | "terminating" | "not-serving" | "not-local" | "other-zone" | "other-node";
+export type ExclusionReason =
+  | "not-ready"
+  | "terminating"
+  | "not-serving"
+  | "not-local"
+  | "drained"
+  | "other-zone"
+  | "other-node";
 
 /** Where a node stands, for hints. */
 export type Place = Pick<Node, "name" | "zone">;
 
 /**
  * Chooses the endpoints of a service port, the way kube-proxy's CategorizeEndpoints does: ready ones that the
- * hints allow, else those that still serve while terminating, for each policy by itself.
+ * hints allow, else those that still serve while terminating, for each policy by itself. Drained ones (weight 0) are
+ * used only if nothing else is left.
  */
 export function chooseEndpoints(port: ServicePort, endpoints: readonly Endpoint[], place: Place): EndpointChoice {
   const forCluster = usesClusterEndpoints(port);
   const forLocal = usesLocalEndpoints(port);
-  const topology = forCluster ? topologyMode(endpoints, place) : "none";
+  const candidates = withoutDrainedReady(endpoints);
+  const topology = forCluster ? topologyMode(candidates, place) : "none";
   const readyHere = (e: Endpoint) => e.source.ready && hintsAllow(e, topology, place);
-  const cluster = forCluster ? withFallback(endpoints, readyHere, isDraining) : NOBODY;
+  const cluster = forCluster ? withFallback(candidates, readyHere, isDraining) : NOBODY;
   const local = forLocal
     ? withFallback(
         endpoints,
@@ -64,8 +73,10 @@ export function whyExcluded(
 ): ExclusionReason | undefined {
   if (policy === "local" && !endpoint.local) return "not-local";
   const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
-  if (mode === "terminating") return isDraining(endpoint) ? undefined : "not-serving";
-  if (!endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
+  if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
+  if (mode === "ready" && !endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
+  if (isDrained(endpoint) && !choice[policy].every(isDrained)) return "drained";
+  if (mode === "terminating") return undefined;
   if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
   return choice.topology === "same-node" ? "other-node" : "other-zone";
 }
@@ -78,9 +89,26 @@ function withFallback(
   second: (endpoint: Endpoint) => boolean,
 ): { list: readonly Endpoint[]; mode: FallbackMode } {
   const ready = endpoints.filter(first);
-  if (ready.length > 0) return { list: ready, mode: "ready" };
+  if (ready.length > 0) return { list: withoutDrained(ready), mode: "ready" };
   const draining = endpoints.filter(second);
-  return draining.length > 0 ? { list: draining, mode: "terminating" } : NOBODY;
+  return draining.length > 0 ? { list: withoutDrained(draining), mode: "terminating" } : NOBODY;
+}
+
+/** Gets no new connections as long as others can. */
+function isDrained({ weight }: Endpoint): boolean {
+  return weight === 0;
+}
+
+function withoutDrained(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  if (!endpoints.some(isDrained)) return endpoints;
+  const others = endpoints.filter((endpoint) => !isDrained(endpoint));
+  return others.length > 0 ? others : endpoints;
+}
+
+/** Before hints are considered: a zone of which all endpoints are drained is served by others. */
+function withoutDrainedReady(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  if (!endpoints.some((endpoint) => endpoint.source.ready && !isDrained(endpoint))) return endpoints;
+  return endpoints.filter((endpoint) => !endpoint.source.ready || !isDrained(endpoint));
 }
 
 /** Still serves while it terminates, and is not ready. */

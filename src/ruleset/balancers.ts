@@ -1,9 +1,20 @@
+import { assertNever } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { assign, concat, dnatTo, lookup, meta, randomNumber } from "../nft/ast/expression.ts";
+import {
+  assign,
+  concat,
+  dnatTo,
+  hash,
+  lookup,
+  meta,
+  nextNumber,
+  payload,
+  randomNumber,
+} from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
-import { frontendParts, sourceAddress } from "./keys.ts";
+import { destinationAddress, frontendParts, sourceAddress } from "./keys.ts";
 import { FRONTEND_MAPS } from "./sets.ts";
 
 /**
@@ -29,7 +40,7 @@ export function balancerChain(family: Family, balancer: Balancer): Chain {
 const REGISTER: Expression = meta("priority");
 
 function balanceRule(family: Family, balancer: Balancer): Rule {
-  return [randomIndex(balancer), toEndpoint(family, balancer)];
+  return [chooseIndex(family, balancer), toEndpoint(family, balancer)];
 }
 
 /**
@@ -55,13 +66,34 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
   return [
     [assign(REGISTER, lookup(client, affinity)), remember, toEndpoint(family, balancer)],
     [forget],
-    [randomIndex(balancer), endpointId, remember, toEndpoint(family, balancer)],
-    [randomIndex(balancer), endpointId, toEndpoint(family, balancer)],
+    [chooseIndex(family, balancer), endpointId, remember, toEndpoint(family, balancer)],
+    [chooseIndex(family, balancer), endpointId, toEndpoint(family, balancer)],
   ];
 }
 
-function randomIndex(balancer: Balancer): Statement {
-  return assign(REGISTER, randomNumber(balancer.count, firstIndex(balancer)));
+/** Any number, but the same on every node and after every restart. */
+const HASH_SEED = 0x6e667470;
+
+function chooseIndex(family: Family, balancer: Balancer): Statement {
+  const { scheduler, count } = balancer;
+  const offset = firstIndex(balancer);
+  switch (scheduler) {
+    case "random":
+      return assign(REGISTER, randomNumber(count, offset));
+    case "round-robin":
+      return assign(REGISTER, nextNumber(count, offset));
+    case "source-hash":
+      return assign(REGISTER, hash(sourceAddress(family), count, HASH_SEED, offset));
+    case "flow-hash":
+      return assign(REGISTER, hash(flow(family), count, HASH_SEED, offset));
+    default:
+      return assertNever(scheduler);
+  }
+}
+
+/** The addresses and ports of a connection. */
+function flow(family: Family): Expression {
+  return concat(sourceAddress(family), destinationAddress(family), payload("th", "sport"), payload("th", "dport"));
 }
 
 function toEndpoint(family: Family, { kind }: Balancer): Statement {

@@ -1,5 +1,6 @@
 import type { Branded } from "../base/text.ts";
 import type { Protocol } from "../model/ids.ts";
+import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FrontendKind } from "./sets.ts";
 
@@ -38,12 +39,15 @@ export type FirewallName = Branded<"FirewallName">;
 /** The name of a chain of ours. */
 export type ChainName = StaticChainName | BalancerName | FirewallName;
 
-/** A way of choosing among endpoints, shared by all frontends with as many of them. */
+/** A way of choosing among endpoints, shared by all frontends that choose alike among as many. */
 export interface Balancer {
   readonly kind: FrontendKind;
+  readonly scheduler: Scheduler;
+  /** The choice is among slots, which endpoints share by weight and hash: see slot-table.ts. */
+  readonly slots: boolean;
   /** The list for short-cut traffic of a Local frontend, beside its local one. */
   readonly shortcut: boolean;
-  /** How many endpoints, 1 or more. */
+  /** How many endpoints or slots, 1 or more. */
   readonly count: number;
   /** Seconds for which a client keeps its endpoint, 0 for no affinity. */
   readonly affinitySeconds: number;
@@ -55,13 +59,22 @@ export type ChainRole =
   | { readonly kind: "balancer"; readonly balancer: Balancer }
   | { readonly kind: "firewall" };
 
-/** The name of a balancer's chain: `balance-2`, `nodeport-affinity-cluster-3-600`. */
-export function balancerName({ kind, shortcut, count, affinitySeconds }: Balancer): BalancerName {
+/** The word in a chain's name for each way of choosing; `[endpoints, slots]`. Hashes are always over slots. */
+const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
+  random: ["balance", "slots"],
+  "round-robin": ["round-robin", "round-robin-slots"],
+  "source-hash": ["source-hash", "source-hash"],
+  "flow-hash": ["flow-hash", "flow-hash"],
+};
+
+/** The name of a balancer's chain: `balance-2`, `slots-251`, `nodeport-affinity-round-robin-cluster-3-600`. */
+export function balancerName({ kind, scheduler, slots, shortcut, count, affinitySeconds }: Balancer): BalancerName {
   const prefix = kind === "nodeport" ? "nodeport-" : "";
   const list = shortcut ? "cluster-" : "";
-  const name =
-    affinitySeconds === 0 ? `${prefix}balance-${list}${count}` : `${prefix}affinity-${list}${count}-${affinitySeconds}`;
-  return name as BalancerName;
+  const choice = CHOICES[scheduler][slots ? 1 : 0];
+  if (affinitySeconds === 0) return `${prefix}${choice}-${list}${count}` as BalancerName;
+  const sticky = choice === "balance" ? "affinity" : `affinity-${choice}`;
+  return `${prefix}${sticky}-${list}${count}-${affinitySeconds}` as BalancerName;
 }
 
 /** The name of the chain that guards a service port: `firewall-shop/cart/tcp/http`. */
@@ -70,7 +83,10 @@ export function firewallName({ service, spec }: Pick<ServicePort, "service" | "s
 }
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
-const BALANCER = /^(nodeport-)?(?:balance|(affinity))-(cluster-)?([1-9]\d*)(?:-([1-9]\d*))?$/;
+const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
+const BALANCER = new RegExp(
+  `^(nodeport-)?(?:balance|(affinity)(?:-${CHOICE})?|${CHOICE})-(cluster-)?([1-9]\\d*)(?:-([1-9]\\d*))?$`,
+);
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 const FIREWALL = new RegExp(`^firewall-[^/]+/[^/]+/(?:${PROTOCOLS.join("|")})/[^/]*$`);
 
@@ -78,15 +94,22 @@ const FIREWALL = new RegExp(`^firewall-[^/]+/[^/]+/(?:${PROTOCOLS.join("|")})/[^
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };
-  const [match, nodePort, affinity, cluster, count, seconds] = BALANCER.exec(name) ?? [];
+  const [match, nodePort, affinity, sticky, plain, cluster, count, seconds] = BALANCER.exec(name) ?? [];
   if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
   return {
     kind: "balancer",
     balancer: {
       kind: nodePort === undefined ? "service" : "nodeport",
+      ...choiceOf(sticky ?? plain),
       shortcut: cluster !== undefined,
       count: Number(count),
       affinitySeconds: Number(seconds ?? 0),
     },
   };
+}
+
+function choiceOf(word: string | undefined): Pick<Balancer, "scheduler" | "slots"> {
+  if (word === undefined) return { scheduler: "random", slots: false };
+  const scheduler = SCHEDULERS.find((candidate) => CHOICES[candidate].includes(word)) ?? "random";
+  return { scheduler, slots: CHOICES[scheduler][1] === word };
 }

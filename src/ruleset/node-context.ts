@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
+import type { Scheduler } from "../model/scheduler.ts";
 import type { ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
 
@@ -26,6 +27,8 @@ export interface FamilyContext {
   readonly loopbackNodePorts: boolean;
   /** Canonical CIDRs; addresses in them that no Service has are dropped. */
   readonly serviceCIDRs: readonly string[];
+  /** Of Services that name none. */
+  readonly scheduler: Scheduler;
   /** Most clients that an affinity map remembers. */
   readonly affinityMapSize: number;
   readonly counters: ServiceCounters;

@@ -36,11 +36,15 @@ const CONTEXT: FamilyContext = {
   nodePorts: { kind: "all" },
   loopbackNodePorts: false,
   serviceCIDRs: [],
+  scheduler: "random",
   affinityMapSize: 1024,
   counters: "services",
 };
 
-const PLAIN: Balancer = { kind: "service", shortcut: false, count: 2, affinitySeconds: 0 };
+const PLAIN: Balancer = {
+  ...{ kind: "service", scheduler: "random", slots: false },
+  ...{ shortcut: false, count: 2, affinitySeconds: 0 },
+};
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60 };
 
 /**

@@ -5,6 +5,7 @@ import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./base-chains
 import type { StaticChainName } from "./chain-names.ts";
 import {
   type BalancedList,
+  type Balancing,
   balancedList,
   type DesiredElement,
   dispatchElement,
@@ -38,9 +39,9 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   return {
     port,
     frontends: [
-      clusterFrontend(port, choice),
+      clusterFrontend(port, choice, context),
       ...externalFrontends(port, choice, context),
-      ...nodePortFrontend(port, choice),
+      ...nodePortFrontend(port, choice, context),
     ],
     shared: [
       { set: CLUSTER_IPS, key: port.service.clusterIPs[port.family], value: "" },
@@ -87,7 +88,13 @@ function endedHere({ kind, key }: Frontend, { elements, lists }: Treatment): Tre
   return { elements: [...elements, { set: FRONTEND_MAPS.service.services, key, value: NOT_BALANCED }], lists };
 }
 
-function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
+/** The annotation of the Service decides, or else the proxy's default. */
+function balancingOf({ service }: ServicePort, context: FamilyContext): Balancing {
+  return { scheduler: service.scheduler ?? context.scheduler, affinitySeconds: service.affinitySeconds };
+}
+
+function clusterFrontend(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules {
+  const { service, spec, family } = port;
   const frontend: Frontend = {
     kind: "service",
     key: joinParts(service.clusterIPs[family], spec.protocol, spec.port),
@@ -96,7 +103,7 @@ function clusterFrontend({ service, spec, family }: ServicePort, choice: Endpoin
     ? ([choice.local, "local"] as const)
     : ([choice.cluster, "cluster"] as const);
   if (endpoints.length === 0) return { ...frontend, ...withoutEndpoints(frontend, choice) };
-  return { ...frontend, ...balanced(frontend, balancedList("service", endpoints, list, service.affinitySeconds)) };
+  return { ...frontend, ...balanced(frontend, balancedList("service", endpoints, list, balancingOf(port, context))) };
 }
 
 function externalFrontends(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
@@ -108,17 +115,17 @@ function externalFrontends(port: ServicePort, choice: EndpointChoice, context: F
   const firewall = firewallChain(port, context);
   return [...addresses].sort().map((address) => {
     const frontend: Frontend = { kind: "service", key: joinParts(address, spec.protocol, spec.port) };
-    const rules: FrontendRules = { ...frontend, ...externalTreatment(frontend, port, choice) };
+    const rules: FrontendRules = { ...frontend, ...externalTreatment(frontend, port, choice, context) };
     if (firewall === undefined || !loadBalancerIPs.has(address)) return rules;
     const guard: DesiredElement = { set: FIREWALL_IPS, key: frontend.key, value: `goto ${firewall.name}` };
     return { ...rules, elements: [...rules.elements, guard], firewall };
   });
 }
 
-function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRules[] {
+function nodePortFrontend(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
   if (port.spec.nodePort === 0) return [];
   const frontend: Frontend = { kind: "nodeport", key: joinParts(port.spec.protocol, port.spec.nodePort) };
-  return [{ ...frontend, ...externalTreatment(frontend, port, choice) }];
+  return [{ ...frontend, ...externalTreatment(frontend, port, choice, context) }];
 }
 
 /**
@@ -126,21 +133,27 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
  * by "Local" it keeps its source, and without a local endpoint it is dropped, so that a load balancer's other
  * nodes can answer.
  */
-function externalTreatment(frontend: Frontend, { service }: ServicePort, choice: EndpointChoice): Treatment {
+function externalTreatment(
+  frontend: Frontend,
+  port: ServicePort,
+  choice: EndpointChoice,
+  context: FamilyContext,
+): Treatment {
   if (!choice.hasAny) return withoutEndpoints(frontend, choice);
   const { kind, key } = frontend;
-  const { affinitySeconds, externalPolicyLocal } = service;
+  const { externalPolicyLocal } = port.service;
+  const balancing = balancingOf(port, context);
   const external = (chain: StaticChainName): DesiredElement => {
     return { set: FRONTEND_MAPS[kind].external, key, value: `jump ${chain}` };
   };
   if (!externalPolicyLocal) {
-    const { elements, lists } = balanced(frontend, balancedList(kind, choice.cluster, "cluster", affinitySeconds));
+    const { elements, lists } = balanced(frontend, balancedList(kind, choice.cluster, "cluster", balancing));
     return { elements: [external(MARK_FOR_MASQUERADE), ...elements], lists };
   }
-  const shortcut = balanced(frontend, balancedList(kind, choice.cluster, "shortcut", affinitySeconds));
+  const shortcut = balanced(frontend, balancedList(kind, choice.cluster, "shortcut", balancing));
   const own =
     choice.local.length > 0
-      ? balanced(frontend, balancedList(kind, choice.local, "local", affinitySeconds))
+      ? balanced(frontend, balancedList(kind, choice.local, "local", balancing))
       : endedHere(frontend, withoutEndpoints(frontend, choice));
   return {
     elements: [external(EXTERNAL_LOCAL[kind]), ...shortcut.elements, ...own.elements],

@@ -22,6 +22,7 @@ export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
   terminating: "terminating",
   "not-serving": "not serving",
   "not-local": "not on this node",
+  drained: "drained (weight 0)",
   "other-zone": "hinted for other zones",
   "other-node": "hinted for other nodes",
 };

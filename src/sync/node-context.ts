@@ -31,6 +31,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       nodePorts: nodePorts(options, nodeAddress, node, family, host),
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
+      scheduler: options.scheduler,
       affinityMapSize: options.affinityMapSize,
       counters: options.serviceCounters,
     };

@@ -1,5 +1,6 @@
 import type { AnonymousMap, AnyExpression } from "../nft/ast/any-table.ts";
 import type { Branch, Evaluation } from "./branch.ts";
+import { hashValue } from "./hash-value.ts";
 import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
 import { type Evaluated, UNKNOWN, type Value } from "./value.ts";
@@ -17,6 +18,7 @@ export function expressionValue(evaluation: Evaluation, branch: Branch, expressi
   if ("map" in expression) return mapValue(evaluation, branch, expression.map);
   if ("ct" in expression) return ctValue(evaluation, branch, expression.ct);
   if ("numgen" in expression) return branch.random ?? UNKNOWN;
+  if ("jhash" in expression) return branch.random ?? hashValue(evaluation, branch, expression.jhash);
   return bitwiseValue(evaluation, branch, expression);
 }
 

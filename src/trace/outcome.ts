@@ -11,6 +11,8 @@ export type Effect =
   | { readonly kind: "missed"; readonly set: string; readonly key: string }
   | { readonly kind: "verdict"; readonly verdict: string }
   | { readonly kind: "assigned"; readonly register: "mark" | "priority"; readonly value: number }
+  /** A number below `choices` that depends on the packet alone. */
+  | { readonly kind: "hash"; readonly value: number; readonly choices: number }
   | { readonly kind: "random"; readonly value: number; readonly choices: number }
   | { readonly kind: "dnat"; readonly to: Destination }
   | { readonly kind: "masquerade" }

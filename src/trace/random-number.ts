@@ -1,6 +1,7 @@
 import type { AnonymousMap, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import { isRandomHash } from "./hash-value.ts";
 
-/** The numbers that a `numgen` of a statement may give: `choices` of them, from `offset` on. */
+/** The numbers that a `numgen`, or a hash over unknown facts, of a statement may give: `choices` of them, from `offset` on. */
 export interface RandomNumber {
   readonly choices: number;
   readonly offset: number;
@@ -11,7 +12,7 @@ const MOST_CHOICES = 65_536;
 
 const known = new WeakMap<AnyStatement, RandomNumber | null>();
 
-/** Returns the `numgen` in a statement, whose values are as likely as each other; undefined when there is none. */
+/** Returns the random number in a statement, whose values are as likely as each other; undefined when there is none. */
 export function randomNumberOf(statement: AnyStatement): RandomNumber | undefined {
   let found = known.get(statement);
   if (found === undefined) {
@@ -33,6 +34,10 @@ function find(expression: AnyExpression | AnonymousMap): RandomNumber | null {
   if (typeof expression !== "object") return null;
   if ("numgen" in expression) {
     const { mod: choices, offset } = expression.numgen;
+    return choices <= MOST_CHOICES ? { choices, offset } : null;
+  }
+  if ("jhash" in expression && isRandomHash(expression.jhash)) {
+    const { mod: choices, offset } = expression.jhash;
     return choices <= MOST_CHOICES ? { choices, offset } : null;
   }
   if ("map" in expression) return find(expression.map.key);

@@ -85,14 +85,21 @@ function runMangle(
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
-    // A random number is an effect of its own.
-    const isRandom = typeof value === "object" && "numgen" in value;
-    if (number !== undefined && !isRandom) {
-      addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
-    }
+    const effect = assignmentEffect(key.meta.key, value, number);
+    if (effect !== undefined && branch.random === undefined) addEffect(branch, effect);
   } else return NOT_UNDERSTOOD;
   branch.changes++;
   return CONTINUE;
+}
+
+/** A random number is an effect of its own. */
+function assignmentEffect(register: "mark" | "priority", expression: AnyExpression, value: number | undefined) {
+  if (value === undefined) return undefined;
+  if (typeof expression === "object" && "jhash" in expression) {
+    const { mod: choices, offset } = expression.jhash;
+    return { kind: "hash", value: value - offset, choices } as const;
+  }
+  return { kind: "assigned", register, value } as const;
 }
 
 function afterUpdate(branch: Branch, result: UpdateResult): Result {

@@ -4,6 +4,7 @@ import { type ServiceName, type ServicePortKey, serviceName } from "../../src/mo
 import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
+import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
@@ -31,6 +32,7 @@ export interface ServiceOptions {
   readonly affinitySeconds?: number;
   readonly internal?: "Cluster" | "Local";
   readonly external?: "Cluster" | "Local";
+  readonly scheduler?: Scheduler;
 }
 
 /** `namespace/name` as a {@link ServiceName}; `default` is the namespace of a bare name. */
@@ -57,6 +59,7 @@ export function service(options: ServiceOptions = {}): Service {
     externalPolicyLocal: options.external === "Local",
     healthCheckNodePort: 0,
     deleting: false,
+    ...(options.scheduler === undefined ? {} : { scheduler: options.scheduler }),
   };
 }
 
@@ -83,6 +86,8 @@ export interface SliceOptions {
   readonly endpoints?: readonly (SliceEndpoint | string)[];
   /** That of the first endpoint if absent. */
   readonly family?: Family;
+  /** 1 if absent. */
+  readonly weight?: number;
 }
 
 /** An EndpointSlice. */
@@ -99,6 +104,7 @@ export function slice(options: SliceOptions = {}): EndpointSlice {
     family,
     ports: options.ports ?? [slicePort(8080)],
     endpoints,
+    weight: options.weight ?? 1,
     lastChangeTriggerTime: 0,
   };
 }
@@ -162,6 +168,7 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
     nodePorts: { kind: "addresses", addresses: [NODE_ADDRESSES[family]] },
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
+    scheduler: "random",
     affinityMapSize: 1024,
     counters: "off",
     ...options,

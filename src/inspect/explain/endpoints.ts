@@ -86,6 +86,7 @@ function exclusionWords(reason: ExclusionReason, { endpoint: { source } }: Endpo
   switch (reason) {
     case "not-ready":
     case "terminating":
+    case "drained":
       return name;
     case "not-serving":
       return `${name}: ${source.terminating ? "terminating" : "not ready"}`;

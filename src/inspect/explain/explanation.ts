@@ -120,6 +120,7 @@ export interface ExcludedEndpoint {
     | "terminating"
     | "not-serving"
     | "not-local"
+    | "drained"
     | "other-zone"
     | "other-node"
     | "affinity"

@@ -1,3 +1,4 @@
+import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
@@ -54,7 +55,9 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "verdict":
       return effect.verdict === "drop" ? dropWords(step) : undefined;
     case "random":
-      return effect.choices === 1 ? "the only endpoint" : `one of ${effect.choices} endpoints at random`;
+      return choiceWords(effect.choices, step);
+    case "hash":
+      return `slot ${effect.value} of ${effect.choices}, by the hash of the client's address`;
     case "dnat":
       return "the destination becomes the endpoint";
     case "masquerade":
@@ -70,6 +73,25 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
       return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
       return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
+  }
+}
+
+function choiceWords(choices: number, { chain }: RuleStep): string {
+  if (choices === 1) return "the only endpoint";
+  const role = parseChainName(chain);
+  if (role?.kind !== "balancer") return `one of ${choices} at random`;
+  const { scheduler, slots } = role.balancer;
+  const what = slots ? `${choices} slots` : `${choices} endpoints`;
+  switch (scheduler) {
+    case "random":
+      return `one of ${what} at random`;
+    case "round-robin":
+      return `the next of ${what} in turn`;
+    case "source-hash":
+    case "flow-hash":
+      return `one of ${what}, by the hash of addresses and ports`;
+    default:
+      return assertNever(scheduler);
   }
 }
 

@@ -3,6 +3,7 @@ import { joinPath, quoted } from "../../base/schema-error.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { type Protocol, serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
+import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
 
@@ -74,6 +75,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     family,
     ports: portsOf(raw),
     endpoints: endpointsOf(raw, family, namespace, diagnostics),
+    weight: weightOf(metadata, diagnostics),
     lastChangeTriggerTime: timeOf(
       lastChangeTriggerTime,
       joinPath("metadata.annotations", TRIGGER_TIME_ANNOTATION),
@@ -81,6 +83,17 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
     ),
   };
   return { kind: "valid", value, diagnostics };
+}
+
+function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]): number {
+  const text = annotations?.[WEIGHT_ANNOTATION];
+  if (text === undefined || text === null) return DEFAULT_WEIGHT;
+  const weight = /^\d{1,3}$/.test(text) ? Number(text) : Number.POSITIVE_INFINITY;
+  if (weight <= MOST_WEIGHT) return weight;
+  const path = joinPath("metadata.annotations", WEIGHT_ANNOTATION);
+  const reason = `must be a number from 0 to ${MOST_WEIGHT}, not ${quoted(text)}; ${DEFAULT_WEIGHT} is used`;
+  diagnostics.push({ path, reason, severity: "warning" });
+  return DEFAULT_WEIGHT;
 }
 
 /** Returns the ports that have a number. A port without one means all ports, which no proxy can serve. */

@@ -1,6 +1,8 @@
 import { byFamily } from "../../base/family.ts";
-import { joinPath } from "../../base/schema-error.ts";
+import { joinPath, quoted } from "../../base/schema-error.ts";
+import { alternatives } from "../../base/text.ts";
 import { type Protocol, serviceName } from "../../model/ids.ts";
+import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, timeOf } from "./decode.ts";
 import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
@@ -36,12 +38,28 @@ export function decodeService(object: unknown): Decoded<Service> {
     externalIPs: externalIPsOf(spec, families, diagnostics),
     ...loadBalancerOf(raw, families, diagnostics),
     affinitySeconds: affinityOf(spec),
+    ...schedulerOf(metadata, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
   return { kind: "valid", value, diagnostics };
+}
+
+/** A scheduler that does not exist is replaced by random, whatever the proxy's default is. */
+function schedulerOf(
+  { annotations }: RawService["metadata"],
+  diagnostics: FieldDiagnostic[],
+): Pick<Service, "scheduler" | "unknownScheduler"> {
+  const text = annotations?.[SCHEDULER_ANNOTATION];
+  if (text === undefined || text === null) return {};
+  const scheduler = parseScheduler(text);
+  if (scheduler !== undefined) return { scheduler };
+  const path = joinPath("metadata.annotations", SCHEDULER_ANNOTATION);
+  const reason = `must be ${alternatives(SCHEDULERS)}, not ${quoted(text)}; random is used`;
+  diagnostics.push({ path, reason, severity: "warning" });
+  return { scheduler: "random", unknownScheduler: text };
 }
 
 /** Returns the reason why kube-proxy does not serve such a Service, undefined if it does. */

@@ -31,6 +31,7 @@ export type AnyExpression =
   | { readonly ct: { readonly key: string; readonly dir?: string } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
   | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
+  | { readonly jhash: AnyJhash }
   | { readonly concat: readonly AnyExpression[] }
   | { readonly set: readonly AnyExpression[] }
   | { readonly prefix: { readonly addr: string; readonly len: number } }
@@ -40,6 +41,14 @@ export type AnyExpression =
   | { readonly "&": Pair }
   | { readonly "^": Pair }
   | NotUnderstood;
+
+/** A hash; the kernel chooses a seed where none is given. */
+export interface AnyJhash {
+  readonly mod: number;
+  readonly seed?: number;
+  readonly offset: number;
+  readonly expr: AnyExpression;
+}
 
 /** A map that is written into a rule. */
 export interface AnonymousMap {

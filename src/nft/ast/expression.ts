@@ -57,6 +57,16 @@ export function randomNumber(mod: number, offset: number): Expression {
   return { numgen: { mode: "random", mod, offset } };
 }
 
+/** The next number in turn from `offset` on, one of `mod`. Packets of all flows share the turn. */
+export function nextNumber(mod: number, offset: number): Expression {
+  return { numgen: { mode: "inc", mod, offset } };
+}
+
+/** A number from `offset` on, one of `mod`, that depends on the value of an expression alone. */
+export function hash(expr: Expression, mod: number, seed: number, offset: number): Expression {
+  return { jhash: { mod, seed, offset, expr } };
+}
+
 /** Changes the destination; ends the walk of the packet through this hook's nat chains. */
 export function dnatTo(family: Family, addr: Expression): Statement {
   return { dnat: { family, addr } };

@@ -12,7 +12,8 @@ export type Expression =
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
-  | { readonly numgen: { readonly mode: "random"; readonly mod: number; readonly offset: number } }
+  | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
+  | { readonly jhash: JhashExpression }
   | { readonly concat: readonly Expression[] }
   | { readonly set: readonly Expression[] }
   | { readonly prefix: { readonly addr: string; readonly len: number } }
@@ -21,6 +22,14 @@ export type Expression =
   | { readonly "|": readonly [Expression, Expression] }
   | { readonly "&": readonly [Expression, Expression] }
   | { readonly "^": readonly [Expression, Expression] };
+
+/** `jhash EXPR mod M seed S offset O`: a number from `offset` on, one of `mod`. */
+export interface JhashExpression {
+  readonly mod: number;
+  readonly seed: number;
+  readonly offset: number;
+  readonly expr: Expression;
+}
 
 /** A verdict, as a statement and as the value of a verdict map. */
 export type Verdict =

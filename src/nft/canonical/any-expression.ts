@@ -33,6 +33,8 @@ function readExpression(value: unknown, type: AnyType): AnyExpression {
     }
     case "numgen":
       return anyNumgen(body);
+    case "jhash":
+      return anyJhash(body);
     case "concat":
       return { concat: asList(body, kind).map((part) => anyExpression(part, type)) };
     case "map": {
@@ -101,7 +103,7 @@ export function anyTypeOf(field: AnyExpression): AnyType {
   if ("&" in field) return anyTypeOf(field["&"][0]);
   if ("|" in field) return anyTypeOf(field["|"][0]);
   if ("^" in field) return anyTypeOf(field["^"][0]);
-  return "numgen" in field ? "number" : "any";
+  return "numgen" in field || "jhash" in field ? "number" : "any";
 }
 
 function payloadType(protocol: string, field: string): AnyType {
@@ -121,6 +123,18 @@ function anyNumgen(body: unknown): AnyExpression {
   const { mode, mod, offset = 0 } = asObject(body, "numgen");
   if (mode !== "random" && mode !== "inc") throw notUnderstood("mode of numgen", body);
   return { numgen: { mode, mod: asNumber(mod, "numgen modulus"), offset: asNumber(offset, "numgen offset") } };
+}
+
+function anyJhash(body: unknown): AnyExpression {
+  const { mod, seed, offset = 0, expr } = asObjectOf(body, ["mod", "seed", "offset", "expr"], "jhash");
+  return {
+    jhash: {
+      mod: asNumber(mod, "jhash modulus"),
+      ...(seed !== undefined && { seed: asNumber(seed, "jhash seed") }),
+      offset: asNumber(offset, "jhash offset"),
+      expr: anyExpression(expr),
+    },
+  };
 }
 
 function pairOf(operands: readonly unknown[], type: AnyType): readonly [AnyExpression, AnyExpression] {

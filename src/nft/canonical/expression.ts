@@ -25,6 +25,8 @@ export function canonicalExpression(value: unknown, type: ConstantType = "text")
     }
     case "numgen":
       return canonicalNumgen(body);
+    case "jhash":
+      return canonicalJhash(body);
     case "concat":
       return { concat: asList(body, "concatenation").map((part) => canonicalExpression(part)) };
     case "map": {
@@ -95,14 +97,28 @@ function canonicalConntrack(body: unknown): Expression {
 
 function canonicalNumgen(body: unknown): Expression {
   const numgen = asObjectOf(body, ["mode", "mod", "offset"], "numgen");
-  if (numgen.mode !== "random") throw notUnderstood("mode of numgen", body);
+  const { mode } = numgen;
+  if (mode !== "random" && mode !== "inc") throw notUnderstood("mode of numgen", body);
   const offset = canonicalOffset(numgen.offset ?? 0);
-  return { numgen: { mode: "random", mod: asNumber(numgen.mod, "numgen modulus"), offset } };
+  return { numgen: { mode, mod: asNumber(numgen.mod, "numgen modulus"), offset } };
+}
+
+/** nft leaves out an offset of 0. Without a seed every kernel has its own, which our rules never want. */
+function canonicalJhash(body: unknown): Expression {
+  const jhash = asObjectOf(body, ["mod", "seed", "offset", "expr"], "jhash");
+  return {
+    jhash: {
+      mod: asNumber(jhash.mod, "jhash modulus"),
+      seed: asNumber(jhash.seed, "jhash seed"),
+      offset: canonicalOffset(jhash.offset ?? 0),
+      expr: canonicalExpression(jhash.expr),
+    },
+  };
 }
 
 /** nft's JSON has the 32 bits of an offset as a signed number (1.1.7). */
 function canonicalOffset(offset: unknown): number {
-  return typeof offset === "number" && offset < 0 ? offset + 2 ** 32 : asNumber(offset, "numgen offset");
+  return typeof offset === "number" && offset < 0 ? offset + 2 ** 32 : asNumber(offset, "offset");
 }
 
 function canonicalOperands(body: unknown): readonly [Expression, Expression] {

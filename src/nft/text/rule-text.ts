@@ -73,8 +73,13 @@ export function expressionText(expression: Expression, type: PrintedType = "text
   if ("range" in expression) return expression.range.map((end) => expressionText(end, type)).join("-");
   if ("map" in expression) return `${expressionText(expression.map.key)} map ${expressionText(expression.map.data)}`;
   if ("numgen" in expression) {
-    const { mod, offset } = expression.numgen;
-    return `numgen random mod ${mod}${offset === 0 ? "" : ` offset ${offset}`}`;
+    const { mode, mod, offset } = expression.numgen;
+    return `numgen ${mode} mod ${mod}${offset === 0 ? "" : ` offset ${offset}`}`;
+  }
+  if ("jhash" in expression) {
+    const { mod, seed, offset, expr } = expression.jhash;
+    const seedText = `0x${seed.toString(16)}`;
+    return `jhash ${expressionText(expr)} mod ${mod} seed ${seedText}${offset === 0 ? "" : ` offset ${offset}`}`;
   }
   if ("|" in expression) return operationText(expression["|"], "|");
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");

@@ -44,6 +44,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],
   ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
   ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],
+  ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
   ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],
   ["nftables.masqueradeAll", "true", { masqueradeAll: true }],
   ["nftables.masqueradeBit", "0", { masqueradeBit: 0 }],
@@ -97,7 +98,6 @@ const IGNORED_VALUES: Readonly<Record<string, string>> = {
   "iptables.syncPeriod": "31s",
   "ipvs.excludeCIDRs": "[10.0.0.0/8]",
   "ipvs.minSyncPeriod": "1s",
-  "ipvs.scheduler": "rr",
   "ipvs.strictARP": "true",
   "ipvs.syncPeriod": "31s",
   "ipvs.tcpFinTimeout": "1s",
@@ -140,7 +140,9 @@ describe("the schema", () => {
   it("lists the fields that have an effect and those that have none, and no others", () => {
     const ignored = IGNORED_FIELDS.map(({ path }) => path);
     const working = WORKING_FIELDS.map(([path]) => path);
-    expect(leaves(schema as SchemaPart).sort()).toEqual(["apiVersion", "kind", ...ignored, ...working].sort());
+    expect(leaves(schema as SchemaPart).sort()).toEqual(
+      ["apiVersion", "kind", "ipvs.scheduler", ...ignored, ...working].sort(),
+    );
     expect(Object.keys(IGNORED_VALUES)).toEqual(ignored);
   });
 
@@ -230,6 +232,41 @@ describe("the mode", () => {
     expect(options).toEqual(DEFAULTS);
     expect(warnings).toHaveLength(1);
     expect(warnings[0]?.message).toContain(`mode is ${mode}: this proxy always programs nftables`);
+  });
+});
+
+describe("ipvs.scheduler", () => {
+  const resolve = (lines: string) => resolveOptions({ configText: fileWith(lines) });
+  const warningsOf = (lines: string) =>
+    resolve(lines)
+      .warnings.filter(({ subject }) => subject === "ipvs.scheduler")
+      .map(({ message }) => message);
+
+  it.each([
+    ["rr", "round-robin"],
+    ["wrr", "round-robin"],
+    ["sh", "source-hash"],
+    ["mh", "flow-hash"],
+  ])("%s is %s in mode ipvs", (ipvs, scheduler) => {
+    const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
+    expect(resolve(lines).options.scheduler).toBe(scheduler);
+    expect(warningsOf(lines)).toEqual([]);
+  });
+
+  it.each(["lc", "toString"])("%s, which has no like, is replaced and named once", (ipvs) => {
+    const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
+    expect(resolve(lines).options.scheduler).toBe("random");
+    expect(warningsOf(lines)).toEqual([
+      `ipvs.scheduler: ${ipvs} is replaced by random; there are random, round-robin, source-hash or flow-hash`,
+    ]);
+  });
+
+  it.each([
+    ["mode: nftables\n", "it counts with mode ipvs only; nftProxy.scheduler is ours"],
+    ["mode: ipvs\nnftProxy: {scheduler: flow-hash}\n", "nftProxy.scheduler decides"],
+  ])("is ignored with a reason in %j", (lines, reason) => {
+    expect(warningsOf(`${lines}ipvs: {scheduler: rr}\n`)).toEqual([`ipvs.scheduler is ignored: ${reason}`]);
+    expect(resolve(`${lines}ipvs: {scheduler: rr}\n`).options.scheduler).not.toBe("round-robin");
   });
 });
 

@@ -6,6 +6,7 @@ import type { ProxyOptions } from "../../../src/config/options.ts";
 import { configurationOf, printConfiguration } from "../../../src/config/print.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
+import { SCHEDULERS } from "../../../src/model/scheduler.ts";
 
 const ipv4 = fc.ipV4();
 const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
@@ -62,6 +63,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   oomScoreAdj: fc.integer({ min: -1_000, max: 1_000 }),
   logFormat: fc.constantFrom("text" as const, "json" as const),
   logVerbosity: count,
+  scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
@@ -123,6 +125,7 @@ describe("a printed configuration", () => {
         fullResyncPeriod: 1h0m0s
         master: ""
         nftPath: nft
+        scheduler: random
         serviceCounters: off
       nftables:
         masqueradeAll: false

@@ -29,6 +29,7 @@ const NEW: ProxyOptions = {
   oomScoreAdj: 1,
   logFormat: "json",
   logVerbosity: 4,
+  scheduler: "source-hash",
   serviceCounters: "services",
   affinityMapSize: 1,
   configChange: "exit",
@@ -61,6 +62,7 @@ describe("planReload", () => {
       "minSyncPeriodMs",
       "fullResyncPeriodMs",
       "logVerbosity",
+      "scheduler",
       "configChange",
     ]);
     expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());

@@ -36,6 +36,7 @@ describe("without a file", () => {
         oomScoreAdj: -999,
         logFormat: "text",
         logVerbosity: 0,
+        scheduler: "random",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
         configChange: "reload",

@@ -99,7 +99,7 @@ describe("udpFrontends", () => {
       nodeHints: [],
       pod: "",
     };
-    return { target: `${address} . 5300`, address, port: 5300, local: false, source };
+    return { target: `${address} . 5300`, address, port: 5300, local: false, weight: 1, source };
   }
 
   test("are all addresses and the NodePort of UDP ports, with what serves", () => {

@@ -2,13 +2,23 @@ import { describe, expect, test } from "vitest";
 import { balancerChain } from "../../../src/ruleset/balancers.ts";
 import { type Balancer, balancerName } from "../../../src/ruleset/chain-names.ts";
 
-const plain: Balancer = { kind: "service", shortcut: false, count: 3, affinitySeconds: 0 };
+const plain: Balancer = {
+  ...{ kind: "service", shortcut: false, count: 3, affinitySeconds: 0 },
+  ...{ scheduler: "random", slots: false },
+};
 
 test.each<[string, Partial<Balancer>]>([
   ["balance-3", {}],
   ["balance-cluster-3", { shortcut: true }],
   ["affinity-3-600", { affinitySeconds: 600 }],
   ["affinity-cluster-3-600", { affinitySeconds: 600, shortcut: true }],
+  ["slots-251", { slots: true, count: 251 }],
+  ["round-robin-3", { scheduler: "round-robin" }],
+  ["round-robin-slots-cluster-251", { scheduler: "round-robin", slots: true, shortcut: true, count: 251 }],
+  ["source-hash-251", { scheduler: "source-hash", slots: true, count: 251 }],
+  ["nodeport-flow-hash-251", { scheduler: "flow-hash", slots: true, count: 251, kind: "nodeport" }],
+  ["affinity-slots-251-60", { slots: true, count: 251, affinitySeconds: 60 }],
+  ["affinity-source-hash-251-60", { scheduler: "source-hash", slots: true, count: 251, affinitySeconds: 60 }],
   ["nodeport-balance-3", { kind: "nodeport" }],
   ["nodeport-balance-cluster-3", { kind: "nodeport", shortcut: true }],
   ["nodeport-affinity-3-600", { kind: "nodeport", affinitySeconds: 600 }],
@@ -32,6 +42,30 @@ describe("a balancer's chain", () => {
         { dnat: { family: "ip", addr: { map: { key: { concat: [...frontend, register] }, data: "@endpoints" } } } },
       ],
     ]);
+  });
+
+  test.each<[string, Partial<Balancer>, object]>([
+    ["takes numbers in turn", { scheduler: "round-robin" }, { numgen: { mode: "inc", mod: 3, offset: 0x8000_0000 } }],
+    [
+      "hashes the client's address",
+      { scheduler: "source-hash", slots: true, count: 251, shortcut: true },
+      {
+        jhash: {
+          mod: 251,
+          seed: 0x6e667470,
+          offset: 0x8001_0000,
+          expr: { payload: { protocol: "ip", field: "saddr" } },
+        },
+      },
+    ],
+  ])("%s", (_, options, value) => {
+    const [rule] = balancerChain("ip", { ...plain, ...options }).rules;
+    expect(rule?.[0]).toEqual({ mangle: { key: { meta: { key: "priority" } }, value } });
+  });
+
+  test("hashes addresses and ports of a flow", () => {
+    const text = JSON.stringify(balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }));
+    expect(text.match(/"(?:saddr|daddr|sport)"/g)).toEqual(['"saddr"', '"daddr"', '"sport"', '"daddr"']);
   });
 
   test("of NodePorts looks at the port alone, in the maps of NodePorts", () => {

@@ -5,11 +5,22 @@ import { familyContext, servicePort } from "../../support/build.ts";
 
 const KINDS = ["service", "nodeport"] as const;
 
+const CHOICES: readonly Pick<Balancer, "scheduler" | "slots">[] = [
+  { scheduler: "random", slots: false },
+  { scheduler: "random", slots: true },
+  { scheduler: "round-robin", slots: false },
+  { scheduler: "round-robin", slots: true },
+  { scheduler: "source-hash", slots: true },
+  { scheduler: "flow-hash", slots: true },
+];
+
 describe("parseChainName", () => {
   test("reads every balancer's name back", () => {
     const balancers = KINDS.flatMap((kind) =>
       [true, false].flatMap((shortcut) =>
-        [0, 1, 10800].map((affinitySeconds): Balancer => ({ kind, shortcut, count: 12, affinitySeconds })),
+        [0, 1, 10800].flatMap((affinitySeconds) =>
+          CHOICES.map((choice): Balancer => ({ kind, shortcut, count: 12, affinitySeconds, ...choice })),
+        ),
       ),
     );
     for (const balancer of balancers) {
@@ -36,6 +47,9 @@ describe("parseChainName", () => {
     "affinity-3",
     "affinity-cluster-3",
     "my-balance-3",
+    "affinity-balance-3-60",
+    "hash-251",
+    "source-hash-0",
     "firewall-x",
   ])("gives undefined for %j, which is no name of ours", (name) => expect(parseChainName(name)).toBeUndefined());
 });

@@ -20,6 +20,24 @@ function oursSlice(parts: object, metadata: object = {}) {
   return decoded;
 }
 
+describe("the weight of an EndpointSlice", () => {
+  const weighted = (text: string) => oursSlice({}, { annotations: { "nft-proxy.io/weight": text } });
+
+  test.each(["0", "1", "100"])("is read from the annotation (%s)", (text) => {
+    expect(weighted(text)).toMatchObject({ diagnostics: [], value: { weight: Number(text) } });
+  });
+
+  test.each(["", "101", "-1", "1.5", "0x1", "heavy", "1000"])(
+    "is 1 where the annotation is %j, which is named",
+    (text) => {
+      expect(weighted(text)).toMatchObject({
+        diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/weight"]', severity: "warning" }],
+        value: { weight: 1 },
+      });
+    },
+  );
+});
+
 describe("EndpointSlice", () => {
   test("has its defaults", () => {
     expect(decodeEndpointSlice(slice())).toEqual({
@@ -45,6 +63,7 @@ describe("EndpointSlice", () => {
             pod: "",
           },
         ],
+        weight: 1,
         lastChangeTriggerTime: 0,
       },
     });

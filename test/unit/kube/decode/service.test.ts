@@ -38,6 +38,18 @@ test.each(["service", "endpointslice", "node", "servicecidr"])("schemas/%s.schem
   expect(new Ajv({ allowUnionTypes: true }).validateSchema(JSON.parse(text))).toBe(true);
 });
 
+test.each(["random", "round-robin", "source-hash", "flow-hash"])("reads the scheduler %s", (scheduler) => {
+  const metadata = { annotations: { "nft-proxy.io/scheduler": scheduler } };
+  expect(ours({ metadata })).toMatchObject({ diagnostics: [], value: { scheduler } });
+});
+
+test.each(["", "Random", "rr", "least-connection"])("takes the scheduler %j for random, and names it", (text) => {
+  expect(ours({ metadata: { annotations: { "nft-proxy.io/scheduler": text } } })).toMatchObject({
+    diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
+    value: { scheduler: "random", unknownScheduler: text },
+  });
+});
+
 test("reads a Service with its defaults", () => {
   expect(decodeService(service())).toEqual({
     kind: "valid",

@@ -1,0 +1,42 @@
+import { alternatives } from "../base/text.ts";
+import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
+import type { GivenConfiguration } from "./configuration.ts";
+import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
+
+/** IPVS' schedulers that there are here. kube-proxy has `mh` hash the source address and port. */
+const SAME: Readonly<Record<string, Scheduler>> = {
+  rr: "round-robin",
+  wrr: "round-robin",
+  sh: "source-hash",
+  mh: "flow-hash",
+};
+
+/** The scheduler that stands for an IPVS scheduler. */
+export interface TranslatedScheduler {
+  readonly ipvs: string;
+  readonly scheduler: Scheduler;
+  /** False for one that has no like here. */
+  readonly isSame: boolean;
+}
+
+/** The scheduler of a configuration for kube-proxy's ipvs mode; undefined for other modes, and where none is given. */
+export function ipvsScheduler({ mode, ipvs }: GivenConfiguration): TranslatedScheduler | undefined {
+  const given = ipvs?.scheduler ?? "";
+  if (mode !== "ipvs" || given === "") return undefined;
+  const same = Object.hasOwn(SAME, given) ? SAME[given] : undefined;
+  return { ipvs: given, scheduler: same ?? "random", isSame: same !== undefined };
+}
+
+/** Says of `ipvs.scheduler` that it is not used as it was given. */
+export function ipvsSchedulerWarnings(given: GivenConfiguration): ConfigWarning[] {
+  const subject = "ipvs.scheduler";
+  const text = given.ipvs?.scheduler ?? "";
+  if (text === "") return [];
+  if (given.mode !== "ipvs")
+    return [ignoredWarning(subject, "it counts with mode ipvs only; nftProxy.scheduler is ours")];
+  if (given.nftProxy?.scheduler) return [ignoredWarning(subject, "nftProxy.scheduler decides")];
+  const { ipvs = "", scheduler, isSame } = ipvsScheduler(given) ?? {};
+  return isSame
+    ? []
+    : [{ subject, message: `${subject}: ${ipvs} is replaced by ${scheduler}; there are ${alternatives(SCHEDULERS)}` }];
+}

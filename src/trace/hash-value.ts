@@ -1,0 +1,51 @@
+import { addressNumber, addressWidth } from "../base/address-interval.ts";
+import { jhash, scaleHash } from "../base/jhash.ts";
+import type { AnyExpression, AnyJhash } from "../nft/ast/any-table.ts";
+import type { Branch, Evaluation } from "./branch.ts";
+import { payloadValue } from "./packet-fields.ts";
+import { type Evaluated, UNKNOWN } from "./value.ts";
+
+/** Whether a hash is as good as random: over the source port, which is not known of a packet, or without a seed. */
+export function isRandomHash({ expr, seed }: AnyJhash): boolean {
+  return seed === undefined || partsOf(expr).some((part) => isPayload(part) && part.payload.field === "sport");
+}
+
+/**
+ * Returns the value of a hash for the current packet: UNKNOWN over anything but addresses and ports.
+ * Source: net/netfilter/nft_hash.c, Linux 6.18
+ */
+export function hashValue(evaluation: Evaluation, branch: Branch, hash: AnyJhash): Evaluated {
+  const bytes: number[] = [];
+  for (const part of partsOf(hash.expr)) {
+    const value = partBytes(evaluation, branch, part);
+    if (value === undefined || value === UNKNOWN) return value;
+    bytes.push(...value);
+  }
+  return hash.offset + scaleHash(jhash(Uint8Array.from(bytes), hash.seed ?? 0), hash.mod);
+}
+
+function partsOf(expression: AnyExpression): readonly AnyExpression[] {
+  return typeof expression === "object" && "concat" in expression ? expression.concat : [expression];
+}
+
+type Payload = Extract<AnyExpression, { readonly payload: unknown }>;
+
+function isPayload(expression: AnyExpression): expression is Payload {
+  return typeof expression === "object" && "payload" in expression;
+}
+
+/** The bytes of a field as they are in the kernel's registers: in network order, padded to a multiple of four. */
+function partBytes(evaluation: Evaluation, branch: Branch, part: AnyExpression) {
+  if (!isPayload(part)) return UNKNOWN;
+  const value = payloadValue(evaluation, branch, part.payload);
+  if (value === undefined || value === UNKNOWN) return value;
+  const { field } = part.payload;
+  if (field === "dport") return [Number(value) >> 8, Number(value) & 255, 0, 0];
+  return field === "saddr" || field === "daddr" ? addressBytes(evaluation, String(value)) : UNKNOWN;
+}
+
+function addressBytes({ family }: Evaluation, address: string): number[] {
+  const number = addressNumber(family, address);
+  const width = addressWidth(family);
+  return Array.from({ length: width / 8 }, (_, i) => Number((number >> BigInt(width - 8 - 8 * i)) & 255n));
+}
