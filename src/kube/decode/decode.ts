@@ -36,20 +36,9 @@ export interface RawMetadata {
   readonly annotations?: Optional<Readonly<Record<string, Optional<string>>>>;
 }
 
-/** The label of Services that another proxy handles. Source: https://kep.k8s.io/2447 */
-export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
-const HEADLESS_LABEL = "service.kubernetes.io/headless";
-
-/**
- * Returns the reason why kube-proxy's label selector (`!service.kubernetes.io/service-proxy-name`,
- * `!service.kubernetes.io/headless`) excludes an object, undefined if it does not. The API server applies that selector
- * itself; objects from files are filtered here.
- */
-export function foreignLabel(metadata: RawMetadata): string | undefined {
-  const labels = metadata.labels ?? {};
-  if (Object.hasOwn(labels, PROXY_NAME_LABEL))
-    return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
-  return Object.hasOwn(labels, HEADLESS_LABEL) ? `is headless by its label ${HEADLESS_LABEL}` : undefined;
+/** Returns true if an object has a label, whatever its value. */
+export function hasLabel({ labels }: RawMetadata, name: string): boolean {
+  return Object.hasOwn(labels ?? {}, name);
 }
 
 /** Parses an RFC 3339 time. Returns milliseconds since 1970, or 0 when it is absent or, with a diagnostic, malformed. */

@@ -4,9 +4,11 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoi
 import { type Protocol, serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
-import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
+import { type Decoded, type FieldDiagnostic, hasLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
 
+/** The label of EndpointSlices of headless Services. */
+export const HEADLESS_LABEL = "service.kubernetes.io/headless";
 const SERVICE_NAME_LABEL = "kubernetes.io/service-name";
 const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-time";
 const POD_NAME = /^[a-z0-9.-]{1,253}$/;
@@ -56,8 +58,9 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   const shape = shapeDiagnostics("EndpointSlice", object);
   if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const raw = object as RawEndpointSlice;
-  const reason = foreignLabel(raw.metadata);
-  if (reason !== undefined) return { kind: "ignored", reason };
+  if (hasLabel(raw.metadata, HEADLESS_LABEL)) {
+    return { kind: "ignored", reason: `belongs to a headless Service: it has the label ${HEADLESS_LABEL}` };
+  }
   if (raw.addressType === "FQDN") return { kind: "ignored", reason: "is an FQDN EndpointSlice" };
   const { metadata } = raw;
   const service = metadata.labels?.[SERVICE_NAME_LABEL];

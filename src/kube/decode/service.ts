@@ -4,10 +4,13 @@ import { alternatives } from "../../base/text.ts";
 import { type Protocol, serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Decoded, type FieldDiagnostic, foreignLabel, type Optional, timeOf } from "./decode.ts";
+import { type Decoded, type FieldDiagnostic, hasLabel, type Optional, timeOf } from "./decode.ts";
 import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalIPsOf, loadBalancerOf } from "./service-addresses.ts";
 import { shapeDiagnostics } from "./shape.ts";
+
+/** The label of Services that another proxy handles. Source: https://kep.k8s.io/2447 */
+export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
@@ -20,7 +23,7 @@ export function decodeService(object: unknown): Decoded<Service> {
   const shape = shapeDiagnostics("Service", object);
   if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
   const raw = object as RawService;
-  const reason = foreignLabel(raw.metadata) ?? notServed(raw.spec);
+  const reason = notServed(raw);
   if (reason !== undefined) return { kind: "ignored", reason };
   const diagnostics: FieldDiagnostic[] = [];
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
@@ -62,8 +65,12 @@ function schedulerOf(
   return { scheduler: "random", unknownScheduler: text };
 }
 
-/** Returns the reason why kube-proxy does not serve such a Service, undefined if it does. */
-function notServed(spec: RawServiceSpec): string | undefined {
+/**
+ * Returns the reason why kube-proxy does not serve such a Service, undefined if it does. The selectors of the API requests
+ * exclude most of these already; Services from files are filtered only here.
+ */
+function notServed({ metadata, spec }: RawService): string | undefined {
+  if (hasLabel(metadata, PROXY_NAME_LABEL)) return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
   if (spec.type === "ExternalName") return "is of type ExternalName";
   const clusterIP = spec.clusterIP || spec.clusterIPs?.[0];
   if (clusterIP === "None") return "is headless";

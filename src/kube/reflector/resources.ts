@@ -1,3 +1,5 @@
+import { HEADLESS_LABEL } from "../decode/endpoint-slice.ts";
+import { PROXY_NAME_LABEL } from "../decode/service.ts";
 import type { ResourceName } from "../source.ts";
 
 /** How to list and watch one resource. */
@@ -12,24 +14,23 @@ export interface Resource {
 }
 
 /**
- * What a service proxy must leave alone: Services (and their slices) that name another proxy, and what belongs to
- * headless Services. Source: KEP-2447, and the label that the endpointslice controller puts on headless Services' slices.
+ * Returns the resources that a service proxy follows, with kube-proxy's selectors: Services without those of other proxies
+ * (https://kep.k8s.io/2447) and without headless ones; EndpointSlices without those of headless Services, which the
+ * endpointslice controller labels; the Node `nodeName`; and ServiceCIDRs (https://kep.k8s.io/1880), which exist from
+ * Kubernetes 1.33 on. Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/server.go
  */
-export const PROXY_SELECTOR = "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless";
-
-/** The four resources that we look at; of the Nodes, only `nodeName`. ServiceCIDRs: KEP-1880, served from Kubernetes 1.33. */
 export function resources(nodeName: string): Readonly<Record<ResourceName, Resource>> {
   return {
     services: {
       name: "services",
       path: "/api/v1/services",
-      selectors: { labelSelector: PROXY_SELECTOR },
+      selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
       optional: false,
     },
     endpointslices: {
       name: "endpointslices",
       path: "/apis/discovery.k8s.io/v1/endpointslices",
-      selectors: { labelSelector: PROXY_SELECTOR },
+      selectors: { labelSelector: `!${HEADLESS_LABEL}` },
       optional: false,
     },
     nodes: {

@@ -23,7 +23,7 @@ export function keyOf({ metadata }: StubObject): string {
   return metadata.namespace === undefined ? metadata.name : `${metadata.namespace}/${metadata.name}`;
 }
 
-/** Knows `key`, `!key` and `key=value` of label selectors, and `metadata.name=value` of field selectors. */
+/** Knows `key`, `!key` and `key=value` of label selectors, and the two field selectors in use. */
 export function isSelected(object: StubObject, { labelSelector, fieldSelector }: Selectors): boolean {
   const labels = object.metadata.labels ?? {};
   const byLabel = split(labelSelector).every((term) => {
@@ -32,6 +32,8 @@ export function isSelected(object: StubObject, { labelSelector, fieldSelector }:
     return value === undefined ? key in labels : labels[key] === value;
   });
   const byField = split(fieldSelector).every((term) => {
+    if (term === "spec.clusterIP!=None")
+      return (object.spec as { clusterIP?: unknown } | undefined)?.clusterIP !== "None";
     const [field, value] = term.split("=");
     if (field !== "metadata.name") throw new Error(`the stub does not know the field selector ${term}`);
     return object.metadata.name === value;

@@ -133,14 +133,15 @@ describe("EndpointSlice", () => {
     expect(diagnostics).toMatchObject([{ severity: "warning" }]);
   });
 
+  test("with the label service-proxy-name is used: only its Service's label counts", () => {
+    const labels = { "kubernetes.io/service-name": "web", "service.kubernetes.io/service-proxy-name": "x" };
+    expect(decodeEndpointSlice(slice({}, { labels })).kind).toBe("valid");
+  });
+
   test.each([
     ["is an FQDN EndpointSlice", slice({ addressType: "FQDN", endpoints: [{ addresses: ["a.example"] }] })],
     [
-      "is handled by another proxy: it has the label service.kubernetes.io/service-proxy-name",
-      slice({}, { labels: { "service.kubernetes.io/service-proxy-name": "x" } }),
-    ],
-    [
-      "is headless by its label service.kubernetes.io/headless",
+      "belongs to a headless Service: it has the label service.kubernetes.io/headless",
       slice({}, { labels: { "service.kubernetes.io/headless": "" } }),
     ],
     ["belongs to no Service: it lacks the label kubernetes.io/service-name", slice({}, { labels: {} })],

@@ -84,6 +84,10 @@ test("falls back to clusterIP", () => {
   expect(ours({ spec }).value.clusterIPs).toEqual({ ip: "", ip6: "fd00::1" });
 });
 
+test("a Service with a cluster IP and the label headless is served", () => {
+  expect(decodeService(service({ metadata: { labels: { "service.kubernetes.io/headless": "" } } })).kind).toBe("valid");
+});
+
 describe("is ignored", () => {
   test.each<[string, Parts]>([
     ["is of type ExternalName", { spec: { type: "ExternalName", clusterIP: "", clusterIPs: [], ports: null } }],
@@ -93,10 +97,6 @@ describe("is ignored", () => {
     [
       "is handled by another proxy: it has the label service.kubernetes.io/service-proxy-name",
       { metadata: { labels: { "service.kubernetes.io/service-proxy-name": "" } } },
-    ],
-    [
-      "is headless by its label service.kubernetes.io/headless",
-      { metadata: { labels: { "service.kubernetes.io/headless": "" } } },
     ],
   ])("%s", (reason, parts) => {
     expect(decodeService(service(parts))).toEqual({ kind: "ignored", reason });

@@ -63,7 +63,7 @@ describe("what is read", () => {
     expect(diagnostics).toEqual([]);
     expect(
       [objects.services, objects.endpointSlices, objects.nodes, objects.serviceCIDRs].map((list) => list.length),
-    ).toEqual([36, 46, 3, 1]);
+    ).toEqual([36, 47, 3, 1]);
     expect(ignored.filter(({ object }) => object.startsWith("Service "))).toMatchObject([
       { object: "Service edge/not-ours", reason: expect.stringContaining("another proxy") },
       { object: "Service shop/external-name", reason: "is of type ExternalName" },

@@ -42,7 +42,7 @@ function list(onService?: (service: unknown) => void): Promise<ListedObjects> {
 
 test("lists what there is once, and watches nothing", async () => {
   const { services, endpointSlices, nodes, serviceCIDRs } = await list();
-  expect([services.length, endpointSlices.length, serviceCIDRs.length]).toEqual([36, 46, 1]);
+  expect([services.length, endpointSlices.length, serviceCIDRs.length]).toEqual([36, 47, 1]);
   expect(nodes.map(({ name }) => name)).toEqual(["node-1"]);
   expect(api.requests.filter(({ query }) => query.watch !== undefined)).toEqual([]);
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { PROXY_SELECTOR, resources } from "../../../../src/kube/reflector/resources.ts";
+import { resources } from "../../../../src/kube/reflector/resources.ts";
 import { RESOURCE_NAMES } from "../../../../src/kube/source.ts";
 import { Follower, type FollowerOptions, keep, tinyService } from "../../../support/follower.ts";
 import { isSelected, keyOf, type StubObject } from "../../../support/stub-api/selectors.ts";
@@ -27,19 +27,25 @@ async function follow(options: FollowerOptions = {}): Promise<Follower> {
   return follower;
 }
 
+/** kube-proxy's selectors of Services. */
+const SERVICE_SELECTORS = {
+  labelSelector: "!service.kubernetes.io/service-proxy-name",
+  fieldSelector: "spec.clusterIP!=None",
+};
+
 describe("requests", () => {
   test("a list goes in pages of 500, and the watch goes on from it, over one connection", async () => {
     for (let n = 0; n < 1201; n += 1) api.cluster.put("services", tinyService(`s-${n}`));
     const follower = await follow();
     expect(api.requests.map(({ verb }) => verb)).toEqual(["list", "continue", "continue", "watch"]);
     for (const { query } of api.requests.slice(0, 3)) {
-      expect(query).toMatchObject({ limit: "500", labelSelector: PROXY_SELECTOR });
+      expect(query).toMatchObject({ limit: "500", ...SERVICE_SELECTORS });
       expect(query).not.toHaveProperty("resourceVersion");
     }
     expect(api.requests[3]?.query).toEqual({
       watch: "1",
       allowWatchBookmarks: "true",
-      labelSelector: PROXY_SELECTOR,
+      ...SERVICE_SELECTORS,
       resourceVersion: String(api.cluster.version),
       timeoutSeconds: "450",
     });
@@ -57,6 +63,21 @@ describe("requests", () => {
       "metadata.name=node-1",
       "metadata.name=node-1",
     ]);
+  });
+
+  test("EndpointSlices are selected by the label of headless Services alone", async () => {
+    await follow({ resource: "endpointslices" });
+    for (const { query } of api.requests) {
+      expect(query.labelSelector).toBe("!service.kubernetes.io/headless");
+      expect(query).not.toHaveProperty("fieldSelector");
+    }
+  });
+
+  test("a Service with a cluster IP and the label headless is followed, one without a cluster IP is not", async () => {
+    const labels = { "service.kubernetes.io/headless": "" };
+    api.cluster.put("services", { ...tinyService("served", labels), spec: { clusterIP: "10.96.0.1" } });
+    api.cluster.put("services", { ...tinyService("headless"), spec: { clusterIP: "None" } });
+    expect([...(await follow()).objects.keys()]).toEqual(["shop/served"]);
   });
 
   test("a watch that the server ends in time is followed by the next at once, from the last bookmark", async () => {
