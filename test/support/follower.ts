@@ -1,5 +1,6 @@
 import { HttpApiClient } from "../../src/kube/client/client.ts";
 import { parseServer } from "../../src/kube/client/connection.ts";
+import { Availability } from "../../src/kube/reflector/availability.ts";
 import { Reflector } from "../../src/kube/reflector/reflector.ts";
 import { DEFAULT_TIMINGS } from "../../src/kube/reflector/reflector-timings.ts";
 import { resources } from "../../src/kube/reflector/resources.ts";
@@ -77,6 +78,7 @@ export class Follower {
       random: () => 0.5,
       logger: this.logger,
       timings: DEFAULT_TIMINGS,
+      availability: new Availability(),
     });
   }
 

@@ -34,6 +34,20 @@ export function asApiFailure(error: unknown): ApiFailure {
   return error instanceof ApiFailure ? error : new ApiFailure("connection", messageOf(error), { cause: error });
 }
 
+/** The system errors of a connection that could not be established, unlike one that broke. */
+const UNREACHABLE: ReadonlySet<unknown> = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "EHOSTDOWN",
+  "ENETUNREACH",
+  "ENETDOWN",
+]);
+
+/** Returns true if no connection to the API server could be established. */
+export function isUnreachable({ cause }: ApiFailure): boolean {
+  return UNREACHABLE.has((cause as { readonly code?: unknown } | undefined)?.code);
+}
+
 /**
  * Returns the failure for an answer other than 2xx.
  * @param text the body, usually a metav1.Status

@@ -5,6 +5,7 @@ import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import type { ApiClient } from "../client/client.ts";
 import type { ObjectSource, ResourceName, SourceHandlers, SourceState } from "../source.ts";
+import { Availability } from "./availability.ts";
 import { Reflector } from "./reflector.ts";
 import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
 import { resources } from "./resources.ts";
@@ -60,7 +61,7 @@ type AnyReflector = { start(): void; stop(): void; state(): SourceState };
 function makeReflectors(options: ClusterSourceOptions): Readonly<Record<ResourceName, AnyReflector>> {
   const { client, clock, random, logger, decoders, handlers, timings = DEFAULT_TIMINGS } = options;
   const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
-  const shared = { client, clock, random, logger, timings };
+  const shared = { client, clock, random, logger, timings, availability: new Availability() };
   return {
     services: new Reflector({
       ...shared,

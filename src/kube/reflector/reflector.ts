@@ -1,9 +1,10 @@
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
-import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
+import { ApiFailure, asApiFailure, failureOfErrorEvent, isUnreachable } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
 import type { SourceHandler, SourceState } from "../source.ts";
+import type { Availability } from "./availability.ts";
 import { Backoff } from "./backoff.ts";
 import { listPages } from "./list-pages.ts";
 import { metadataOf, ObjectStore, type Staged } from "./object-store.ts";
@@ -25,6 +26,8 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
+  /** Shared by the reflectors of one API server. */
+  readonly availability: Availability;
 }
 
 /**
@@ -42,7 +45,12 @@ export class Reflector<T> {
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
-  #pause: { readonly timer: Timer; readonly end: () => void } | undefined;
+  /** Ends the current wait. */
+  #endPause: (() => void) | undefined;
+  /** True if the last attempt failed without an answer. */
+  #disconnected = false;
+  /** False after a 410 until a watch succeeds: a server that answers 410 again and again is not asked at once. */
+  #mayRelistAtOnce = true;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -65,8 +73,7 @@ export class Reflector<T> {
     this.#stopped = true;
     this.#store.close();
     this.#request?.abort(new ApiFailure("connection", "stopped"));
-    this.#pause?.timer.cancel();
-    this.#pause?.end();
+    this.#endPause?.();
   }
 
   /** Returns the current state. */
@@ -100,6 +107,7 @@ export class Reflector<T> {
       (object) => this.#store.stage(staged, object),
     );
     this.#version = version;
+    this.#answered();
     this.#report.listed(staged.size, clock.now());
     this.#store.replace(staged);
   }
@@ -121,13 +129,16 @@ export class Reflector<T> {
           timings,
           seconds,
           now: () => clock.now(),
-          onOpen: () => this.#report.open(),
+          onOpen: () => this.#opened(),
         },
         (event) => this.#take(event),
       );
     } finally {
       stable = clock.now() - began >= timings.stableAfter;
-      if (stable) this.#backoff.reset();
+      if (stable) {
+        this.#backoff.reset();
+        this.#mayRelistAtOnce = true;
+      }
     }
     return stable ? 0 : this.#afterShortWatch(this.#news > newsBefore);
   }
@@ -178,9 +189,28 @@ export class Reflector<T> {
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
-    const wait = this.#backoff.next(failure.retryAfter);
+    const wait = this.#waitAfter(failure);
     this.#report.failure(failure, wait);
     return wait;
+  }
+
+  #waitAfter(failure: ApiFailure): number {
+    this.#disconnected = failure.kind === "connection";
+    if (isUnreachable(failure)) return this.#backoff.nextUnreachable();
+    if (!this.#disconnected) this.#answered();
+    if (failure.kind !== "gone" || !this.#mayRelistAtOnce) return this.#backoff.next(failure.retryAfter);
+    this.#mayRelistAtOnce = false;
+    return 0;
+  }
+
+  #opened(): void {
+    this.#answered();
+    this.#report.open();
+  }
+
+  #answered(): void {
+    this.#disconnected = false;
+    this.#options.availability.answered();
   }
 
   #acceptAbsence(failure: ApiFailure): void {
@@ -199,7 +229,14 @@ export class Reflector<T> {
   #sleep(milliseconds: number): Promise<void> {
     if (milliseconds <= 0 || this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#pause = { timer: this.#options.clock.after(milliseconds, resolve), end: resolve };
+      const end = () => {
+        timer.cancel();
+        cancelWakeUp?.();
+        resolve();
+      };
+      const timer = this.#options.clock.after(milliseconds, end);
+      const cancelWakeUp = this.#disconnected ? this.#options.availability.onAnswer(end) : undefined;
+      this.#endPause = end;
     });
   }
 }

@@ -14,6 +14,12 @@ describe("back-off", () => {
     expect(new Backoff(() => 0).next()).toBe(0);
   });
 
+  test("without a connection the wait never exceeds 1.5 s, and does not count as a failure", () => {
+    const backoff = new Backoff(() => 0.5);
+    expect(Array.from({ length: 20 }, () => backoff.nextUnreachable())).toEqual(Array(20).fill(750));
+    expect(backoff.next()).toBe(400);
+  });
+
   test("what the server asks for comes first, within reason", () => {
     const backoff = new Backoff(() => 0.5);
     expect([backoff.next(20_000), backoff.next(20_000), backoff.next(9_000_000)]).toEqual([20_400, 20_800, 301_600]);

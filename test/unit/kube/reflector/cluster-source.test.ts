@@ -38,7 +38,7 @@ beforeEach(startApi);
 afterEach(stopAll);
 
 /** Follows the stub, with the real decoders. Gives what a consumer has. */
-function follow(): Readonly<Record<ResourceName, Map<string, unknown>>> {
+function follow(random = () => 0.5): Readonly<Record<ResourceName, Map<string, unknown>>> {
   const objects = { services: new Map(), endpointslices: new Map(), nodes: new Map(), servicecidrs: new Map() };
   const handler = <T>(resource: ResourceName): SourceHandler<T> => ({
     onUpsert: (key, object) => void objects[resource].set(key, object),
@@ -57,11 +57,19 @@ function follow(): Readonly<Record<ResourceName, Map<string, unknown>>> {
       servicecidrs: handler("servicecidrs"),
     },
     clock,
-    random: () => 0.5,
+    random,
     logger: memoryLogger(),
   });
   source.start();
   return objects;
+}
+
+/** Moves the clock, in steps between which requests are answered or refused. */
+async function pass(milliseconds: number): Promise<void> {
+  for (let passed = 0; passed < milliseconds; passed += 100) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    clock.advance(100);
+  }
 }
 
 async function until(condition: () => boolean): Promise<void> {
@@ -87,6 +95,24 @@ test("the town and what happened in it give the objects of the town after", asyn
   expect(objects).toEqual(expected);
   expect(objects.services.size).toBeGreaterThan(30);
   expect([...objects.nodes.keys()]).toEqual(["node-1"]);
+});
+
+test("after an outage of 20 s, every resource is followed again within 2 s, though its version has expired", async () => {
+  loadTown(api.cluster);
+  const objects = follow(() => 0.999);
+  await until(isWatched);
+  const { port, cluster } = api;
+  await api.close();
+  await pass(20_000);
+  for (const resource of RESOURCE_NAMES) cluster.compact(resource);
+  const [gone] = cluster.objects("services");
+  if (gone !== undefined) cluster.removeSilently("services", gone);
+  const before = objects.services.size;
+
+  api = await StubApi.start({ port, cluster });
+  await pass(2_000);
+  await until(isWatched);
+  expect(objects.services.size).toBe(before - 1);
 });
 
 test("a cluster without ServiceCIDRs is synced all the same, and stop ends everything", async () => {
