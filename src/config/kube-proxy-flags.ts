@@ -10,7 +10,7 @@ const MACHINE = "kube-proxy only reports it in its own machine data";
 function refuseOtherModes(text: string): string | undefined {
   return text === "" || text === "nftables"
     ? undefined
-    : `must be nftables or left out, not ${quoted(text)}: this is nft-proxy, which only programs nftables`;
+    : `must be nftables or absent, not ${quoted(text)}: this is nft-proxy, which only programs nftables`;
 }
 
 /**

@@ -53,7 +53,7 @@ export function slotCount(owners: readonly SlotOwner[]): number {
  */
 export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Array {
   const table = new Uint32Array(count).fill(FREE);
-  let active = claimantsOf(owners, count);
+  let active = candidatesOf(owners, count);
   let free = count;
   /** Slots that those below their least still need. */
   let reserved = active.reduce((sum, { least }) => sum + least, 0);
@@ -61,19 +61,19 @@ export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Ar
     const heaviest = active.reduce((most, { weight }) => Math.max(most, weight), 0);
     let isOver = false;
     while (!isOver && free > 0) {
-      for (const claimant of active) {
-        if (!mayTake(claimant, free, reserved)) {
+      for (const candidate of active) {
+        if (!mayTake(candidate, free, reserved)) {
           isOver = true;
           continue;
         }
-        const slot = nextTry(claimant, heaviest, count);
+        const slot = nextTry(candidate, heaviest, count);
         if (slot === undefined || table[slot] !== FREE) continue;
-        table[slot] = claimant.owner;
-        if (claimant.taken++ < claimant.least) reserved--;
+        table[slot] = candidate.owner;
+        if (candidate.taken++ < candidate.least) reserved--;
         free--;
       }
     }
-    active = active.filter((claimant) => mayTake(claimant, free, reserved));
+    active = active.filter((candidate) => mayTake(candidate, free, reserved));
   }
   return table;
 }
@@ -81,7 +81,7 @@ export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Ar
 /** A slot that nobody has taken yet. */
 const FREE = 0xffff_ffff;
 
-interface Claimant {
+interface Candidate {
   readonly owner: number;
   readonly hash: number;
   readonly weight: number;
@@ -94,11 +94,11 @@ interface Claimant {
 }
 
 /** Those that have their least may not take what others need for theirs. */
-function mayTake({ taken, least, most }: Claimant, free: number, reserved: number): boolean {
+function mayTake({ taken, least, most }: Candidate, free: number, reserved: number): boolean {
   return taken < least || (taken < most && free > reserved);
 }
 
-function claimantsOf(owners: readonly SlotOwner[], count: number): Claimant[] {
+function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] {
   const sum = owners.reduce((total, { weight }) => total + weight, 0);
   const ordered = owners
     .map(({ address, port, weight }, owner) => ({ address, port, weight, owner }))
@@ -130,11 +130,11 @@ function hashOf(address: string, before: number): number {
 }
 
 /** The slot that it tries in this round; undefined for one that is too light to try in every round. */
-function nextTry(claimant: Claimant, heaviest: number, count: number): number | undefined {
-  claimant.credit += claimant.weight / heaviest;
-  if (claimant.credit < 1) return undefined;
-  claimant.credit--;
-  return scaleHash(scatter(claimant.hash ^ Math.imul(claimant.tries++, 0x9e3779b1)), count);
+function nextTry(candidate: Candidate, heaviest: number, count: number): number | undefined {
+  candidate.credit += candidate.weight / heaviest;
+  if (candidate.credit < 1) return undefined;
+  candidate.credit--;
+  return scaleHash(scatter(candidate.hash ^ Math.imul(candidate.tries++, 0x9e3779b1)), count);
 }
 
 /** MurmurHash3's finalizer. */

@@ -21,7 +21,7 @@ export function loadCache(size: ClusterSize): ObjectCache {
 }
 
 function found<T>(object: T | undefined): T {
-  if (object === undefined) throw new Error("an object is passed over");
+  if (object === undefined) throw new Error("an object is ignored");
   return object;
 }
 

@@ -146,7 +146,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(complaints).toEqual([]);
   });
 
-  test("shows how the daemon does", async () => {
+  test("the cards show health, syncs, pending Services, verification, repairs and charts", async () => {
     const { page } = await browser.open(troubled());
     const cards = await page.locator(".card").allInnerTexts();
     const text = cards.map((card) => card.replaceAll(/\s*\n\s*/g, " | "));
@@ -170,7 +170,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator("nav a").allInnerTexts()).toEqual(["metrics", "configz", "flagz", "statusz"]);
   });
 
-  test("takes what the API says for text, and loads nothing", async () => {
+  test("text of the API is escaped, and nothing is loaded", async () => {
     const { page, complaints, requests, origin } = await browser.open(troubled(), "/?q=%22%3E%3Cimg+src%3Dx%3E");
     expect(await page.locator("input[type=search]").inputValue()).toBe('"><img src=x>');
     await page.goto(`${origin}/?service=shop%2Fcart`);
@@ -195,7 +195,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator("article h3").first().textContent()).toBe("load/service-5");
   });
 
-  test("shows only what has problems, and says when nothing is like that", async () => {
+  test("the filter shows only Services with problems, or that none matches", async () => {
     const { page, origin } = await browser.open(troubled());
     await page.getByLabel(/with problems/).check();
     await page.getByRole("button", { name: "Show" }).click();
@@ -205,7 +205,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "shop/refused",
     ]);
     await page.goto(`${origin}/?q=nothing`);
-    expect(await page.locator("main").textContent()).toContain("No Service is like that.");
+    expect(await page.locator("main").textContent()).toContain("No matching Services.");
   });
 
   test("stays small with 10,000 Services", async () => {

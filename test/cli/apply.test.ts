@@ -45,7 +45,7 @@ describe("apply", () => {
     }
   });
 
-  test("leaves over an earlier apply exactly what it would have made from nothing", async () => {
+  test("an apply over an earlier one has the same result as one from nothing", async () => {
     await apply(townObjects("town-after"));
     const fresh = await kernel();
     await nft("flush", "ruleset");
@@ -62,7 +62,7 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("keeps what session affinity remembers", async () => {
+  test("keeps affinity entries", async () => {
     await apply(townObjects("town"));
     await lab.probe([{ id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true }]);
     const remembered = await nft("list", "map", "ip", "nft-proxy", "affinity");
@@ -71,7 +71,7 @@ describe("apply", () => {
     expect(await nft("list", "map", "ip", "nft-proxy", "affinity")).toContain("10.244.1.13 . 10.96.1.2");
   });
 
-  test("repairs what someone else did to our tables", async () => {
+  test("repairs changes that others made to our tables", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
     await nft("flush", "chain", "ip", "nft-proxy", "services");
@@ -85,7 +85,7 @@ describe("apply", () => {
     expect(await kernel()).toBe(right);
   });
 
-  test("takes over a table whose maps are of another make", async () => {
+  test("takes over a table whose maps have other declarations", async () => {
     await nft("add", "table", "ip", "nft-proxy");
     await nft("add", "map", "ip", "nft-proxy", "endpoints", "{ type ipv4_addr : ipv4_addr; }");
     expect((await apply(townObjects("town"))).exitCode).toBe(0);
@@ -95,7 +95,7 @@ describe("apply", () => {
     expect(over).toBe(await kernel());
   });
 
-  test("carries what session affinity remembers into tables that are made anew", async () => {
+  test("keeps affinity entries when tables have to be recreated", async () => {
     await apply(townObjects("town"));
     await lab.probe([{ id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true }]);
     const remembered = async (): Promise<string | undefined> =>
@@ -154,7 +154,7 @@ describe("apply", () => {
     expect(await nft("list", "tables")).toBe("");
   });
 
-  test("does not take an empty directory for an empty cluster", async () => {
+  test("an empty directory is an error, not an empty cluster", async () => {
     await apply(townObjects("town"));
     const before = await handles();
     const { exitCode, stderr } = await apply(await mkdtemp(join(tmpdir(), "nft-proxy-")));
@@ -163,7 +163,7 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("says what is wrong with an nft that cannot be used", async () => {
+  test("an unusable nft is an error that names the reason", async () => {
     const absent = await apply(townObjects("town"), "--nft-path=/nowhere/nft");
     expect(absent.exitCode).toBe(1);
     expect(absent.stderr).toContain('cannot start nft at "/nowhere/nft"');

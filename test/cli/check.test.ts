@@ -50,7 +50,7 @@ async function program(name: string, text: string): Promise<string> {
 }
 
 describe("check", () => {
-  test.each(["town", "town-after"] as const)("passes the %s, the kernel asked", async (town) => {
+  test.each(["town", "town-after"] as const)("accepts the %s, by the kernel's own check too", async (town) => {
     const { exitCode, stdout, stderr } = await check("--from", townObjects(town), "--output=json");
     const report = JSON.parse(stdout);
     expect({ exitCode, stderr, valid: isReport(report), errors: isReport.errors }).toEqual({
@@ -62,7 +62,7 @@ describe("check", () => {
     expect(report).toMatchObject({ verdict: "ok", errors: 0, kernel: { kind: "accepted" } });
   });
 
-  test("names all faults of all files, one line each, and ends with 1", async () => {
+  test("reports every error of every file, one line each, with exit code 1", async () => {
     const broken = join(directory, "broken.yaml");
     await writeFile(broken, "kind: [\n");
     const { exitCode, stdout } = await check("--from", faulty, broken);
@@ -77,13 +77,13 @@ describe("check", () => {
     ]);
   });
 
-  test("prints a report of faults that its schema describes", async () => {
+  test("prints a JSON report that matches its schema", async () => {
     const { stdout } = await check("--from", faulty, "--output=json");
     expect(isReport(JSON.parse(stdout)) || isReport.errors).toBe(true);
     expect(isReport({ ...JSON.parse(stdout), verdict: "perhaps" }), "the schema can refuse").toBe(false);
   });
 
-  test("prints workflow commands, escaped", async () => {
+  test("prints GitHub workflow commands with escaped values", async () => {
     const { stdout } = await check("--from", faulty, "--output=github");
     const lines = stdout.split("\n").filter((line) => line.startsWith("::"));
     expect(lines).toHaveLength(3);
@@ -91,7 +91,7 @@ describe("check", () => {
     expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
-  test("lets warnings pass, but not with --strict", async () => {
+  test("warnings fail only with --strict", async () => {
     const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
     expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
     expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);
@@ -106,13 +106,13 @@ describe("check", () => {
     expect(stdout).toContain("2 Services without a cluster IP yet");
   });
 
-  test("goes on without nft, and says so", async () => {
+  test("without nft, checks everything else and reports that", async () => {
     const { exitCode, stdout } = await check("--from", townObjects("town"), "--nft-path=/nowhere/nft");
     expect(exitCode).toBe(0);
     expect(stdout).toContain('the kernel was not asked: cannot start nft at "/nowhere/nft"');
   });
 
-  test("goes on with an nft that is too old, and says what it lacks", async () => {
+  test("with an nft that is too old, checks everything else and names the missing feature", async () => {
     const refuses = 'case "$*" in *version*) echo "nftables v1.0.6";; *) echo "Error: syntax error" >&2; exit 1;; esac';
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
@@ -132,7 +132,7 @@ describe("check", () => {
     expect(stdout).toContain("the kernel refuses the transaction (nftables v9)");
   });
 
-  test("takes bad arguments for bad input", async () => {
+  test("bad arguments end with exit code 2", async () => {
     expect((await check("--from", faulty, "--output=xml")).exitCode).toBe(2);
     expect((await check("--from", "/nowhere")).exitCode).toBe(2);
   });

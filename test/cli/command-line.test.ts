@@ -16,7 +16,7 @@ describe("the command line", () => {
     ["a file that is not there", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
     ["a configuration that is not there", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
     ["no cluster", ["run"], "API server"],
-  ])("%s: says so and ends with 2", async (_what, args, said) => {
+  ])("%s: an error message and exit code 2", async (_what, args, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(args);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toMatch(/^nft-proxy: /m);

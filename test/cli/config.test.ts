@@ -14,7 +14,7 @@ async function file(text: string): Promise<string> {
 }
 
 describe("config", () => {
-  test("prints what flags and a file make, and its output is a file that makes the same", async () => {
+  test("prints the effective configuration, which as a file gives the same configuration", async () => {
     const flags = ["--cluster-cidr=10.244.0.0/16", "--masquerade-all", "--affinity-map-size=5", "--v=4"];
     const { exitCode, stdout, stderr } = await nftProxy(["config", ...flags]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
@@ -23,19 +23,19 @@ describe("config", () => {
     expect((await nftProxy(["config", `--config=${await file(stdout)}`])).stdout).toBe(stdout);
   });
 
-  test("--defaults prints what nothing makes, whatever else is given", async () => {
+  test("--defaults prints the defaults whatever else is given", async () => {
     const { stdout } = await nftProxy(["config"]);
     expect((await nftProxy(["config", "--defaults", "--masquerade-all"])).stdout).toBe(stdout);
     expect(stdout).toContain("masqueradeAll: false\n");
   });
 
-  test.each(["defaults.yaml", "kubeadm-config.yaml"])("--validate takes kube-proxy's %s", async (name) => {
+  test.each(["defaults.yaml", "kubeadm-config.yaml"])("--validate accepts kube-proxy's %s", async (name) => {
     const { exitCode, stdout, stderr } = await nftProxy(["config", `--validate=${fixture(name)}`]);
     expect([exitCode, stdout]).toEqual([0, `${fixture(name)}: valid`]);
     for (const line of stderr.split("\n")) expect(line).toMatch(/^$|^warning: /);
   });
 
-  test("--validate names what is wrong, and ends with 2", async () => {
+  test("--validate reports errors with exit code 2", async () => {
     const lines =
       "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nconntrack: { min: -1 }\n";
     const { exitCode, stdout, stderr } = await nftProxy(["config", `--validate=${await file(lines)}`]);

@@ -30,7 +30,7 @@ const withoutComments = (text: string): string[] =>
   [...text.matchAll(/^\s*(.*?),?(?: # .*)?$/gm)].map(([, line]) => line ?? "").filter((line) => line !== "");
 
 describe("dump", () => {
-  test("as nft prints it: the same tables as the transaction's, whose every element is commented", async () => {
+  test("nft format: the tables of the transaction, every element with a comment", async () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     const programmed = await tables();
     await flush();
@@ -44,7 +44,7 @@ describe("dump", () => {
     expect(uncommented).toEqual([]);
   });
 
-  test.each(["nft", "json"] as const)("one Service as %s loads by itself, and is that Service's", async (format) => {
+  test.each(["nft", "json"] as const)("one Service as %s loads by itself and contains nothing else", async (format) => {
     const text = await dump(...from("town"), `--format=${format}`, "--service=shop/cart");
     await nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
     const listed = await tables();
@@ -65,7 +65,7 @@ describe("dump", () => {
   });
 
   test.each(["nft", "json"] as const)(
-    "what would change as %s: nothing where it was applied, and else what does it",
+    "--diff as %s: nothing after apply, otherwise the commands that apply the change",
     async (format) => {
       const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--format=${format}`, ...args);
       const load = (text: string) => nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
@@ -81,7 +81,7 @@ describe("dump", () => {
     },
   );
 
-  test("what would change for one Service", async () => {
+  test("--diff for one Service", async () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.2 . tcp . 80 }"]);
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);

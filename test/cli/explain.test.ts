@@ -64,7 +64,7 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
     expect(served.exitCode).toBe(0);
   });
 
-  test("tells of each way to a Service in a few lines", async () => {
+  test("a Service query explains each frontend in a few lines", async () => {
     const { stdout } = await nftProxy(["explain", ...TOWN, "--service", "shop/frontend:http"]);
     const ways = stdout.split("\n").filter((line) => /^ {2}(cluster IP|load-balancer IP|NodePort) /.test(line));
     expect(ways.map((line) => line.trim().split(" port")[0])).toEqual([
@@ -117,7 +117,7 @@ describe("explain from a cluster", () => {
   afterAll(() => api.close());
 
   test.each([[TO_DNS], [["--to", "10.96.2.9", "--port", "80"]]])(
-    "says the same as from its objects: %j",
+    "explains as from the same objects in files: %j",
     async (flags) => {
       const fromCluster = await nftProxy(["explain", "--master", api.url, ...townFlags, ...flags]);
       expect(fromCluster).toEqual(await nftProxy(["explain", ...TOWN, ...flags]));
@@ -159,14 +159,14 @@ describe("explain --live", () => {
     return JSON.parse(stdout).explanations[0];
   }
 
-  test("follows the kernel's rules, and finds nothing that differs", async () => {
+  test("follows the kernel's rules and reports no difference after apply", async () => {
     await apply();
     const explanation = await live(...TOWN, ...TO_DNS);
     const { stdout } = await nftProxy(["explain", "--output=json", ...TOWN, ...TO_DNS]);
     expect(explanation).toEqual({ ...JSON.parse(stdout).explanations[0], rules: "live", differences: [] });
   });
 
-  test("says what the kernel lacks, and that this is the cause", async () => {
+  test("names a missing element as the cause", async () => {
     await apply();
     await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
@@ -178,7 +178,7 @@ describe("explain --live", () => {
     expect((await lab.probe(probe === undefined ? [] : [probe])).get(probe?.id ?? "")).toEqual({ result: "refused" });
   });
 
-  test("says what only the kernel has", async () => {
+  test("names elements that only the kernel has", async () => {
     await apply();
     await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 }");
     await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }");
@@ -195,7 +195,7 @@ describe("explain --live", () => {
     ]);
   });
 
-  test("knows the endpoint that affinity keeps a client on", async () => {
+  test("shows the endpoint of a sticky client", async () => {
     await apply();
     // Not an endpoint of the Service itself, to which an answer may come from the node's address (hairpin).
     const probe = { id: "cart", from: "pod5", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true } as const;
@@ -213,7 +213,7 @@ describe("explain --live", () => {
     );
   });
 
-  test("says that the endpoint which a client had is gone", async () => {
+  test("reports that a sticky client's endpoint is gone", async () => {
     await apply();
     const key = "10.244.1.13 . 10.96.1.2 . tcp . 80";
     await nft("add", "element", "ip", "nft-proxy", "affinity", `{ ${key} timeout 10m : 8000:1 }`);
@@ -222,7 +222,7 @@ describe("explain --live", () => {
     expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the endpoint of this client is gone");
   });
 
-  test("asks whether the options are the daemon's, where all rules differ", async () => {
+  test("suggests comparing options with the daemon's when all rules differ", async () => {
     await apply();
     const { differences } = await live("--from", townObjects("town"), "--hostname-override=node-1", ...TO_DNS);
     expect(differences?.join("\n")).toContain("only in the kernel: chain services: ");
@@ -251,13 +251,13 @@ describe("explain --live", () => {
     expect(verdict.message).toContain("the reason is unknown: objects unavailable");
   });
 
-  test("says so when nothing is programmed", async () => {
+  test("reports that no tables are programmed", async () => {
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
     expect(verdict).toMatchObject({ result: "not-handled", cause: "not-programmed" });
     expect(differences).toEqual(["the kernel has no table ip nft-proxy"]);
   });
 
-  test("goes without the objects when no cluster answers, and says so", async () => {
+  test("works without objects when no cluster answers, and reports that", async () => {
     await apply();
     const { exitCode, stdout, stderr } = await lab.exec([
       process.execPath,

@@ -58,7 +58,7 @@ describe("a client", () => {
     expect(await endpointsOfAll()).toEqual(before);
   });
 
-  test("is balanced anew when its endpoint goes, and nobody else is", async () => {
+  test("gets another endpoint when its endpoint goes; other clients keep theirs", async () => {
     await node.program(sticky(ENDPOINTS));
     const before = await endpointsOfAll();
     const gone = before.get("ext") ?? "";
@@ -95,7 +95,7 @@ describe("a client", () => {
 });
 
 describe("the time", () => {
-  test("begins again with every connection", async () => {
+  test("restarts with every connection", async () => {
     await node.program(sticky(ENDPOINTS));
     const endpoint = await endpointOf("pod1");
     const [{ key, value } = { key: "", value: "" }] = await remembered();
@@ -107,12 +107,12 @@ describe("the time", () => {
     expect((await remembered()).map(({ expires }) => expires > 300)).toEqual([true]);
   });
 
-  test("ends: the client is forgotten and balanced anew", async () => {
+  test("expires: the client's entry is deleted and it is balanced again", async () => {
     await node.program(sticky(ENDPOINTS, { affinitySeconds: 1 }));
     const connect = () => node.answers({ from: "pod1", to: CLUSTER_IP, port: 80, proto: "tcp", n: 1 });
     const [first] = await connect();
     const others: string[] = [];
-    // One of six by chance again and again: less likely than 1 in 10^7.
+    // One of six at random again and again: less likely than 1 in 10^7.
     for (let round = 0; round < 10 && others.length === 0; round++) {
       await expect.poll(remembered, { timeout: 30_000 }).toEqual([]);
       others.push(...(await connect()).filter((each) => each !== first));

@@ -28,19 +28,19 @@ afterEach(() => {
 });
 
 describe("the canonical ruleset", () => {
-  test.each(["ip", "ip6"] as const)("of what nft lists is that of what was loaded (%s)", (family) => {
+  test.each(["ip", "ip6"] as const)("of nft's listing equals that of the loaded rules (%s)", (family) => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
   });
 
-  test("tells a change made by hand", () => {
+  test("differs after a change by hand", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy cluster-ips { 10.96.9.9 }"]);
     const wanted = applyTransaction({}, town).ip;
     expect(parseListing(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(wanted?.sets.get("cluster-ips"));
   });
 
-  test("leaves out what packets put into dynamic maps, which is read apart", () => {
+  test("excludes elements of dynamic maps, which are read separately", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy affinity { 192.0.2.1 . 10.96.1.2 . tcp . 80 timeout 600s : 8f58:b1bc }"]);
     const listing = list("ip");

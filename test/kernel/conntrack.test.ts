@@ -91,7 +91,7 @@ afterEach(() => {
 describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
 
-  test("a client moves on from an endpoint that went, and nobody else does", async () => {
+  test("a client of a removed endpoint moves to another one; other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
     const { cleaner, reports } = makeCleaner();
@@ -113,7 +113,7 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
     expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
   });
 
-  test("a client of a Service that went, and one that came before any endpoint", async () => {
+  test("flows of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
     await serve(type, a, "a");
     const { cleaner, reports } = makeCleaner();
     const client = await bind(type, undefined, 0);

@@ -176,7 +176,7 @@ describe("an API server that misbehaves", () => {
     await lab.converged();
   });
 
-  test("one that goes away leaves the rules as they are, and is followed when it is back", async () => {
+  test("an API server that goes away leaves the rules unchanged and is followed again when it is back", async () => {
     daemon = lab.start();
     await lab.converged();
     const before = await lab.kernelText();
@@ -189,7 +189,7 @@ describe("an API server that misbehaves", () => {
     await lab.converged();
   });
 
-  test("one that is away at start, too: the rules of an earlier life stay until everything is known", async () => {
+  test("an API server that is away at start: rules of an earlier run stay until everything is listed", async () => {
     daemon = lab.start();
     await lab.converged();
     await daemon.stop();

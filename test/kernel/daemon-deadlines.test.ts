@@ -77,7 +77,7 @@ describe("an API server that falls silent", () => {
     expect(running.clock.now() - began).toBeLessThan(30_000);
   });
 
-  test("a half-open watch is given up after three minutes, and what it did not tell is found", async () => {
+  test("a half-open watch ends after three minutes, and missed changes are found", async () => {
     const running = await start();
     await running.until(isRight);
     await running.until(
@@ -91,7 +91,7 @@ describe("an API server that falls silent", () => {
     await running.until(isRight);
   });
 
-  test("one that is silent from the start leaves the kernel alone, and health says why", async () => {
+  test("an API server that is silent from the start leaves the kernel unchanged, and health reports the reason", async () => {
     api.addFault({ fault: { kind: "hang" }, times: Number.POSITIVE_INFINITY });
     const running = await start();
     await running.pass(300);

@@ -59,21 +59,21 @@ describe("rules that someone else changes", () => {
     expect(times.sort((a, b) => a - b)[2], `in the middle of ${times.map(Math.round)} ms`).toBeLessThan(2000);
   });
 
-  test("our table deleted", async () => {
+  test("a deleted table is restored", async () => {
     const found = await repairs("table", () => lab.nft("delete", "table", "ip6", "nft-proxy"));
-    expect(found).toBe("table ip6 nft-proxy was gone or foreign");
+    expect(found).toBe("table ip6 nft-proxy was missing");
   });
 
-  test("a chain emptied", async () => {
+  test("an emptied chain is restored", async () => {
     const found = await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "services"));
     expect(found).toBe("table ip nft-proxy: 1 chains, 0 sets, 0 elements differed");
   });
 
-  test("elements removed", async () => {
+  test("removed elements are restored", async () => {
     await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
   });
 
-  test("foreign elements, sets, chains and rules in our table", async () => {
+  test("foreign elements, sets, chains and rules in our table are removed", async () => {
     const foreign = `
       add set ip nft-proxy intruders { type ipv4_addr; }
       add element ip nft-proxy intruders { 192.0.2.66, 192.0.2.67 }
@@ -91,7 +91,7 @@ describe("rules that someone else changes", () => {
     );
   });
 
-  test("objects of kinds that are not ours", async () => {
+  test("objects of kinds that we never make are removed from our tables", async () => {
     await lab.nft("add", "counter", "ip", "nft-proxy", "spy");
     await lab.nft("add", "rule", "ip", "nft-proxy", "filter-input", "counter", "name", "spy");
     await daemon.saying(repaired, daemon.said(repaired).length + 1);
@@ -102,14 +102,14 @@ describe("rules that someone else changes", () => {
     expect(daemon.said(repaired), "repaired once and for all").toHaveLength(afterwards);
   });
 
-  test("tables of others are none of our business", async () => {
+  test("tables of other software are never changed", async () => {
     await lab.nft("add", "table", "inet", "other");
     await lab.nft("add", "chain", "inet", "other", "mine");
     await daemon.saying("full sync", daemon.said("full sync").length + 2);
     expect(await lab.nft("list", "tables")).toContain("table inet other");
   });
 
-  test("a connection lasts through comparisons and repairs", async () => {
+  test("a connection survives comparisons and repairs", async () => {
     const open = (address: string, port: number) =>
       HeldConnection.open(lab.lab, address.startsWith("10.") ? "pod2" : "ext", address, port);
     const held = await Promise.all([open("10.96.7.7", 7000), open("192.0.2.2", 32700)]);

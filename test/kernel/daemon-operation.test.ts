@@ -51,7 +51,7 @@ async function refusingNft(address: string): Promise<{ readonly path: string; re
 }
 
 describe("a Service that the kernel refuses", () => {
-  test("among 1,000 good ones is quarantined and reported, and programmed once the kernel accepts it", async () => {
+  test("among 1,000 valid ones is quarantined and reported, and programmed once the kernel accepts it", async () => {
     for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
     const good = lab.wantedText();
     put("bad", "10.96.66.66");
@@ -78,7 +78,7 @@ describe("a Service that the kernel refuses", () => {
 });
 
 describe("health", () => {
-  test("/healthz says 503 and why while nft fails, and is well again afterwards", async () => {
+  test("/healthz is 503 with the reason while nft fails, and 200 afterwards", async () => {
     const flag = await lab.file("nft-works", "");
     const path = await wrappedNft("nft-broken", `[ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }`);
     daemon = lab.start([`--nft-path=${path}`, "--iptables-sync-period=1s", "--iptables-min-sync-period=0s"]);
@@ -99,7 +99,7 @@ describe("health", () => {
     await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(200);
   });
 
-  test("a node that is about to go is not eligible, and live", async () => {
+  test("a node about to be deleted is not eligible but live", async () => {
     daemon = lab.start();
     await lab.converged();
     await lab.watched();
@@ -115,7 +115,7 @@ describe("health", () => {
     expect(await lab.kernelText(), "what the Node said stays true").toContain("ip set nodeport-ips 192.0.2.2");
   });
 
-  test("health check node ports tell of local endpoints", async () => {
+  test("health check node ports report the number of local endpoints", async () => {
     const port = 32_123;
     const spec = { type: "LoadBalancer", externalTrafficPolicy: "Local", healthCheckNodePort: port };
     put("local", "10.96.7.4", spec);
@@ -147,7 +147,7 @@ describe("a configuration that changes", () => {
     `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmetricsBindAddress: 0.0.0.0:10249\n${lines}`;
   const base = "clusterCIDR: 10.244.0.0/16,fd00:244::/32\nnodePortAddresses: [primary]\n";
 
-  test("is taken over where that is safe; the rest is said to need a restart", async () => {
+  test("takes effect where that is safe; other fields are reported to need a restart", async () => {
     const healthPort = 32_124;
     put("local", "10.96.7.7", {
       type: "LoadBalancer",
@@ -206,7 +206,7 @@ describe("runs that end by themselves", () => {
     expect(lab.api.requests).toEqual([]);
   });
 
-  test("--write-config-to writes what can be read again, --cleanup removes the tables", async () => {
+  test("--write-config-to writes a file that can be read back, --cleanup removes the tables", async () => {
     const target = await lab.file("written.yaml", "");
     expect(await run(`--write-config-to=${target}`)).toMatchObject({ exitCode: 0 });
     daemon = lab.start([`--config=${target}`]);
@@ -221,19 +221,19 @@ describe("runs that end by themselves", () => {
     ["a kubeconfig that is not there", ["--kubeconfig=/nonexistent"], "/nonexistent"],
     ["a kubeconfig that is none", ["--kubeconfig=/etc/hostname"], "/etc/hostname"],
     ["an address that is none", ["--master=localhost"], "--master: must be a URL such as"],
-  ])("%s: exit code 2, and why", async (_what, from, why) => {
+  ])("%s: exit code 2 with the reason", async (_what, from, why) => {
     const { exitCode, stderr } = await lab.start([], from).ended;
     expect(exitCode).toBe(2);
     expect(stderr).toContain(why);
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("an nft that is not there: exit code 1, and why", async () => {
+  test("a missing nft: exit code 1 with the reason", async () => {
     const { exitCode, stderr } = await lab.start(["--nft-path=/nonexistent/nft"]).ended;
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
   });
 
-  test("--dry-run applies nothing, tells the cluster nothing, and sees no drift in that", async () => {
+  test("--dry-run applies nothing, creates no Events and reports no drift", async () => {
     await lab.nft("flush", "ruleset");
     daemon = lab.start(["--dry-run", "--full-resync-period=1s", "--healthz-bind-address=127.0.0.1:10256"]);
     await daemon.saying("dry run: would apply");

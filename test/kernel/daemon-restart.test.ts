@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
-import { killRounds, putSteady, rememberClients, rememberedClients, seededRandom } from "../support/kill-rounds.ts";
+import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 const ROUNDS = 15;
@@ -37,8 +37,8 @@ async function handles(): Promise<string> {
 }
 
 describe("a restart", () => {
-  test("over rules that are right sends nothing, and changes nothing", async () => {
-    const before = [await handles(), await rememberedClients(lab)];
+  test("over correct rules sends nothing and changes nothing", async () => {
+    const before = [await handles(), await affinityEntries(lab)];
     expect(await daemon.stop()).toBe(0);
     daemon = lab.start();
     expect(await daemon.saying("full sync")).toMatchObject({
@@ -48,11 +48,11 @@ describe("a restart", () => {
       sets: 0,
       elements: 0,
     });
-    expect([await handles(), await rememberedClients(lab)]).toEqual(before);
-    expect((await rememberedClients(lab)).size).toBe(CLIENTS);
+    expect([await handles(), await affinityEntries(lab)]).toEqual(before);
+    expect((await affinityEntries(lab)).size).toBe(CLIENTS);
   });
 
-  test("brings what changed meanwhile, and nothing else", async () => {
+  test("sends only the changes that were missed", async () => {
     await daemon.stop();
     lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11", "10.244.1.12"], [ECHO]));
     daemon = lab.start();
@@ -64,11 +64,11 @@ describe("a restart", () => {
 
   test(`${ROUNDS} rounds of random changes and kill -9 leave the right rules, affinity and connections`, async () => {
     await daemon.stop();
-    const before = await rememberedClients(lab);
+    const before = await affinityEntries(lab);
     await killRounds(lab, ROUNDS, seededRandom(20261120));
     daemon = lab.start();
     await lab.converged();
-    expect(await rememberedClients(lab)).toEqual(before);
+    expect(await affinityEntries(lab)).toEqual(before);
     for (const connection of held) await connection.stillAnswered();
   });
 });

@@ -20,7 +20,7 @@ async function statusText(path = "/"): Promise<string> {
   return body.replaceAll(/<style>.*?<\/style>|<[^>]*>/gs, " ").replaceAll(/\s+/g, " ");
 }
 
-test("the page shows what the daemon serves", async () => {
+test("the status page shows the Services that the daemon serves", async () => {
   const text = await statusText();
   expect(text).toMatch(/Health healthy Last sync \d+ s ago/);
   expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync \(start\)/);
@@ -32,7 +32,7 @@ test("the page shows what the daemon serves", async () => {
   );
 });
 
-test("it counts connections and repairs, and finds a Service by its address", async () => {
+test("the status page counts connections and repairs, and finds a Service by its address", async () => {
   await lab.lab.probe([{ id: "redis", from: "pod3", to: "10.96.1.3", port: 6379, proto: "tcp", n: 7 }]);
   await expect
     .poll(() => statusText("/?q=10.96.1.3"), { timeout: 20_000, interval: 500 })
@@ -41,7 +41,7 @@ test("it counts connections and repairs, and finds a Service by its address", as
   await expect.poll(() => statusText(), { timeout: 20_000, interval: 500 }).toMatch(/Drift repairs 1 last \d+ s ago/);
 });
 
-test("it tells when the API server is away, and shows what is served all the same", async () => {
+test("the status page reports an API server that is away, and still shows Services", async () => {
   await lab.stopApi();
   await expect.poll(() => statusText(), { timeout: 20_000, interval: 500 }).toMatch(/services \S+.*ECONNREFUSED/);
   expect(await statusText()).toContain("36 of 36 Services");

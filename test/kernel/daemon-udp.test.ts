@@ -35,7 +35,7 @@ async function flows(address: string): Promise<string[]> {
 }
 
 describe("UDP flows", () => {
-  test("move on from an endpoint that goes, by ClusterIP and by NodePort", async () => {
+  test("move from a removed endpoint to another one, by ClusterIP and by NodePort", async () => {
     const held = [new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
     for (const flow of held) await flow.answeredBy(NEAR);
     serve(FAR);
@@ -45,7 +45,7 @@ describe("UDP flows", () => {
     ).toBeGreaterThanOrEqual(2);
   });
 
-  test("end when no endpoint is left, and go on with the first that comes", async () => {
+  test("end when no endpoint is left, and continue with the next one", async () => {
     const flow = new HeldFlow(lab.lab, "pod3", CLUSTER_IP, 53);
     await flow.answeredBy(FAR);
     serve();
@@ -54,7 +54,7 @@ describe("UDP flows", () => {
     await flow.answeredBy(NEAR);
   });
 
-  test("stay with a living endpoint when others come, and over a restart", async () => {
+  test("stay with their endpoint when others are added, and over a restart", async () => {
     const flow = new HeldFlow(lab.lab, "pod4", CLUSTER_IP, 53);
     await flow.answeredBy(NEAR);
     const before = await flows(CLUSTER_IP);

@@ -63,7 +63,7 @@ describe("the doctor", () => {
     expect(new Ajv().validate(schema, JSON.parse(diagnosticsJson(findings)))).toBe(true);
   });
 
-  test("tells of kube-proxy's tables, and of a firewall that drops by default", async () => {
+  test("warns of kube-proxy's tables and of a firewall that drops by default", async () => {
     nft(["-f", "-"], KUBE_PROXY);
     nft(["-f", "-"], GUARD);
     const findings = await examine();
@@ -76,7 +76,7 @@ describe("the doctor", () => {
     ]);
   });
 
-  test("ends with 1 for a fault, and with 2 for what it cannot print", async () => {
+  test("ends with 1 for a fault and with 2 for an unknown output format", async () => {
     const { exitCode, stdout } = await nftProxy(["doctor", "--output=json", "--nft-path=/nowhere/nft"]);
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ worst: "fault", findings: expect.arrayContaining([NO_NFT]) });
@@ -86,7 +86,7 @@ describe("the doctor", () => {
     });
   });
 
-  test("tells of rules that nobody keeps current, and of the daemon that does", async () => {
+  test("reports rules without a running daemon, and the daemon when it runs", async () => {
     nft(["-j", "-f", "-"], TRANSACTION);
     expect(of(await examine(), "daemon")).toMatchObject([
       { level: "warning", means: expect.stringContaining("no daemon keeps them current") },

@@ -5,7 +5,7 @@ import { createLab, type Lab } from "../support/lab/lab.ts";
 import { differences, loadScenario, type Scenario } from "../support/lab/scenario.ts";
 
 /** The lab itself, judged by a transaction worked out by hand and the answers a real kube-proxy gave. */
-describe("a node in a box with the recorded town's rules", () => {
+describe("a node in namespaces with the recorded town's rules answers its packets", () => {
   let lab: Lab;
   let town: Scenario;
 

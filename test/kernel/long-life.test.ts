@@ -36,7 +36,7 @@ afterAll(() => void nft(["flush", "ruleset"]));
 // The seed makes the same clusters in every run.
 const clusters = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
 
-test("the kernel goes from cluster to cluster by differences, and lists what was meant", () => {
+test("the kernel follows deltas from cluster to cluster and lists the desired rules", () => {
   const fake = new FakeKernel();
   for (const [objects, nodeContext] of clusters) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;

@@ -36,7 +36,7 @@ async function loadKubeProxy(): Promise<void> {
 }
 
 /**
- * Every eighth probe that is answered or refused. Those of session affinity are left out: what one proxy remembers
+ * Every eighth probe that is answered or refused. Those of session affinity are excluded: what one proxy remembers
  * the other does not know.
  */
 function steadyProbes(): readonly Probe[] {
@@ -113,7 +113,7 @@ describe("a node on its way", () => {
     expect(await node("nft", "list", "tables")).toBe("table ip kube-proxy\ntable ip6 kube-proxy");
   });
 
-  test("keeps the flows that there are on their endpoint, both ways", async () => {
+  test("existing flows stay on their endpoint in both directions", async () => {
     await loadKubeProxy();
     const thereAndBack = async () => {
       await apply();
@@ -125,7 +125,7 @@ describe("a node on its way", () => {
     expect(answers).toEqual([expect.stringMatching(/^10\.244\.\d\.\d+ 53 10\.244\.1\.13$/)]);
   });
 
-  test("that takes the old rules away first is caught", async () => {
+  test("control: removing the old rules first is noticed", async () => {
     await loadKubeProxy();
     const wrongWay = async () => {
       await nftProxy("cleanup", "--kube-proxy");
@@ -149,7 +149,7 @@ describe("a node with the tables of an earlier version", () => {
     return STICKY.map((_, index) => Object.keys(answers.get(String(index)) ?? {}).join());
   }
 
-  test("gets them made anew while it answers every connection, and its clients keep their endpoints", async () => {
+  test("recreates them while every connection is answered and clients keep their endpoints", async () => {
     const { exitCode } = await lab.exec(["nft", "-j", "-f", "-"], { input: BY_TYPE });
     expect(exitCode).toBe(0);
     expect(await node("nft", "list", "table", "ip", "nft-proxy")).not.toContain("typeof");

@@ -15,7 +15,7 @@ function nftWithout(word: string): Nft {
 }
 
 describe("the probe of nft and the kernel", () => {
-  test("finds every feature in the ones that the project is tested with, and leaves nothing behind", async () => {
+  test("finds every feature in the tools of these tests and leaves nothing behind", async () => {
     const nft = new Nft({ path: "nft" });
     const before = await nft.tableNames();
     await probeFeatures(nft, requiredFeatures());
@@ -34,7 +34,7 @@ describe("the probe of nft and the kernel", () => {
     expect(String(refused).split("; ")).toHaveLength(lacking);
   });
 
-  test("names the one that is missing, and no other", async () => {
+  test("names only the missing feature", async () => {
     await expect(probeFeatures(nftWithout('"masquerade"'), requiredFeatures())).rejects.toMatchObject({
       code: "NFT_FEATURE",
       message: 'nft at "nft" or this kernel lacks: masquerading with random ports',

@@ -68,7 +68,7 @@ test("every connection to a random cluster has a reason, and a share of it for e
   );
 });
 
-test("a kernel that has what the objects ask for is explained as they are", () => {
+test("explain of an up-to-date kernel equals explain of the objects", () => {
   fc.assert(
     fc.property(anyCase, ({ input, connection }) => {
       const live = explain(connection, follow(input));

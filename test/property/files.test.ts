@@ -45,7 +45,7 @@ function contents({ objects: found }: FilesResult): string[] {
 }
 
 test(
-  "neither the order of objects, nor how they are spread over files, nor the format matters",
+  "the order of objects, their spread over files and the format change nothing",
   async () => {
     const whole = join(directory, "whole.json");
     writeFileSync(whole, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
@@ -159,7 +159,7 @@ test.each([
   ["scrap.json", json],
   ["scrap.yaml", yaml],
 ])(
-  "%s: a text with scraps thrown in is read or refused",
+  "%s: a text with random fragments is read or refused",
   async (name, text) => {
     const edits = fc.array(fc.tuple(fc.nat(text.length), fc.nat(20), scrap), { minLength: 1, maxLength: 4 });
     await fc.assert(

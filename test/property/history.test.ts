@@ -105,7 +105,7 @@ function applyValid(kernel: FakeKernel, transaction: Transaction): void {
 const told = (conflicts: readonly Conflict[]) =>
   conflicts.map(({ family, frontend, winner, losers }) => [family, frontend, winner.key, losers.map(({ key }) => key)]);
 
-test("a long life leads to the rules, the conflicts and the kernel of a fresh start", () => {
+test("a long history leads to the rules, conflicts and kernel of a fresh start", () => {
   fc.assert(
     fc.property(fc.array(stretch, { minLength: 1, maxLength: 5 }), (stretches) => {
       let nodeContext = bothContexts();
@@ -138,7 +138,7 @@ test("a long life leads to the rules, the conflicts and the kernel of a fresh st
   );
 });
 
-test("what is alike is put again: nothing is pending", () => {
+test("an equal object put again leaves nothing pending", () => {
   fc.assert(
     fc.property(anyObjects, anyContexts, (objects, nodeContext) => {
       const cache = cacheOf(objects);

@@ -165,7 +165,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("that rebuilds makes all right whatever was there, save chains that nothing leads to any more", () => {
+  test("that rebuilds repairs any tables, except for stale chains", () => {
     fc.assert(
       fc.property(anyRuleset, anyRuleset, (one, other) => {
         const kernel = new FakeKernel();
@@ -179,7 +179,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("in chunks makes the same, and hooks in last", () => {
+  test("in chunks has the same result, with base chains last", () => {
     fc.assert(
       fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), (ruleset, size) => {
         const kernel = new FakeKernel();

@@ -59,7 +59,7 @@ test("a CIDR contains exactly the addresses that agree in its first bits", () =>
   );
 });
 
-test("comparing is comparing numbers", () => {
+test("addresses compare as numbers", () => {
   fc.assert(
     fc.property(fc.oneof(fc.tuple(ipv4, ipv4), fc.tuple(ipv6, ipv6)), ([a, b]) => {
       const expected = numberOf(a) < numberOf(b) ? -1 : numberOf(a) > numberOf(b) ? 1 : 0;

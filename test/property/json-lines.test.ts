@@ -46,7 +46,7 @@ test("every path of a JSON text leads to its line", () => {
   );
 });
 
-test("a path that leads nowhere has the line where it ends", () => {
+test("a path that does not exist has the line of its deepest existing part", () => {
   const lineOf = jsonLines('{\n "a": [\n  1,\n  {"b": 2}\n ]\n}', 0);
   expect([["a", "7"], ["a", "1", "c"], ["a", "0", "x"], ["z"]].map(lineOf)).toEqual([2, 4, 3, 1]);
 });

@@ -36,7 +36,7 @@ const objectsAndPackets = anyObjects.chain((objects) =>
   }),
 );
 
-test("the rules do with every packet what its Service means", () => {
+test("the rules treat every packet as its Service's fields mean", () => {
   fc.assert(
     fc.property(objectsAndPackets, anyContexts, ({ objects, packets }, nodeContext) => {
       const { ruleset } = renderAll(objects, nodeContext).state;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DaemonLab } from "../support/daemon-lab.ts";
-import { killRounds, putSteady, rememberClients, rememberedClients, seededRandom } from "../support/kill-rounds.ts";
+import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 const ROUNDS = 200;
@@ -20,7 +20,7 @@ test(`${ROUNDS} rounds of random changes and kill -9 (seed ${SEED}) leave the ri
   const first = lab.start();
   await lab.converged();
   await rememberClients(lab, CLIENTS);
-  const before = await rememberedClients(lab);
+  const before = await affinityEntries(lab);
   expect(before.size).toBe(CLIENTS);
   await first.stop();
   const random = seededRandom(SEED);
@@ -30,5 +30,5 @@ test(`${ROUNDS} rounds of random changes and kill -9 (seed ${SEED}) leave the ri
     await lab.converged();
     await last.stop();
   }
-  expect(await rememberedClients(lab)).toEqual(before);
+  expect(await affinityEntries(lab)).toEqual(before);
 });

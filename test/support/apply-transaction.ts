@@ -14,7 +14,7 @@ import { dataText } from "../../src/nft/text/element-text.ts";
 
 /**
  * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in
- * the kernel; something missing is NFT_OUTPUT. Commands on other tables are passed over.
+ * the kernel; something missing is NFT_OUTPUT. Commands on other tables are ignored.
  */
 export function applyTransaction(ruleset: Ruleset, transaction: Transaction): Ruleset {
   const draft = draftOf(ruleset);

@@ -41,15 +41,15 @@ function missing(): string {
   return findChromium() === undefined ? "there is no chromium (Debian: apt-get install chromium)" : "";
 }
 
-/** Vitest's global setup: in CI, where NFT_PROXY_REQUIRE_BROWSER is 1, browser tests must not be left out. */
+/** Vitest's global setup: in CI, where NFT_PROXY_REQUIRE_BROWSER is 1, browser tests must not be skipped. */
 export function setup(): void {
   if (missing() !== "" && process.env.NFT_PROXY_REQUIRE_BROWSER === "1") {
     throw new Error(`the browser tests cannot run: ${missing()}`);
   }
 }
 
-/** Says at the end, where it is seen, that browser tests were left out. */
+/** Says at the end, where it is seen, that browser tests were skipped. */
 export function teardown(): void {
   if (missing() === "") return;
-  process.stderr.write(`\nNOTE: the browser tests of the status page were LEFT OUT: ${missing()}\n`);
+  process.stderr.write(`\nNOTE: the browser tests of the status page were SKIPPED: ${missing()}\n`);
 }

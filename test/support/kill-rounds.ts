@@ -53,7 +53,7 @@ function changeSomething(cluster: StubCluster, random: () => number): void {
 }
 
 /** What session affinity remembers of the steady Service: client to endpoint id. */
-export async function rememberedClients(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
+export async function affinityEntries(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
   const listed = dynamicElements(readListing(await lab.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
   const own = listed.filter(({ key }) => key.includes(` . ${STEADY.clusterIP} . `));
   return new Map(own.map(({ key, value }) => [key.slice(0, key.indexOf(" ")), value]));

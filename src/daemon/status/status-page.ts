@@ -78,7 +78,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
 }
 
 function noneHtml(services: readonly Html[]): Html | undefined {
-  return services.length === 0 ? html`<p class="none">No Service is like that.</p>` : undefined;
+  return services.length === 0 ? html`<p class="none">No matching Services.</p>` : undefined;
 }
 
 function filterHtml({ text, problemsOnly, refresh }: StatusQuery, problems: number): Html {

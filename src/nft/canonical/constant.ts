@@ -10,7 +10,7 @@ const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: "tcp", 17: "udp", 
 
 /**
  * A classid as its 32-bit number. nft prints 0 as `none`, 2^32-1 as `root`, others as hexadecimal
- * `major:minor` where either half may be left out (tc(8)); a number passes.
+ * `major:minor` where either half may be omitted (tc(8)); a number passes.
  */
 export function parseClassid(value: unknown): number {
   if (typeof value === "number") return asNumber(value, "classid");

@@ -36,7 +36,7 @@ export function readListing(text: string): Listing {
 
 /**
  * The canonical ruleset of a listing (`nft -j list table ip nft-proxy`, terse or not). Elements of
- * dynamic maps are left out: see {@link dynamicElements}. Throws NFT_OUTPUT naming what it does not know.
+ * dynamic maps are excluded: see {@link dynamicElements}. Throws NFT_OUTPUT naming what it does not know.
  */
 export function parseListing(listing: Listing): Ruleset {
   const draft: Draft = {};

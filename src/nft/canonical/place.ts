@@ -46,7 +46,7 @@ export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
 
 /**
  * Adds one object as listed or as written (`{"chain": {...}}` apart: kind and body) to the draft.
- * What exists already stays as it is, as with nft's `add`. Objects of other tables are passed over.
+ * What exists already stays as it is, as with nft's `add`. Objects of other tables are ignored.
  */
 export function place(draft: Draft, kind: string, body: unknown): void {
   const object = asObject(body, kind);

@@ -19,7 +19,7 @@ export function asObject(value: unknown, what: string): JsonObject {
 
 /**
  * Takes a JSON object that has no members but the named ones. A member that nobody reads could change
- * the meaning of a rule (`random` of a dnat), so it is not passed over.
+ * the meaning of a rule (`random` of a dnat), so it is not ignored.
  */
 export function asObjectOf(value: unknown, members: readonly string[], what: string): JsonObject {
   const object = asObject(value, what);

@@ -12,7 +12,7 @@ export function ruleText(rule: Rule): string {
 function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
-    // Left out where it goes without saying, as nft does.
+    // Omitted where it goes without saying, as nft does.
     const operator = op === "!=" || op === ">=" ? ` ${op}` : isOperation(left) ? " ==" : "";
     return `${expressionText(left)}${operator} ${expressionText(right, typeBeside(left))}`;
   }

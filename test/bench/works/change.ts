@@ -10,7 +10,7 @@ const WARM_UP = 20;
 /** Idle between changes, so that each is one sync. */
 const GAP = 15;
 
-/** Without it, the default rhythm (one sync a second) would be what is measured. */
+/** Without it, the default interval (one sync a second) would be what is measured. */
 const AT_ONCE = ["--iptables-min-sync-period=1ms"];
 
 /** How long one changed endpoint takes to the kernel, one after the other. Milliseconds. */

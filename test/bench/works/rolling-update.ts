@@ -10,7 +10,7 @@ const PER_SECOND = 100;
 const SECONDS = Number(process.env.ROLLING_UPDATE_SECONDS ?? 20);
 
 /**
- * A thousand Services are rolled over, a hundred endpoints a second, at the default rhythm of at most one sync a second:
+ * A thousand Services are rolled over, a hundred endpoints a second, at the default interval of at most one sync a second:
  * half a second of the lag is that. 20 s of it; ROLLING_UPDATE_SECONDS says otherwise.
  */
 export const rollingUpdate: Work = {

@@ -196,7 +196,7 @@ describe("a field without effect", () => {
     });
   });
 
-  it.each(IGNORED_FIELDS)("$path is passed over when it asks for nothing", ({ path, harmless = [] }) => {
+  it.each(IGNORED_FIELDS)("$path is ignored without a warning when it has no effect", ({ path, harmless = [] }) => {
     for (const value of [...harmless, null, "", 0, "0s", "0", false, [], {}]) {
       expect(resolveField(path, JSON.stringify(value)).warnings).toEqual([]);
     }

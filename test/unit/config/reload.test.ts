@@ -51,7 +51,7 @@ describe("planReload", () => {
     );
   });
 
-  it("takes over at once what only changes the rules or the rhythm", () => {
+  it("takes over at once what only changes the rules or the sync interval", () => {
     const { options, taken, needRestart } = planReload(OLD, NEW);
     expect(taken).toEqual([
       "clusterCIDRs",

@@ -122,7 +122,7 @@ describe("udpFrontends", () => {
     ]);
   });
 
-  test("a contested frontend is the first one's", () => {
+  test("a frontend in conflict belongs to the first service port", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const second = { port: servicePort("udp", "10.96.0.11"), endpoints: [] };
     expect(udpFrontends([first, second]).get("203.0.113.1 . 53")?.size).toBe(1);
@@ -181,7 +181,7 @@ describe("StaleFlowCleaner", () => {
     expect(table.listings).toBe(2);
   });
 
-  test("of what is asked for meanwhile only the last is done", async () => {
+  test("of several requests during a run only the last is done", async () => {
     const { cleaner, table } = makeCleaner();
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
     await Promise.all([cleaner.clean(WANTED), cleaner.clean(new Map()), cleaner.clean(other)]);

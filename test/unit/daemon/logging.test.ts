@@ -9,12 +9,12 @@ function logged(format: "text" | "json", level: "info" | "debug" = "info") {
 describe("the log", () => {
   test("is JSON, one object a line", () => {
     const { lines, logger } = logged("json");
-    logger.warn({ service: "a/b", error: 'two\n"lines"' }, "left out");
+    logger.warn({ service: "a/b", error: 'two\n"lines"' }, "ignored");
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^[^\n]+\n$/);
     const { time, ...rest } = JSON.parse(lines[0] ?? "");
     expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
-    expect(rest).toEqual({ level: "warn", service: "a/b", error: 'two\n"lines"', msg: "left out" });
+    expect(rest).toEqual({ level: "warn", service: "a/b", error: 'two\n"lines"', msg: "ignored" });
   });
 
   test("is text for people, one line each", () => {

@@ -8,7 +8,7 @@ import { buildOverlay, CLEANUP, OVERLAYS } from "../../support/overlays.ts";
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 const TEXT = readFileSync(`${ROOT}Dockerfile`, "utf8");
 
-/** The instructions, comments left out and continued lines joined. */
+/** The instructions, without comments, continued lines joined. */
 const INSTRUCTIONS = TEXT.replaceAll(/^#.*\n/gm, "")
   .replaceAll(/\\\n\s*/g, "")
   .split("\n")
@@ -18,7 +18,7 @@ const of = (keyword: string): string[] =>
   INSTRUCTIONS.flatMap((line) => (line.startsWith(`${keyword} `) ? [line.slice(keyword.length + 1)] : []));
 
 describe("the Dockerfile", () => {
-  test("has no fault", () => {
+  test("passes the linter", () => {
     expect(validate(TEXT)).toEqual([]);
     expect(validate("FORM debian\n")).not.toEqual([]);
   });

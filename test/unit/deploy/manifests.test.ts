@@ -27,7 +27,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(manifests.map(({ kind }) => kind)).toContain("DaemonSet");
   });
 
-  test("mounts what is there, each volume once", () => {
+  test("mounts existing volumes, each once", () => {
     const volumes = (pod.volumes ?? []).map(({ name }) => name);
     const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(({ volumeMounts = [] }) => volumeMounts);
     expect([...new Set(mounted.map(({ name }) => name))].sort()).toEqual(volumes.sort());
@@ -38,7 +38,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
-  test("is given flags that exist, and its configuration from a file that is mounted", () => {
+  test("passes flags that exist, and a configuration file that is mounted", () => {
     for (const { args = [], volumeMounts = [] } of [...(pod.initContainers ?? []), ...pod.containers]) {
       const flags = args.slice(1).map((argument) => /^--([a-z-]+)/.exec(argument)?.[1]);
       expect(args[0]).toBe("run");
@@ -48,7 +48,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
-  test("holds the daemon to what it needs", () => {
+  test("gives the daemon only the rights that it needs", () => {
     const [daemon] = pod.containers;
     expect(daemon?.securityContext).toMatchObject({
       allowPrivilegeEscalation: false,
@@ -79,7 +79,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
-  test("has a configuration without a fault or anything that is ignored", () => {
+  test("has a valid configuration without ignored fields", () => {
     const data = named(manifests, "ConfigMap", "nft-proxy")?.data as Record<string, string> | undefined;
     expect(data === undefined).toBe(overlay === "kubeadm");
     if (data === undefined) return;
@@ -110,7 +110,7 @@ describe("the overlay that takes the product off the nodes", () => {
 });
 
 describe("an overlay that lacks something", () => {
-  test("the control plane's address, is not built at all", () => {
+  test("without the control plane's address, it is not built", () => {
     expect(() => buildKustomization(join(DEPLOY, "overlays/explicit-control-plane"))).toThrow("control-plane.env");
   });
 

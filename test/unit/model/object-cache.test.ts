@@ -47,7 +47,7 @@ describe("a cache", () => {
     expect(cache.slices(named("web"))).toHaveLength(1);
   });
 
-  test("minds its own node only", () => {
+  test("keeps its own node only", () => {
     const cache = quiet();
     cache.putNode(node({ name: "node-2" }));
     expect(cache.node.zone).toBe("");

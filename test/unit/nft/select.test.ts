@@ -50,6 +50,6 @@ test("keeps the chain that guards a Service", () => {
   expect([...selected("fenced").chains.keys()]).toContain("firewall-default/fenced/tcp/");
 });
 
-test("leaves nothing of nobody", () => {
+test("keeps nothing of an unknown Service", () => {
   expect(selected("absent")).toMatchObject({ chains: new Map(), sets: new Map() });
 });

@@ -3,7 +3,7 @@ import { canonicalRule } from "../../../src/nft/canonical/rule.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { bothContexts, port, renderAll, service, slice } from "../../support/build.ts";
 
-const SURROUNDINGS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [
+const NODE_CONTEXTS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [
   ["as usual", {}],
   ["where little is known", { localTraffic: { kind: "unknown" }, serviceCIDRs: [] }],
   ["where pods are told by their interface", { localTraffic: { kind: "interface", pattern: "veth*" } }],
@@ -19,7 +19,7 @@ const guarded = service({
   external: "Local",
 });
 
-test.each(SURROUNDINGS)("every rule is written in the form in which it is compared, %s", (_, options) => {
+test.each(NODE_CONTEXTS)("every rule is written in the form in which it is compared, %s", (_, options) => {
   const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
   const { ruleset } = renderAll(objects, bothContexts(options)).state;
   const rules = Object.values(ruleset).flatMap((table) => [...table.chains.values()].flatMap((chain) => chain.rules));

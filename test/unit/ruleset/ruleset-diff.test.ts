@@ -108,7 +108,7 @@ const rows: readonly {
   },
 ];
 
-test.each(rows)("says of $name what it does", ({ before, after, lines }) => {
+test.each(rows)("$name is described by its effect", ({ before, after, lines }) => {
   expect(said(before, after)).toEqual(lines);
 });
 

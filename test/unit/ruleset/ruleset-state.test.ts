@@ -93,7 +93,7 @@ describe("two Services that want one frontend", () => {
     expect(renderAll({ services }).state.conflicts()).toEqual([]);
   });
 
-  test("a NodePort is contested like an address", () => {
+  test("a NodePort can be in conflict like an address", () => {
     const services = ["a", "b"].map((name, index) =>
       service({ name, createdAt: index, clusterIPs: [`10.96.1.${index}`], ports: [port(80, { nodePort: 30080 })] }),
     );
@@ -141,7 +141,7 @@ test("a loser has neither firewall nor balancer chains", () => {
   expect(elementsOf(beside, "firewall-ips")).toEqual([]);
 });
 
-test("what is left out has no claim", () => {
+test("an excluded service port is no candidate", () => {
   const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
   const all = renderAll(objects);
   const winner = all.state.conflicts()[0]?.winner.key;

@@ -56,7 +56,7 @@ test("shows every frontend with its outcome, in both families", () => {
   ]);
 });
 
-test("tells dropped from refused: endpoints elsewhere, and none at all", () => {
+test("endpoints elsewhere are dropped, no endpoints at all are refused", () => {
   const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
   const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
   expect(frontendsOf(elsewhere)).toEqual([
@@ -65,7 +65,7 @@ test("tells dropped from refused: endpoints elsewhere, and none at all", () => {
   ]);
 });
 
-test("names the Service that has a contested frontend", () => {
+test("names the Service that won a conflict", () => {
   const services = [
     service({ name: "old", clusterIPs: ["10.96.0.11"], externalIPs: ["192.0.2.9"], createdAt: 1 }),
     service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
@@ -73,7 +73,7 @@ test("names the Service that has a contested frontend", () => {
   expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)");
 });
 
-test("says of each endpoint which lists have it, or why not", () => {
+test("each endpoint has the lists that use it, or the reason for its exclusion", () => {
   const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
   const slices = [
     slice({
@@ -94,6 +94,6 @@ test("says of each endpoint which lists have it, or why not", () => {
   ]);
 });
 
-test("has nothing to show of a Service that is not there", () => {
+test("an unknown Service has no views", () => {
   expect(view({}, "absent")).toEqual([]);
 });

@@ -137,7 +137,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 5000]);
   });
 
-  test("tells since when a request has waited, through failures", async () => {
+  test("reports since when a request has waited, through failures", async () => {
     const { clock, runner, end } = setUp();
     expect(runner.pendingSince).toBeUndefined();
     runner.request();

@@ -29,7 +29,7 @@ function contextOf(options: Partial<ProxyOptions>, family: Family = "ip"): Famil
   return found;
 }
 
-test("the context are those of the Node, the ServiceCIDRs and the options", () => {
+test("the node context comes from the Node, the ServiceCIDRs and the options", () => {
   expect(
     contextOf({ masqueradeAll: true, masqueradeBit: 31, affinityMapSize: 7, serviceCounters: "services" }),
   ).toEqual({

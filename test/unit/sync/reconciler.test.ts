@@ -91,7 +91,7 @@ describe("a sync", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("takes over other context, other sets too", async () => {
+  test("takes over another node context, with other sets too", async () => {
     const parts = setUp();
     await parts.sync();
     for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
@@ -113,9 +113,9 @@ describe("a sync", () => {
 
 describe("drift", () => {
   test.each([
-    ["our table deleted", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
+    ["a deleted table is restored", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
     [
-      "a chain emptied",
+      "an emptied chain is restored",
       { nftables: [{ flush: { chain: { family: "ip", table: "nft-proxy", name: "services" } } } as const] },
       ["change"],
     ],

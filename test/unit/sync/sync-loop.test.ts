@@ -102,7 +102,7 @@ describe("SyncLoop", () => {
     expect(reports[1]?.triggerTimes).toEqual([{ family: "ip", at: 99_000 }]);
   });
 
-  test("tells of a change that came during the sync since when it has waited", async () => {
+  test("reports since when a change that came during the sync has waited", async () => {
     const { clock, fake, handlers, reports, list } = setUp();
     fake.before = () => {
       fake.before = () => {};
@@ -144,7 +144,7 @@ describe("SyncLoop", () => {
     expect(reports[1]).toMatchObject({ reason: "drift", drift: [{ family: "ip", mode: "create" }] });
   });
 
-  test("tells subscribers of stale chains that cannot be deleted", async () => {
+  test("reports stale chains that cannot be deleted to subscribers", async () => {
     const { loop, fake, handlers, cleanUps, list, pass } = setUp();
     await list();
     const [two, one] = [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]].map((endpoints) => slice({ endpoints }));

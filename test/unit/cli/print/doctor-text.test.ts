@@ -19,7 +19,7 @@ test.each([
   expect(doctorExitCode(findings, strict)).toBe(code);
 });
 
-test("for people, each finding says what it means and what to do", () => {
+test("as text, each diagnostic has its meaning and an action", () => {
   expect(diagnosticsText([OK, WARNING, FAULT])).toBe(`ok       ipv6: both
 WARNING  firewall: drops
          dead
@@ -30,7 +30,7 @@ FAULT    nft: missing
 `);
 });
 
-test("for scripts, the findings are as the schema says", () => {
+test("as JSON, the diagnostics match the schema", () => {
   const schema = JSON.parse(readFileSync(new URL("../../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
   const validate = new Ajv().compile(schema);
   const printed = JSON.parse(diagnosticsJson([OK, WARNING, FAULT]));

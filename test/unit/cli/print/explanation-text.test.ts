@@ -50,13 +50,13 @@ test("shares of connections add up", () => {
   expect(shares.reduce((sum, share) => sum + share, 0)).toBeCloseTo(1, 5);
 });
 
-test("nothing in an object's text moves the terminal's cursor", () => {
+test("control characters in an object's text never reach the terminal", () => {
   const [first, ...rest] = explanation(2).endpoints;
   const evil = { ...explanation(2), endpoints: [{ ...first, pod: "a/b\u001b[2J\u0007\u009b1m\n" }, ...rest] };
   expect(explanationText(evil as Explanation, PLAIN)).toContain("a/b?[2J??1m?");
 });
 
-test("colours set off, and change no word", () => {
+test("colours change no word", () => {
   const coloured = explanationText(explanation(3), COLOURED);
   expect(coloured).toContain("\u001b[32mServed\u001b[39m: goes to");
   expect(stripVTControlCharacters(coloured)).toBe(explanationText(explanation(3), PLAIN));

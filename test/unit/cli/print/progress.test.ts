@@ -16,7 +16,7 @@ test("shows each step in one line of a terminal, and clears it", () => {
   expect(terminal.written).toEqual(["\r\u001b[Kreading ...", "\r\u001b[Kasking ...", "\r\u001b[K"]);
 });
 
-test("says nothing into a pipe", () => {
+test("prints nothing into a pipe", () => {
   const pipe = stream();
   const progress = terminalProgress(pipe);
   progress.step("reading");

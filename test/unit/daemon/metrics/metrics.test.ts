@@ -107,7 +107,7 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(2));
   });
 
-  test("a reading that fails is told of, and leaves the last one", async () => {
+  test("a failed reading is reported and leaves the last values", async () => {
     const failures = [false, true];
     const { scrape, time, errors } = scraper(async () => {
       if (failures.shift() === true) throw new Error("nft is busy");

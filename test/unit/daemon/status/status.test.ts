@@ -45,12 +45,12 @@ describe("the status page", () => {
     expect(body).not.toMatch(/<script|\sstyle=|\son\w+=/);
   });
 
-  test("goes to the last page when asked for one behind it", () => {
+  test("a page number beyond the last shows the last page", () => {
     const services = Array.from({ length: 120 }, (_, i) => service({ name: `s-${i}`, clusterIPs: [`10.96.1.${i}`] }));
     expect(page({ services }, "page=99")).toContain("120 of 120 Services, page 3 of 3");
   });
 
-  test("shows some endpoints of many, and all on the Service's own page", () => {
+  test("the list shows 20 endpoints of a port, the Service's own page all of them", () => {
     const endpoints = Array.from({ length: 100 }, (_, i) => endpoint(`10.244.0.${i}`));
     const objects = { services: [service()], slices: [slice({ endpoints })] };
     expect(page(objects).match(/<tr><td><code>10\.244/g)).toHaveLength(20);
@@ -58,13 +58,13 @@ describe("the status page", () => {
     expect(page(objects, "service=default%2Fweb").match(/<tr><td><code>10\.244/g)).toHaveLength(100);
   });
 
-  test("asks to be asked again only when told to", () => {
+  test("refreshes only when asked to", () => {
     expect(page({})).not.toContain("http-equiv");
     expect(page({}, "refresh=5")).toContain('<meta http-equiv="refresh" content="5">');
   });
 });
 
-test("a history counts repairs, and keeps the last", () => {
+test("the history counts repairs and keeps the last one", () => {
   const history = new SyncHistory();
   history.synced(syncReport());
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));

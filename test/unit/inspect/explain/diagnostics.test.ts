@@ -284,7 +284,7 @@ describe("explain alone tells why a connection fails:", () => {
   });
 });
 
-test("each endpoint that is left out has its reason beside it", async () => {
+test("each excluded endpoint is shown with its reason", async () => {
   const mixed = [
     endpoint("10.244.1.5", "node-1"),
     ...UNREADY,
@@ -308,7 +308,7 @@ test("each endpoint that is left out has its reason beside it", async () => {
   expect(text).toContain("not on this node: runs on node-3");
 });
 
-test("affinity, source ranges and masquerading are told of beside a connection that works", async () => {
+test("affinity, source ranges and masquerading are noted for a connection that works", async () => {
   const spec =
     ", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24], sessionAffinity: ClientIP, sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } }";
   const { text, explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
@@ -325,7 +325,7 @@ test("affinity, source ranges and masquerading are told of beside a connection t
 test.each([
   ["one endpoint has none", [...HINTED, endpoint("10.244.9.9", "node-9")], "10.244.9.9 has none"],
   ["none is for this zone", HINTED.slice(1), "none is for node-1 or zone-a"],
-])("hints that are not followed are told of: %s", async (_what, endpoints, message) => {
+])("hints that are not followed are noted: %s", async (_what, endpoints, message) => {
   const { explanations } = await explained(NODES + service("") + slice(endpoints), TO_CLUSTER_IP);
   const [explanation] = explanations;
   expect(explanation?.verdict.cause).toBe("served");

@@ -105,7 +105,7 @@ describe("EndpointSlice", () => {
     expect(oursSlice({ endpoints: [nulls] }).value.endpoints[0]).toMatchObject({ ready: true, serving: true });
   });
 
-  test("a port without a number is left out, one without a name has the empty name", () => {
+  test("a port without a number is excluded, one without a name has the empty name", () => {
     const ports = [{ name: "a" }, { name: "b", port: 0 }, { port: 53, protocol: "UDP" }, { name: null, port: 54 }];
     expect(oursSlice({ ports }).value.ports).toEqual([
       { name: "", protocol: "udp", port: 53 },
@@ -113,7 +113,7 @@ describe("EndpointSlice", () => {
     ]);
   });
 
-  test("leaves out and names endpoints without a usable address", () => {
+  test("excludes and reports endpoints without a usable address", () => {
     const texts = ["10.0.0.1", "010.1.1.1", "fd00::1", "127.0.0.1", "169.254.0.1", "224.0.0.1", "0.0.0.0", "10.0.0.2"];
     const endpoints = [...texts.map((text) => ({ addresses: [text] })), { addresses: [] }, {}];
     const { value, diagnostics } = oursSlice({ endpoints });
@@ -213,7 +213,7 @@ describe("Node", () => {
     expect(decodeNode(single)).toMatchObject({ value: { podCIDRs: { ip: ["10.0.0.0/24"], ip6: [] } } });
   });
 
-  test("leaves out and names wrong addresses", () => {
+  test("excludes and reports wrong addresses", () => {
     const addresses = [{ type: "InternalIP", address: "x" }, { type: "InternalIP" }];
     const decoded = decodeNode({ metadata: { name: "a" }, spec: { podCIDRs: ["y"] }, status: { addresses } });
     expect(decoded.kind === "valid" && decoded.diagnostics.map(({ path }) => path)).toEqual([
@@ -240,7 +240,7 @@ describe("ServiceCIDR", () => {
     });
   });
 
-  test("leaves out a wrong one, and is refused when none is left", () => {
+  test("excludes a wrong CIDR, and is refused when none is left", () => {
     const metadata = { name: "kubernetes" };
     expect(decodeServiceCIDR({ metadata, spec: { cidrs: ["10.96.0.0/12", "z"] } })).toMatchObject({
       kind: "valid",

@@ -184,7 +184,7 @@ describe("ports", () => {
     ]);
   });
 
-  test("leaves out a port that repeats another", () => {
+  test("excludes a port that repeats another", () => {
     const ports = [
       { name: "a", port: 80, nodePort: 30080 },
       { name: "a", port: 81 },
@@ -238,7 +238,7 @@ describe("policies", () => {
 });
 
 describe("addresses", () => {
-  test("leaves out and names what is no external IP", () => {
+  test("excludes and reports a value that is no external IP", () => {
     const externalIPs = ["192.0.2.1", "010.1.1.1", "fe80::1", "2001:DB8::1", "0.0.0.0", "192.0.2.1", "224.0.0.1"];
     const { value, diagnostics } = ours({ spec: { externalIPs } });
     expect(value.externalIPs).toEqual({ ip: ["192.0.2.1"], ip6: ["2001:db8::1"] });

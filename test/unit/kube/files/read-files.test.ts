@@ -178,7 +178,7 @@ describe("what is read", () => {
     expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
   });
 
-  test("kinds that are not ours are counted", async () => {
+  test("objects of other kinds are counted", async () => {
     const texts = [
       stringify({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a" } }),
       stringify({ apiVersion: "serving.knative.dev/v1", kind: "Service", metadata: { name: "a" } }),

@@ -115,7 +115,7 @@ test("after an outage of 20 s, every resource is followed again within 2 s, thou
   expect(objects.services.size).toBe(before - 1);
 });
 
-test("a cluster without ServiceCIDRs is synced all the same, and stop ends everything", async () => {
+test("a cluster without ServiceCIDRs is synced, and stop ends everything", async () => {
   api.cluster.absent.add("servicecidrs");
   follow();
   await until(() => RESOURCE_NAMES.every((resource) => source.states()[resource].synced));

@@ -79,7 +79,7 @@ test("gives up after 15 s of silence", async () => {
   await listed;
 });
 
-test("asks for Services that are none of ours only when somebody wants to know", async () => {
+test("lists unmanaged Services only when asked to", async () => {
   await list();
   const selectors = () =>
     api.requests.filter(({ resource }) => resource === "services").map(({ query }) => query.labelSelector);

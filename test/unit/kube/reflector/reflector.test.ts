@@ -248,7 +248,7 @@ describe("an API that is not served", () => {
 });
 
 describe("stop", () => {
-  test("is silent and final while a watch is open", async () => {
+  test("ends an open watch without a report", async () => {
     const follower = await follow();
     const [watch] = api.cluster.watches("services");
     api.cluster.put("services", tinyService("a"));

@@ -86,7 +86,7 @@ describe("parseListing", () => {
     expect(parse({ chain })?.chains.get("c")?.base?.prio).toBe(number);
   });
 
-  test("passes over other tables and numbers protocols by name", () => {
+  test("ignores other tables and reads protocol numbers as names", () => {
     const set = { family: "ip", table: "nft-proxy", name: "s", type: ["inet_proto", "inet_service"] };
     const table = parse(
       { set: { ...set, elem: [{ concat: [17, 53] }, { concat: ["sctp", 53] }] } },
@@ -111,7 +111,7 @@ describe("parseListing", () => {
 });
 
 describe("dynamicElements", () => {
-  test("gives key, value and remaining seconds, which the ruleset leaves out", () => {
+  test("gives key, value and remaining seconds, which the ruleset excludes", () => {
     const dynamic = map({
       flags: ["timeout", "dynamic"],
       elem: [[{ elem: { val: { concat: ["9.9.9.9", "none"] }, timeout: 600, expires: 599 } }, "8000:1"]],
