@@ -23,8 +23,12 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: "diff",
-    summary: "Compare the desired state with this kernel, or with that of other objects",
-    flags: ["from", "against", "output"],
+    summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
+    flags: ["from", "against", "with", "with-tables", "live", "outcomes", "with-objects", "fail-on", "output"],
+    examples: [
+      ["--with kube-proxy", "Which connections end otherwise under kube-proxy's tables (nftables mode)"],
+      ["--outcomes --from OLD --with-objects NEW", "Which connections end otherwise with other objects"],
+    ],
     load: async () => await import("./commands/diff.ts"),
   },
   {

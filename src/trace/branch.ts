@@ -18,6 +18,8 @@ export interface Evaluation {
   readonly host: Host;
   /** Contents of dynamic maps before the packet, by {@link setKey}; they replace what the tables list. */
   readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  /** Whether outcomes are to tell their steps. */
+  readonly withSteps: boolean;
   /** Branches not followed yet. */
   readonly pending: Branch[];
   readonly outcomes: Outcome[];

@@ -52,7 +52,7 @@ function putElement(
     return "break";
   }
   const { family = "ip", name = "" } = branch.table ?? {};
-  const updated = { map, key, value: known ?? value, timeout };
+  const updated = { map, key, value: known ?? value, timeout: timeout || (set.spec.timeout ?? 0) };
   addEffect(branch, { kind: "updated", ...updated });
   branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, updated.value);
   branch.updates = [...branch.updates, { ...updated, table: { family, name } }];

@@ -1,11 +1,17 @@
 import { AppError } from "../../base/errors.ts";
 import { compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
+import type { LoadRequest } from "../../inspect/load/load-request.ts";
+import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
+import { compareObjectOutcomes } from "../../inspect/outcomes/compare-objects.ts";
+import type { OutcomeChange } from "../../inspect/outcomes/compare-outcomes.ts";
+import { isOfKind, OUTCOME_CHANGES, type OutcomeReport } from "../../inspect/outcomes/report.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
-import { type Argv, listArgument } from "../command.ts";
+import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT, errorText } from "../output.ts";
 import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
 import { diffJson, diffText } from "../print/diff-text.ts";
+import { outcomeGithub, outcomeJson, outcomeText } from "../print/outcome-report.ts";
 import { outputFormat } from "../print/output-format.ts";
 
 /** Exit codes 0 and 1 are for the comparison's result, as diff(1) has it; 2 is for every failure to compare. */
@@ -13,24 +19,27 @@ const TROUBLE = EXIT.badInput;
 
 /**
  * `diff`: the changes that applying some objects would make, in this kernel, or on a node that has other objects
- * (`--against`). Exit code 0: no difference; 1: some; 2: trouble.
+ * (`--against`); or the connections that end otherwise, with other objects (`--outcomes`) or under kube-proxy's tables
+ * (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: trouble.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   try {
-    return await compare(argv);
+    const { options, notices } = commandOptions(argv);
+    const request = loadRequest(argv, options);
+    const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
+    const result = await compare(argv, request);
+    return { ...result, notices: [...notices, ...(result.notices ?? [])] };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { exitCode: TROUBLE, notices: [errorText(error).trimEnd()] };
   }
 }
 
-async function compare(argv: Argv): Promise<CommandResult> {
+async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const against = listArgument(argv, "against");
-  const { options, notices: optionNotices } = commandOptions(argv);
-  const request = loadRequest(argv, options);
   const comparison = against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
-  const notices = [...optionNotices, ...comparison.notices, ...comparison.diagnostics.map(diagnosticText)];
+  const notices = [...comparison.notices, ...comparison.diagnostics.map(diagnosticText)];
   if (hasErrors(comparison.diagnostics)) return { exitCode: TROUBLE, notices };
   const { diff } = comparison;
   return {
@@ -38,4 +47,45 @@ async function compare(argv: Argv): Promise<CommandResult> {
     output: format === "json" ? diffJson(diff) : diffText(diff),
     notices,
   };
+}
+
+async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult> {
+  const format = outputFormat(argv, ["text", "json", "github"]);
+  const failOn = failingChanges(argv);
+  const report = await outcomeReport(argv, request);
+  const notices = [...report.notices, ...report.diagnostics.map(diagnosticText)];
+  if (hasErrors(report.diagnostics)) return { exitCode: TROUBLE, notices };
+  const isFailed = report.differences.some((difference) => isOfKind(difference, failOn));
+  const print = { text: outcomeText, json: outcomeJson, github: (of: OutcomeReport) => outcomeGithub(of, failOn) };
+  return { exitCode: isFailed ? EXIT.refused : EXIT.ok, output: print[format](report), notices };
+}
+
+async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeReport> {
+  const other = textArgument(argv, "with");
+  if (other === "kube-proxy") {
+    return await compareWithKubeProxy(request, {
+      listings: listArgument(argv, "with-tables"),
+      isLive: isSet(argv, "live"),
+    });
+  }
+  if (other !== undefined) {
+    throw new AppError("BAD_ARGUMENT", `--with is ${JSON.stringify(other)}: must be kube-proxy`);
+  }
+  const paths = listArgument(argv, "with-objects");
+  if (paths.length > 0) return await compareObjectOutcomes(request, paths);
+  throw new AppError("BAD_ARGUMENT", "say where the new objects are: --with-objects PATH...", {
+    hint: "or compare with kube-proxy's tables: --with kube-proxy",
+  });
+}
+
+function failingChanges(argv: Argv): readonly OutcomeChange[] {
+  const names = listArgument(argv, "fail-on").flatMap((text) => text.split(","));
+  return names.map((name) => {
+    const change = OUTCOME_CHANGES.find((known) => known === name);
+    if (change !== undefined) return change;
+    throw new AppError(
+      "BAD_ARGUMENT",
+      `--fail-on is ${JSON.stringify(name)}: must be one of ${OUTCOME_CHANGES.join(", ")}`,
+    );
+  });
 }

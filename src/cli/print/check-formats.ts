@@ -1,12 +1,13 @@
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { diagnosticText } from "./diagnostic-text.ts";
+import { githubCommand } from "./github-command.ts";
 
 /** The output formats of `check`. */
 export const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
   text: (report) => lines([...report.diagnostics.map(diagnosticText), ...summaryLines(report)]),
   json: jsonText,
-  github: (report) => lines([...report.diagnostics.map(githubCommand), ...summaryLines(report)]),
+  github: (report) => lines([...report.diagnostics.map(annotation), ...summaryLines(report)]),
 };
 
 function lines(texts: readonly string[]): string {
@@ -32,24 +33,11 @@ function jsonText(report: CheckReport): string {
   })}\n`;
 }
 
-/**
- * A workflow command that makes an annotation: `::error file=a.yaml,line=3,title=Service a/b::spec.ports ...`.
- * Source: GitHub's "Workflow commands"; how values are escaped: actions/toolkit, packages/core/src/command.ts.
- */
-function githubCommand({ severity, file, document, line, object, path, reason }: Diagnostic): string {
-  const properties = [
-    ...(file === "-" ? [] : [`file=${escapedProperty(file)}`]),
-    ...(line === undefined ? [] : [`line=${line}`]),
-    ...(object === undefined ? [] : [`title=${escapedProperty(object)}`]),
-  ].join(",");
+function annotation({ severity, file, document, line, object, path, reason }: Diagnostic): string {
   const place = line === undefined && document > 1 ? ` (document ${document})` : "";
-  return `::${severity}${properties === "" ? "" : ` ${properties}`}::${escaped(`${path} ${reason}${place}`.trim())}`;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
-}
-
-function escapedProperty(text: string): string {
-  return escaped(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
+  return githubCommand(severity, `${path} ${reason}${place}`.trim(), {
+    ...(file === "-" ? {} : { file }),
+    ...(line === undefined ? {} : { line: String(line) }),
+    ...(object === undefined ? {} : { title: object }),
+  });
 }

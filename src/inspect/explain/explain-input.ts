@@ -43,16 +43,21 @@ export type ExplainInputParts = Omit<ExplainInput, "host"> & {
   readonly hostAddresses: readonly string[];
 };
 
-/**
- * Assembles an explain input. The host's own addresses are used when the node's address is among them, or when the
- * node's address is not known: the command may run on another machine than the node.
- */
+/** Assembles an explain input. */
 export function explainInputOf({ hostAddresses, ...parts }: ExplainInputParts): ExplainInput {
-  const ofNode = parts.nodeContext.flatMap(({ nodeAddress, nodePorts }) => [
+  return { ...parts, host: hostOf(parts.nodeContext, hostAddresses) };
+}
+
+/**
+ * The node's own addresses. Those of the host are used when the node's address is among them, or when the node's
+ * address is not known: the command may run on another machine than the node.
+ */
+export function hostOf(nodeContext: NodeContext, hostAddresses: readonly string[]): Host {
+  const ofNode = nodeContext.flatMap(({ nodeAddress, nodePorts }) => [
     nodeAddress,
     ...(nodePorts.kind === "addresses" ? nodePorts.addresses : []),
   ]);
   const known = ofNode.filter((address) => address !== "");
   const isHere = known.length === 0 || known.some((address) => hostAddresses.includes(address));
-  return { ...parts, host: { localAddresses: new Set([...known, ...(isHere ? hostAddresses : [])]) } };
+  return { localAddresses: new Set([...known, ...(isHere ? hostAddresses : [])]) };
 }

@@ -104,8 +104,13 @@ export interface AnyChain {
 
 /** A set or map with its elements. */
 export interface AnySet {
-  /** `dynamic`: packets add elements. `size`: most elements that it takes. */
-  readonly spec: { readonly name: string; readonly dynamic: boolean; readonly size?: number };
+  /** `dynamic`: packets add elements. `size`: most elements that it takes. `timeout`: of its elements, in seconds. */
+  readonly spec: {
+    readonly name: string;
+    readonly dynamic: boolean;
+    readonly size?: number;
+    readonly timeout?: number;
+  };
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;
   /** Elements that stand for several keys. */

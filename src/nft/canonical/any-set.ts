@@ -24,6 +24,7 @@ export function anySet(kind: "set" | "map", set: JsonObject): AnySet {
     name: asText(set.name, "name"),
     dynamic: flags.includes("dynamic"),
     ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
+    ...(set.timeout !== undefined && { timeout: asNumber(set.timeout, "timeout") }),
   };
   return anyElements(spec, asList(set.elem ?? [], "elements"), keyTypes(set.type), kind);
 }

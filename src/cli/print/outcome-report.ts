@@ -1,0 +1,110 @@
+import { counted, socketText } from "../../base/text.ts";
+import type { Behaviour } from "../../inspect/outcomes/behaviour.ts";
+import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
+import type { OutcomeChange } from "../../inspect/outcomes/compare-outcomes.ts";
+import { isOfKind, type OutcomeReport, type ReportedDifference } from "../../inspect/outcomes/report.ts";
+import { durationText } from "../../nft/text/rule-text.ts";
+import { githubCommand } from "./github-command.ts";
+
+/** More differences or endpoints than these are counted, not listed. */
+const MOST_DIFFERENCES = 100;
+const MOST_ENDPOINTS = 8;
+
+/** A comparison of outcomes for people: frontend by frontend, with the clients that it concerns. */
+export function outcomeText(report: OutcomeReport): string {
+  const { differences, sides } = report;
+  const width = Math.max(...sides.map(({ length }) => length));
+  const shown = differences.slice(0, MOST_DIFFERENCES);
+  const lines = shown.flatMap((difference) => [
+    `${titleText(difference)}, from ${clientsText(difference.clients)}`,
+    `  - ${`${sides[0]}:`.padEnd(width + 1)} ${behaviourText(difference.before)}`,
+    `  + ${`${sides[1]}:`.padEnd(width + 1)} ${behaviourText(difference.after)}`,
+  ]);
+  const more = differences.length > shown.length ? [`and ${differences.length - shown.length} more`] : [];
+  return `${[...lines, ...more, summaryText(report)].join("\n")}\n`;
+}
+
+function summaryText({ differences, frontends, connections }: OutcomeReport): string {
+  const compared = `${counted(frontends, "frontend")}, ${counted(connections, "connection")} compared`;
+  if (differences.length === 0) return `no difference: ${compared}`;
+  const differing = new Set(differences.map(({ frontend }) => `${frontend.address} ${frontend.key}`)).size;
+  return `${differing} of ${compared.replace("frontend,", "frontends,")}: outcomes differ`;
+}
+
+/** `shop/cart:http at 10.96.1.2:80/tcp`. */
+function titleText({ service, frontend }: ReportedDifference): string {
+  const { kind, address, port, protocol } = frontend;
+  const target = `${socketText(address, port)}/${protocol}`;
+  if (kind === "unserved") return `cluster IP ${address}, at a port that no Service serves`;
+  const name = service ?? "no Service";
+  return kind === "node-port" ? `${name} at NodePort ${target}` : `${name} at ${target}`;
+}
+
+const CLIENTS: Readonly<Record<ComparedClient["kind"], string>> = {
+  pod: "pods",
+  node: "this node",
+  outside: "outside",
+  range: "",
+  endpoint: "the endpoint itself",
+};
+
+function clientsText(clients: readonly ComparedClient[]): string {
+  return clients
+    .map(({ kind, from }) => (kind === "range" ? from.address : `${CLIENTS[kind]} (${from.address})`))
+    .join(", ");
+}
+
+/** `served by 10.244.1.11:8080 (50 %), source kept`. */
+function behaviourText({ result, destinations, refused, dropped, affinitySeconds, returning }: Behaviour): string {
+  if (result === "refused" || result === "dropped") return result;
+  if (result === "not-understood") return "not understood";
+  if (result === "not-handled") return "not handled: delivered to the address itself";
+  const endpoints = destinations.map(({ address, port, probability, source }) => {
+    const name = source === "masqueraded" ? `${socketText(address, port)} masqueraded` : socketText(address, port);
+    return `${name} (${percentText(probability)})`;
+  });
+  const listed = endpoints.slice(0, MOST_ENDPOINTS);
+  const more = endpoints.length > listed.length ? [`${endpoints.length - listed.length} more`] : [];
+  const parts = [
+    ...(endpoints.length > 0 ? [`served by ${[...listed, ...more].join(", ")}`] : []),
+    ...(refused > 0 ? [`refused (${percentText(refused)})`] : []),
+    ...(dropped > 0 ? [`dropped (${percentText(dropped)})`] : []),
+    ...(affinitySeconds > 0
+      ? [`affinity of ${durationText(affinitySeconds)}, ${percentText(returning)} of clients return`]
+      : []),
+  ];
+  return parts.join("; ");
+}
+
+function percentText(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
+}
+
+/** A comparison of outcomes as schemas/outcome-report.schema.json has it. */
+export function outcomeJson({ differences, sides, frontends, connections }: OutcomeReport): string {
+  const list = differences.map(({ service, frontend, clients, changes, before, after, place }) => ({
+    ...(service !== undefined && { service }),
+    frontend: { kind: frontend.kind, address: frontend.address, port: frontend.port, protocol: frontend.protocol },
+    clients: clients.map(({ kind, from }) => ({ kind, address: from.address })),
+    changes,
+    before,
+    after,
+    ...place,
+  }));
+  const [before, after] = sides;
+  return `${JSON.stringify({ same: list.length === 0, before, after, frontends, connections, differences: list })}\n`;
+}
+
+/** A workflow command for each difference: an error for the kinds that fail, a warning for the others. */
+export function outcomeGithub(report: OutcomeReport, failOn: readonly OutcomeChange[]): string {
+  const commands = report.differences.map((difference) => {
+    const { place, before, after, clients } = difference;
+    const text = `from ${clientsText(clients)}: was ${behaviourText(before)}; becomes ${behaviourText(after)}`;
+    return githubCommand(isOfKind(difference, failOn) ? "error" : "warning", text, {
+      ...(place === undefined || place.file === "-" ? {} : { file: place.file }),
+      ...(place?.line === undefined ? {} : { line: String(place.line) }),
+      title: titleText(difference),
+    });
+  });
+  return `${[...commands, summaryText(report)].join("\n")}\n`;
+}

@@ -1,0 +1,108 @@
+import { AppError } from "../../base/errors.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { localAddresses } from "../../kernel/addresses.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { readText } from "../../kube/files/read-text.ts";
+import type { AnySet, AnyTable } from "../../nft/ast/any-table.ts";
+import { anyTables } from "../../nft/canonical/any-tables.ts";
+import { readListing } from "../../nft/canonical/parse.ts";
+import { verdictTarget } from "../../nft/elements.ts";
+import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { hostOf } from "../explain/explain-input.ts";
+import { loadDesired } from "../load/desired.ts";
+import { readKernelTables } from "../load/kernel-tables.ts";
+import type { LoadRequest } from "../load/load-request.ts";
+import { compareOutcomes } from "./compare-outcomes.ts";
+import type { ComparedFrontend } from "./frontends.ts";
+import type { OutcomeReport } from "./report.ts";
+
+const KUBE_PROXY = "kube-proxy";
+
+/** The two sides of a comparison with kube-proxy. */
+export interface KubeProxySides {
+  /** Files of `nft -j list table ip kube-proxy`; empty for this host's kernel. */
+  readonly listings: readonly string[];
+  /** Whether nft-proxy's side is its tables in the kernel, in place of those of the objects. */
+  readonly isLive: boolean;
+}
+
+/**
+ * Compares the outcomes of connections under kube-proxy's tables (nftables mode) and nft-proxy's.
+ * @throws AppError BAD_ARGUMENT where kube-proxy has no tables; as loading objects and reading tables do
+ */
+export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProxySides): Promise<OutcomeReport> {
+  const { state, cache, nodeContext, diagnostics, notices } = await loadDesired(request);
+  const { nftPath } = request.options;
+  const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
+  const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
+  const own = Object.values(sides.isLive ? await readKernelTables(nftPath) : state.ruleset);
+  const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const host = hostOf(nodeContext, hostAddresses);
+  const comparison = compareOutcomes(
+    { tables: theirs, host },
+    { tables: own.filter(({ family }) => families.includes(family)), host },
+    nodeContext,
+    FAMILIES.flatMap((family) => cache.node.podCIDRs[family]),
+  );
+  const nameOf = ({ family, key }: ComparedFrontend) => {
+    const port = state.families[family]?.ownerOf(key);
+    return port === undefined ? theirName(theirs, family, key) : `${port.service.name}:${port.spec.name}`;
+  };
+  return {
+    ...comparison,
+    differences: comparison.differences.map((difference) => ({ ...difference, service: nameOf(difference.frontend) })),
+    sides: [KUBE_PROXY, sides.isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
+    diagnostics,
+    notices: [...notices, ...missingFamilies(families)],
+  };
+}
+
+function missingFamilies(families: readonly Family[]): string[] {
+  return FAMILIES.filter((family) => !families.includes(family)).map(
+    (family) => `note: there is no table ${family} ${KUBE_PROXY}: ${FAMILY_NAMES[family]} is not compared`,
+  );
+}
+
+async function kubeProxyTables(
+  listings: readonly string[],
+  { stdin }: LoadRequest,
+  nftPath: string,
+): Promise<readonly AnyTable[]> {
+  const texts = listings.length > 0 ? await Promise.all(listings.map((file) => readText(file, stdin))) : await live();
+  const tables = texts.flatMap((text) => anyTables(readListing(text))).filter(({ name }) => name === KUBE_PROXY);
+  if (tables.length > 0) return tables;
+  throw new AppError(
+    "BAD_ARGUMENT",
+    `there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`,
+    {
+      hint: "kube-proxy makes it in nftables mode; give --with-tables the output of: nft -j list table ip kube-proxy",
+    },
+  );
+
+  async function live(): Promise<readonly string[]> {
+    const nft = new Nft({ path: nftPath });
+    const found = await Promise.all(FAMILIES.map((family) => nft.listTableOf({ family, name: KUBE_PROXY }, "json")));
+    return found.flatMap((text) => text ?? []);
+  }
+}
+
+/** Without the clients that session affinity keeps at the moment: both sides start with a new client. */
+function withoutClients(table: AnyTable): AnyTable {
+  const sets = [...table.sets].map(([name, set]): [string, AnySet] => [
+    name,
+    set.spec.dynamic ? { spec: set.spec, elements: new Map() } : set,
+  ]);
+  return { ...table, sets: new Map(sets) };
+}
+
+/** kube-proxy names chains `service-HASH-namespace/name/protocol/port`. */
+function theirName(tables: readonly AnyTable[], family: Family, key: string): string | undefined {
+  const own = tables.find((table) => table.family === family);
+  for (const { services } of Object.values(FRONTEND_MAPS)) {
+    const target = verdictTarget(own?.sets.get(services)?.elements.get(key) ?? "");
+    const [, namespace, name, , port] = /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
+    if (namespace !== undefined) return `${namespace}/${name}:${port}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,55 @@
+import { FAMILIES } from "../../base/family.ts";
+import { splitPath } from "../../base/schema-error.ts";
+import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { hostOf } from "../explain/explain-input.ts";
+import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
+import type { LoadRequest } from "../load/load-request.ts";
+import { compareOutcomes } from "./compare-outcomes.ts";
+import type { ComparedFrontend } from "./frontends.ts";
+import type { ObjectPlace, OutcomeReport } from "./report.ts";
+
+/**
+ * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP get
+ * placeholder addresses on both sides, which depend on their names alone.
+ * @param paths the files and directories of the new objects; the request has those of the old
+ * @throws AppError as {@link loadFromFiles} does
+ */
+export async function compareObjectOutcomes(request: LoadRequest, paths: readonly string[]): Promise<OutcomeReport> {
+  const read = { placeholders: true, thorough: true };
+  const before = await loadFromFiles(request, read);
+  const after = await loadFromFiles({ ...request, paths }, read);
+  const comparison = compareOutcomes(
+    sideOf(before),
+    sideOf(after),
+    before.nodeContext,
+    FAMILIES.flatMap((family) => before.cache.node.podCIDRs[family]),
+  );
+  const places = new Map([...placesOf(before.files), ...placesOf(after.files)]);
+  return {
+    ...comparison,
+    differences: comparison.differences.map((difference) => {
+      const service = nameIn(after, difference.frontend) ?? nameIn(before, difference.frontend);
+      const place = places.get(service?.slice(0, service.indexOf(":")) ?? "");
+      return { ...difference, service, ...(place !== undefined && { place }) };
+    }),
+    sides: ["old objects", "new objects"],
+    diagnostics: [...before.diagnostics, ...after.diagnostics],
+    notices: [...before.notices, ...after.notices],
+  };
+}
+
+function sideOf({ state, nodeContext }: DesiredFromFiles) {
+  return { tables: Object.values(state.ruleset), host: hostOf(nodeContext, []) };
+}
+
+function nameIn({ state }: DesiredFromFiles, { family, key }: ComparedFrontend): string | undefined {
+  const port = state.families[family]?.ownerOf(key);
+  return port === undefined ? undefined : `${port.service.name}:${port.spec.name}`;
+}
+
+function placesOf({ objects }: FilesResult): [string, ObjectPlace][] {
+  return objects.services.map(({ value, origin, document }) => {
+    const line = document?.lineOf(splitPath(origin.path));
+    return [value.name, { file: origin.file, ...(line !== undefined && { line }) }];
+  });
+}

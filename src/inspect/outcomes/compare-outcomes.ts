@@ -1,0 +1,159 @@
+import type { AnyTable } from "../../nft/ast/any-table.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import { prepareTables } from "../../trace/evaluate.ts";
+import type { Host } from "../../trace/packet.ts";
+import { type Behaviour, behaviourOf } from "./behaviour.ts";
+import { type ComparedClient, clientsOf, contextOf, hairpinEndpoints, sourceRangesOf } from "./clients.ts";
+import { type ComparedFrontend, comparedFrontends } from "./frontends.ts";
+
+/** A way in which the outcome of connections differs: the new result where that is another, or a detail of it. */
+export type OutcomeChange = Behaviour["result"] | "endpoints" | "shares" | "source" | "affinity";
+
+/** Clients of one frontend whose connections end differently, all in the same way. */
+export interface OutcomeDifference {
+  readonly frontend: ComparedFrontend;
+  readonly clients: readonly ComparedClient[];
+  readonly changes: readonly OutcomeChange[];
+  readonly before: Behaviour;
+  readonly after: Behaviour;
+}
+
+/** All differences between two sets of tables. */
+export interface OutcomeComparison {
+  /** Sorted by frontend. */
+  readonly differences: readonly OutcomeDifference[];
+  readonly frontends: number;
+  readonly connections: number;
+}
+
+/** One side of a comparison. */
+export interface OutcomeSide {
+  readonly tables: readonly AnyTable[];
+  readonly host: Host;
+}
+
+/**
+ * Compares the outcomes of connections under two sets of nft-proxy's or kube-proxy's tables: at every frontend of
+ * either, from every kind of client, and from local endpoints to themselves.
+ * @param nodeContext tells pods, the node and the outside apart
+ * @param podCidrs the CIDRs of the node's pods, where the options tell pods by their interface
+ */
+export function compareOutcomes(
+  before: OutcomeSide,
+  after: OutcomeSide,
+  nodeContext: NodeContext,
+  podCidrs: readonly string[] = [],
+): OutcomeComparison {
+  const tables = [...before.tables, ...after.tables];
+  const frontends = comparedFrontends(tables, new Set([...before.host.localAddresses, ...after.host.localAddresses]));
+  const ranges = sourceRangesOf(tables);
+  const hairpins = hairpinEndpoints(tables);
+  const sides = [before, after].map(({ tables: own, host }) => ({ prepared: prepareTables(own), host }));
+  let connections = 0;
+  const observe = (frontend: ComparedFrontend, { from }: ComparedClient): readonly Behaviour[] => {
+    connections++;
+    const { address: to, port, protocol } = frontend;
+    return sides.map(({ prepared, host }) => behaviourOf(prepared, host, { from, to, port, protocol }));
+  };
+  const differences = frontends.flatMap((frontend) => {
+    const context = contextOf(nodeContext, frontend.family);
+    if (context === undefined) return [];
+    const cidrs = podCidrs.filter((cidr) => cidr.includes(":") === (frontend.family === "ip6"));
+    const clients = clientsOf(frontend, context, ranges, cidrs);
+    const seen = clients.map((client) => ({ client, behaviours: observe(frontend, client) }));
+    const selves = ownEndpoints(
+      frontend,
+      seen.flatMap(({ behaviours }) => behaviours),
+      hairpins,
+    );
+    const all = [...seen, ...selves.map((client) => ({ client, behaviours: observe(frontend, client) }))];
+    return differencesOf(frontend, all);
+  });
+  return { differences, frontends: frontends.length, connections };
+}
+
+/** The local endpoints that the frontend may choose, as its clients. */
+function ownEndpoints(
+  { family, protocol }: ComparedFrontend,
+  behaviours: readonly Behaviour[],
+  hairpins: ReadonlySet<string>,
+): ComparedClient[] {
+  const addresses = new Set<string>();
+  for (const { destinations } of behaviours) {
+    for (const { address, port } of destinations) {
+      if (hairpins.has(`${family} ${address} ${port} ${protocol}`)) addresses.add(address);
+    }
+  }
+  return [...addresses].map((address) => ({ kind: "endpoint", from: { address, at: "pod" } }));
+}
+
+interface Seen {
+  readonly client: ComparedClient;
+  readonly behaviours: readonly Behaviour[];
+}
+
+function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): OutcomeDifference[] {
+  const merged = new Map<string, OutcomeDifference & { readonly clients: ComparedClient[] }>();
+  for (const { client, behaviours } of seen) {
+    const [before, after] = behaviours;
+    if (before === undefined || after === undefined) continue;
+    const changes = changesOf(before, after);
+    if (changes.length === 0) continue;
+    // An endpoint that reaches itself is worth a line of its own only where no other client shows the same.
+    const isShown = [...merged.values()].some((one) => one.changes.join() === changes.join());
+    if (client.kind === "endpoint" && isShown) continue;
+    const key = JSON.stringify([before, after]);
+    const known = merged.get(key);
+    if (known === undefined) merged.set(key, { frontend, clients: [client], changes, before, after });
+    else known.clients.push(client);
+  }
+  return [...merged.values()];
+}
+
+/** Destinations are sorted. */
+function isSame(a: Behaviour, b: Behaviour): boolean {
+  if (a.destinations.length !== b.destinations.length || a.result !== b.result) return false;
+  if (a.refused !== b.refused || a.dropped !== b.dropped) return false;
+  if (a.affinitySeconds !== b.affinitySeconds || a.returning !== b.returning) return false;
+  return a.destinations.every((one, index) => {
+    const other = b.destinations[index];
+    return (
+      one.address === other?.address &&
+      one.port === other.port &&
+      one.probability === other.probability &&
+      one.source === other.source &&
+      one.translated === other.translated
+    );
+  });
+}
+
+/** The ways in which two behaviours differ; none when they are the same. */
+function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
+  if (isSame(before, after)) return [];
+  const targets = ({ destinations }: Behaviour, withShares: boolean): string => {
+    const shares = new Map<string, number>();
+    for (const { address, port, probability } of destinations) {
+      const target = `${address} ${port}`;
+      shares.set(target, (shares.get(target) ?? 0) + probability);
+    }
+    return [...shares]
+      .map(([target, share]) => (withShares ? `${target} ${share.toFixed(4)}` : target))
+      .sort()
+      .join();
+  };
+  const sources = ({ destinations }: Behaviour): string =>
+    destinations.map(({ address, port, source }) => `${address} ${port} ${source}`).join();
+  const isOther = targets(before, false) !== targets(after, false);
+  const isRefusedElsewhere = before.refused !== after.refused || before.dropped !== after.dropped;
+  if (before.result !== after.result) return [after.result];
+  return [
+    ...(isOther ? (["endpoints"] as const) : []),
+    ...(!isOther && (isRefusedElsewhere || targets(before, true) !== targets(after, true))
+      ? (["shares"] as const)
+      : []),
+    ...(!isOther && sources(before) !== sources(after) ? (["source"] as const) : []),
+    ...(before.affinitySeconds !== after.affinitySeconds || before.returning !== after.returning
+      ? (["affinity"] as const)
+      : []),
+  ];
+}

@@ -1,0 +1,81 @@
+import type { Family } from "../../base/family.ts";
+import type { Protocol } from "../../model/ids.ts";
+import { isLoopback } from "../../model/ip.ts";
+import type { AnyTable } from "../../nft/ast/any-table.ts";
+import { joinParts, splitParts } from "../../nft/elements.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, NODEPORT_IPS } from "../../ruleset/sets.ts";
+
+/** An address and port at which connections are compared. */
+export interface ComparedFrontend {
+  readonly family: Family;
+  /** `unserved`: a cluster IP, at a port that no Service serves. */
+  readonly kind: "address" | "node-port" | "unserved";
+  /** The frontend's key in nft: `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  readonly key: string;
+  readonly address: string;
+  readonly port: number;
+  readonly protocol: Protocol;
+}
+
+/** The maps that name frontends. kube-proxy calls them the same, where it has them. */
+const ADDRESS_MAPS = [...Object.values(FRONTEND_MAPS.service), FIREWALL_IPS];
+const NODEPORT_MAPS = Object.values(FRONTEND_MAPS.nodeport);
+
+/** More addresses of the node than this are not tried for each NodePort. */
+const MOST_NODE_ADDRESSES = 4;
+
+/** A port that hardly a Service has: tcpmux. */
+const UNSERVED_PORT = 1;
+
+/**
+ * Lists the frontends that any of some tables of nft-proxy or kube-proxy has, sorted.
+ * @param localAddresses the node's own addresses, where NodePorts may be served
+ */
+export function comparedFrontends(tables: readonly AnyTable[], localAddresses: Iterable<string>): ComparedFrontend[] {
+  const found = new Map<string, ComparedFrontend>();
+  const local = [...localAddresses].filter((address) => !isLoopback(address));
+  const add = (frontend: ComparedFrontend) => {
+    found.set(joinParts(frontend.family, frontend.address, frontend.protocol, frontend.port), frontend);
+  };
+  for (const family of ["ip", "ip6"] as const) {
+    const own = tables.filter((table) => table.family === family);
+    for (const address of keysOf(own, [CLUSTER_IPS])) {
+      const key = joinParts(address, "tcp", UNSERVED_PORT);
+      add({ family, kind: "unserved", key, address, port: UNSERVED_PORT, protocol: "tcp" });
+    }
+    const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
+    const addresses = new Set([...keysOf(own, [NODEPORT_IPS]), ...ofFamily]);
+    for (const key of keysOf(own, NODEPORT_MAPS)) {
+      const [protocol, port] = splitParts(key);
+      for (const address of [...addresses].slice(0, MOST_NODE_ADDRESSES)) {
+        add({ family, kind: "node-port", key, address, port: Number(port), protocol: protocol as Protocol });
+      }
+    }
+    for (const key of keysOf(own, ADDRESS_MAPS)) {
+      const [address = "", protocol, port] = splitParts(key);
+      add({ family, kind: "address", key, address, port: Number(port), protocol: protocol as Protocol });
+    }
+  }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, frontend]) => frontend);
+}
+
+/** Frontends alone: some of the maps have keys with an index or an endpoint's id behind the frontend. */
+function keysOf(tables: readonly AnyTable[], names: readonly string[]): ReadonlySet<string> {
+  const keys = new Set<string>();
+  for (const { sets } of tables) {
+    for (const name of names) {
+      const set = sets.get(name);
+      if (set === undefined || set.spec.dynamic) continue;
+      for (const key of set.elements.keys()) keys.add(frontendPart(key, name));
+    }
+  }
+  return keys;
+}
+
+const INDEXED: ReadonlySet<string> = new Set(
+  Object.values(FRONTEND_MAPS).flatMap(({ endpoints, affinityIds }) => [endpoints, affinityIds]),
+);
+
+function frontendPart(key: string, map: string): string {
+  return INDEXED.has(map) ? key.slice(0, key.lastIndexOf(" . ")) : key;
+}
