@@ -79,7 +79,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "cleanup",
     summary: "Remove the rules from this node",
-    flags: ["kube-proxy"],
+    flags: ["kube-proxy", "dry-run", "force"],
     load: async () => await import("./commands/cleanup.ts"),
   },
   {

@@ -1,6 +1,6 @@
 import { loadDesired } from "../inspect/load/desired.ts";
 import { COMMANDS } from "./commands.ts";
-import { commandOptions, loadRequest } from "./options.ts";
+import { loadRequest, optionsBesideDaemon } from "./options.ts";
 
 /** The values of flags that take one of a few. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
@@ -64,7 +64,7 @@ async function serviceNames(words: readonly string[]): Promise<string[]> {
   });
   const argv = { ...Object.fromEntries(given), ...(from === undefined ? {} : { from: [from] }) };
   try {
-    const loaded = loadDesired(loadRequest(argv, commandOptions(argv).options));
+    const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
     const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref());
     return (await Promise.race([loaded, late]))?.cache.serviceNames() ?? [];
   } catch {

@@ -5,6 +5,7 @@ import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
+import { type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/running-daemon.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
@@ -12,16 +13,19 @@ import { type Argv, listArgument, textArgument } from "./command.ts";
 export interface CommandOptions {
   readonly options: ProxyOptions;
   readonly notices: readonly string[];
+  /** The daemon that the options are from; absent when they are from flags, a file or the defaults. */
+  readonly daemon?: RunningDaemon;
 }
 
 /** Sent to the API server with every request. */
 export const USER_AGENT = `nft-proxy/${__VERSION__}`;
 
-/** The request for the objects of `--from`, or for those of the cluster. */
-export function loadRequest(argv: Argv, options: ProxyOptions): LoadRequest {
+/** The request for the objects of `--from`, of the daemon, or of the cluster. */
+export function loadRequest(argv: Argv, { options, daemon }: Pick<CommandOptions, "options" | "daemon">): LoadRequest {
   return {
     options,
-    nodeName: nodeNameOf(options),
+    ...(daemon === undefined ? {} : { daemon }),
+    nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
     paths: listArgument(argv, "from"),
     stdin: process.stdin,
     env: process.env,
@@ -40,6 +44,28 @@ export function commandOptions(argv: Argv): CommandOptions {
     ...(path === undefined || path === "" ? {} : { configText: readConfigFile(path), configName: path }),
   });
   return { options, notices: warningNotices(warnings) };
+}
+
+/** Flags that do not choose a desired state: the daemon's options are used all the same. */
+const NEUTRAL: ReadonlySet<string> = new Set(["daemon-socket", "nft-path", "v", "logging-format"]);
+
+/**
+ * The options of the daemon on this host; those of flags and `--config` where these are given, where no daemon
+ * answers, or where it programs another network namespace.
+ * @throws AppError BAD_ARGUMENT; BAD_CONFIG; HOST for a daemon that gives no usable answer
+ */
+export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
+  const own = commandOptions(argv);
+  const given = readFlags(argv).map(({ flag }) => flag.name);
+  if (textArgument(argv, "config") || given.some((name) => !NEUTRAL.has(name))) return own;
+  const daemon = await runningDaemon(own.options.daemonSocket);
+  if (daemon === undefined) return own;
+  if (!daemon.isHere) {
+    const notice = `note: the daemon at ${daemon.socket} programs another network namespace and is not asked`;
+    return { ...own, notices: [...own.notices, notice] };
+  }
+  const nftPath = given.includes("nft-path") ? own.options.nftPath : daemon.state.options.nftPath;
+  return { options: { ...daemon.state.options, nftPath }, notices: own.notices, daemon };
 }
 
 /** Warnings about a configuration as lines for the user. */

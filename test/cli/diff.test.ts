@@ -22,7 +22,10 @@ describe("diff", () => {
     expect(nothing.exitCode).toBe(1);
     expect(nothing.stdout).toContain("+ table ip nft-proxy");
     await nftProxy(["apply", ...from("town")]);
-    expect(await nftProxy(["diff", ...from("town")])).toMatchObject({ exitCode: 0, stdout: "no difference" });
+    expect(await nftProxy(["diff", ...from("town")])).toMatchObject({
+      exitCode: 0,
+      stdout: "--- kernel\n+++ desired (objects from files, options given here)\nno difference",
+    });
     const changed = await nftProxy(["diff", ...from("town-after")]);
     expect(changed.exitCode).toBe(1);
     expect(changed.stdout).toMatch(/^shop\/redis\n {2}~ 10\.96\.1\.3:6379\/tcp\n {6}\+ 10\.244\.2\.16:6379\n/m);
@@ -34,7 +37,7 @@ describe("diff", () => {
     expect(exitCode).toBe(1);
     expect(stdout).toContain("shop/multi\n  - 10.96.1.4:80/tcp: was: 2 endpoints\n");
     const same = await nftProxy(["diff", ...from("town"), "--against", townObjects("town")]);
-    expect(same).toMatchObject({ exitCode: 0, stdout: "no difference" });
+    expect(same).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/\nno difference$/) });
   });
 
   test("prints JSON that matches its schema", async () => {

@@ -1,4 +1,6 @@
 import { AppError } from "../../base/errors.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import { daemonAddress } from "../../inspect/daemon-socket/running-daemon.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
@@ -20,8 +22,9 @@ import {
 
 /** `apply`: one full sync from files. Objects with errors leave the kernel as it is. */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const { options, notices: optionNotices } = commandOptions(argv);
-  const desired = await loadFromFiles(loadRequest(argv, options));
+  const command = commandOptions(argv);
+  const { options, notices: optionNotices } = command;
+  const desired = await loadFromFiles(loadRequest(argv, command));
   const { cache, state, diagnostics } = desired;
   const notices = [...optionNotices, ...desired.notices, ...diagnostics.map(diagnosticText)];
   if (hasErrors(diagnostics)) {
@@ -38,7 +41,12 @@ export async function run(argv: Argv): Promise<CommandResult> {
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),
-    notices: [...notices, ...missingNodeNotices(desired.missingNode), ...conflictNotices(state.conflicts())],
+    notices: [
+      ...notices,
+      ...missingNodeNotices(desired.missingNode),
+      ...conflictNotices(state.conflicts()),
+      ...(await daemonNotices(options)),
+    ],
   };
 }
 
@@ -51,4 +59,12 @@ function refuseOtherNode({ missingNode }: Desired): void {
   throw new AppError("BAD_ARGUMENT", missingNodeText(missingNode), {
     hint: "--hostname-override names the node to apply; nothing was applied",
   });
+}
+
+async function daemonNotices(options: ProxyOptions): Promise<string[]> {
+  const address = await daemonAddress(options);
+  if (address === undefined) return [];
+  return [
+    `warning: a daemon runs on this host (${address}): its next verification or full sync replaces these rules with those of its own objects`,
+  ];
 }

@@ -20,7 +20,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
   progress.step("reading the objects");
   const { options, notices } = commandOptions(argv);
-  const desired = await loadFromFiles(loadRequest(argv, options), { thorough: true, placeholders: true });
+  const desired = await loadFromFiles(loadRequest(argv, { options }), { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
   const found = [...desired.diagnostics, ...checkWarnings(desired)];
   const { state, nodeContext } = desired;

@@ -1,3 +1,6 @@
+import { AppError } from "../../base/errors.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import { daemonAddress } from "../../inspect/daemon-socket/running-daemon.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
@@ -9,18 +12,35 @@ import { type CommandResult, EXIT } from "../output.ts";
 const KUBE_PROXY_TABLE = "kube-proxy";
 
 /**
- * `cleanup`: removes our tables; with `--kube-proxy` those that kube-proxy's nftables mode left, and leaves ours, so
- * that a node on its way from one to the other has rules all the while.
+ * `cleanup`: removes nft-proxy's tables; with `--kube-proxy` those that kube-proxy's nftables mode left instead, so
+ * that a node that migrates has rules all the time. `--dry-run` prints them. Refuses while a daemon answers, which
+ * would make the tables again, unless `--force`.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices } = commandOptions(argv);
-  const nft = new Nft({ path: options.nftPath });
+  const isDryRun = isSet(argv, "dry-run");
   const name = isSet(argv, "kube-proxy") ? KUBE_PROXY_TABLE : TABLE_NAME;
+  if (name === TABLE_NAME && !isDryRun && !isSet(argv, "force")) await refuseBesideDaemon(options);
+  const nft = new Nft({ path: options.nftPath });
   const present = await nft.tableNames();
   const tables = (["ip", "ip6"] as const).flatMap((family) =>
     present.has(`${family} ${name}`) ? [{ family, name }] : [],
   );
-  if (tables.length > 0) await nft.apply(removalTransaction(tables));
-  const removed = tables.map(({ family, name }) => `${family} ${name}`).join(", ");
-  return { exitCode: EXIT.ok, output: tables.length > 0 ? `removed: ${removed}\n` : "nothing to remove\n", notices };
+  if (tables.length === 0) return { exitCode: EXIT.ok, output: "nothing to remove\n", notices };
+  if (!isDryRun) await nft.apply(removalTransaction(tables));
+  const names = tables.map(({ family }) => `${family} ${name}`).join(", ");
+  return { exitCode: EXIT.ok, output: `${isDryRun ? "would remove" : "removed"}: ${names}\n`, notices };
+}
+
+/** @throws AppError HOST */
+async function refuseBesideDaemon(options: ProxyOptions): Promise<void> {
+  const address = await daemonAddress(options);
+  if (address === undefined) return;
+  throw new AppError(
+    "HOST",
+    `a daemon runs on this host (${address}) and would make the tables again; nothing was removed`,
+    {
+      hint: "stop it first; --force removes the tables all the same, --dry-run only names them",
+    },
+  );
 }

@@ -1,7 +1,7 @@
 import { printConfiguration } from "../../config/print.ts";
 import { resolveOptions } from "../../config/resolve.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { commandOptions, readConfigFile, warningNotices } from "../options.ts";
+import { optionsBesideDaemon, readConfigFile, warningNotices } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
@@ -12,8 +12,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const file = textArgument(argv, "validate");
   if (file !== undefined) return validated(file);
   if (isSet(argv, "defaults")) return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
-  const { options, notices } = commandOptions(argv);
-  return { exitCode: EXIT.ok, output: printConfiguration(options), notices };
+  const { options, notices, daemon } = await optionsBesideDaemon(argv);
+  const head = daemon === undefined ? "" : `# effective configuration of the daemon on ${daemon.state.nodeName}\n`;
+  return { exitCode: EXIT.ok, output: `${head}${printConfiguration(options)}`, notices };
 }
 
 function validated(file: string): CommandResult {

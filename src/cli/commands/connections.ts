@@ -10,7 +10,7 @@ import { conntrackTimeouts, translatedConnections } from "../../kernel/connectio
 import { hostFiles } from "../../kernel/host.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { commandOptions, loadRequest } from "../options.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { connectionsText } from "../print/connections-text.ts";
 import { diagnosticText } from "../print/diagnostic-text.ts";
@@ -24,8 +24,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const service = serviceArgument(argv);
   const client = clientOf(argv);
   progress.step("reading the objects");
-  const { options, notices: optionNotices } = commandOptions(argv);
-  const { state, cache, diagnostics, notices } = await loadDesired(loadRequest(argv, options));
+  const command = await optionsBesideDaemon(argv);
+  const { state, cache, diagnostics, notices } = await loadDesired(loadRequest(argv, command));
   const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
@@ -38,7 +38,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? `${JSON.stringify(report, null, 2)}\n` : connectionsText(report),
-    notices: [...optionNotices, ...notices, ...diagnostics.map(diagnosticText)],
+    notices: [...command.notices, ...notices, ...diagnostics.map(diagnosticText)],
   };
 }
 

@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
+import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
 import { compareObjectOutcomes } from "../../inspect/outcomes/compare-objects.ts";
@@ -7,10 +7,11 @@ import type { OutcomeChange } from "../../inspect/outcomes/compare-outcomes.ts";
 import { isOfKind, OUTCOME_CHANGES, type OutcomeReport } from "../../inspect/outcomes/report.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
-import { commandOptions, loadRequest } from "../options.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, errorText } from "../output.ts";
 import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
 import { diffJson, diffText } from "../print/diff-text.ts";
+import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outcomeGithub, outcomeJson, outcomeText } from "../print/outcome-report.ts";
 import { outputFormat } from "../print/output-format.ts";
 
@@ -24,11 +25,11 @@ const TROUBLE = EXIT.badInput;
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   try {
-    const { options, notices } = commandOptions(argv);
-    const request = loadRequest(argv, options);
+    const command = await optionsBesideDaemon(argv);
+    const request = loadRequest(argv, command);
     const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
     const result = await compare(argv, request);
-    return { ...result, notices: [...notices, ...(result.notices ?? [])] };
+    return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { exitCode: TROUBLE, notices: [errorText(error).trimEnd()] };
@@ -39,14 +40,26 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const against = listArgument(argv, "against");
   const comparison = against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
-  const notices = [...comparison.notices, ...comparison.diagnostics.map(diagnosticText)];
+  const notices = [
+    ...comparison.notices,
+    ...comparison.diagnostics.map(diagnosticText),
+    ...(comparison.origin === undefined ? [] : pendingNotices(comparison.origin)),
+  ];
   if (hasErrors(comparison.diagnostics)) return { exitCode: TROUBLE, notices };
-  const { diff } = comparison;
+  const { diff, origin } = comparison;
+  const sides = {
+    before: origin === undefined ? against.join(", ") : "kernel",
+    after: sideText(comparison, request.paths),
+  };
   return {
     exitCode: isSame(diff) ? EXIT.ok : EXIT.refused,
-    output: format === "json" ? diffJson(diff) : diffText(diff),
+    output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
     notices,
   };
+}
+
+function sideText({ origin }: Comparison, paths: readonly string[]): string {
+  return origin === undefined ? paths.join(", ") : `desired (${originText(origin)})`;
 }
 
 async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult> {

@@ -14,10 +14,11 @@ import { readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables
 import { creation } from "../../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { commandOptions, loadRequest } from "../options.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
 import { changesText, rulesetText, transactionJson } from "../print/dump-text.ts";
+import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import { serviceArgument } from "../service-argument.ts";
 
@@ -31,14 +32,21 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["json", "nft"], textArgument(argv, "output") === undefined ? "format" : "output");
   const service = serviceArgument(argv);
   const families = familiesOf(argv);
-  const { options, notices: optionNotices } = commandOptions(argv);
-  const desired = await loadDesired(loadRequest(argv, options));
-  const notices = [...optionNotices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  const command = await optionsBesideDaemon(argv);
+  const desired = await loadDesired(loadRequest(argv, command));
+  const notices = [
+    ...command.notices,
+    ...desired.notices,
+    ...pendingNotices(desired.origin),
+    ...desired.diagnostics.map(diagnosticText),
+  ];
   if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.refused, notices };
   const selection = selectionOf(desired.state, families, service);
   if (selection === undefined) throw unknownService(service);
   const output = isSet(argv, "diff") ? await changes(desired, selection, format) : tables(desired, selection, format);
-  return { exitCode: EXIT.ok, output, notices };
+  // JSON is for nft, and takes no comment.
+  const head = format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
+  return { exitCode: EXIT.ok, output: `${head}${output}`, notices };
 }
 
 function tables({ state }: Desired, selection: Selection, format: Format): string {

@@ -1,11 +1,12 @@
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
-import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
+import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { type Argv, isSet } from "../command.ts";
 import { explainQueryOf } from "../explain-arguments.ts";
-import { commandOptions, loadRequest } from "../options.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
+import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
 import { COLOURED, PLAIN, type Style } from "../print/style.ts";
@@ -14,21 +15,29 @@ import { COLOURED, PLAIN, type Style } from "../print/style.ts";
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const query = explainQueryOf(argv);
-  const { options, notices } = commandOptions(argv);
+  const command = await optionsBesideDaemon(argv);
   progress.step("reading the objects");
-  const loaded = await loadExplainInput(loadRequest(argv, options), query, isSet(argv, "live"));
+  const loaded = await loadExplainInput(loadRequest(argv, command), query, isSet(argv, "live"));
   const report = reportOf(query, loaded.input);
-  const output = format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : reportText(report, style());
+  const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.refused : EXIT.ok,
-    output,
+    output: format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : head + reportText(report, style()),
     notices: [
-      ...notices,
+      ...command.notices,
+      ...pendingNotices(loaded.origin),
       ...missingNodeNotices(loaded.missingNode),
       ...loaded.notices,
       ...loaded.diagnostics.map(diagnosticText),
     ],
   };
+}
+
+/** The compared states of `--live`; otherwise the origin of the desired state, where it is a daemon. */
+function sidesText({ origin, input }: LoadedExplainInput, isLive: boolean, isBesideDaemon: boolean): string {
+  const desired = input.objectsKnown ? `desired (${originText(origin)})` : "nothing: objects unavailable";
+  if (isLive) return `--- kernel\n+++ ${desired}\n\n`;
+  return isBesideDaemon ? `${desired}\n\n` : "";
 }
 
 function reportText(report: Report, style: Style): string {

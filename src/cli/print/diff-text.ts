@@ -4,9 +4,19 @@ import type { ElementChange, PartChange, RulesetDiff } from "../../ruleset/rules
 import { isSame } from "../../ruleset/ruleset-diff.ts";
 import { frontendLines } from "./frontend-change-text.ts";
 
-/** A difference for people: Service by Service, frontend by frontend. */
-export function diffText(diff: RulesetDiff): string {
-  if (isSame(diff)) return "no difference\n";
+/** The names of the two sides of a comparison. */
+export interface DiffSides {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** A difference for people: the two sides, then Service by Service, frontend by frontend. */
+export function diffText(diff: RulesetDiff, { before, after }: DiffSides): string {
+  const head = `--- ${before}\n+++ ${after}\n`;
+  return `${head}${isSame(diff) ? "no difference\n" : changesText(diff)}`;
+}
+
+function changesText(diff: RulesetDiff): string {
   const { frontends, rest } = frontendChanges(diff.others);
   const partsOf = (name: string | undefined) => diff.parts.filter(({ service }) => service === name).map(partLine);
   const sections = [
@@ -61,8 +71,10 @@ function summary({ services, others, parts }: RulesetDiff): string {
 }
 
 /** A difference as schemas/diff-report.schema.json has it. */
-export function diffJson(diff: RulesetDiff): string {
+export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): string {
   return `${JSON.stringify({
+    before,
+    after,
     same: isSame(diff),
     services: [...diff.services].map(([service, elements]) => ({ service, elements })),
     others: diff.others,

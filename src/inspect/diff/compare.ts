@@ -1,6 +1,7 @@
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
+import type { DesiredOrigin } from "../load/desired-origin.ts";
 import { readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 
@@ -10,6 +11,8 @@ export interface Comparison {
   readonly diagnostics: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
+  /** The origin of the desired state that the kernel was compared with; absent for a comparison of files. */
+  readonly origin?: DesiredOrigin;
 }
 
 const PLACEHOLDERS =
@@ -20,10 +23,10 @@ const PLACEHOLDERS =
  * @throws AppError as {@link loadDesired} and {@link readKernelTables} do
  */
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
-  const { state, diagnostics, notices } = await loadDesired(request);
+  const { state, diagnostics, notices, origin } = await loadDesired(request);
   const before = { ruleset: await readKernelTables(request.options.nftPath) };
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
-  return { diff: compareRulesets(before, after), diagnostics, notices };
+  return { diff: compareRulesets(before, after), diagnostics, notices, origin };
 }
 
 /**

@@ -1,9 +1,9 @@
-import { socketText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { localUrl } from "../daemon-socket/running-daemon.ts";
 import { judgeCapabilities } from "./capability-check.ts";
 import { judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
@@ -46,7 +46,7 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
     judgeConntrackTool(await gatherConntrackTool(host)),
     ...judgeOtherProxies(await gatherTraces(host, chains)),
     ...judgeFirewalls(chains),
-    judgeDaemon(await gatherDaemon(host, healthUrl(options)), hasTables),
+    judgeDaemon(await gatherDaemon(host, localUrl(options.healthzBindAddress)), hasTables),
   ];
 }
 
@@ -54,10 +54,4 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
 async function wantedConnections({ files }: DoctorHost, { conntrack }: ProxyOptions): Promise<number> {
   const made = conntrackSettings(conntrack, await onlineCores(files, 1));
   return made.find(({ path }) => path.endsWith("/nf_conntrack_max"))?.value ?? 0;
-}
-
-/** The URL of the daemon's health endpoints from this host. */
-function healthUrl({ healthzBindAddress: { address, port } }: ProxyOptions): string {
-  const asked = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
-  return `http://${socketText(asked, port)}`;
 }

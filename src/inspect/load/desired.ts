@@ -13,6 +13,8 @@ import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
+import { daemonObjects } from "./daemon-objects.ts";
+import { type DesiredOrigin, originOf } from "./desired-origin.ts";
 import type { LoadRequest } from "./load-request.ts";
 import { type MissingNode, missingNode } from "./missing-node.ts";
 
@@ -29,6 +31,7 @@ export interface Desired {
   readonly notices: readonly string[];
   /** Present when the node is not among the objects: its addresses, zone and pod CIDRs are unknown. */
   readonly missingNode?: MissingNode;
+  readonly origin: DesiredOrigin;
 }
 
 /** {@link Desired}, and the files that it was rendered from. */
@@ -37,14 +40,25 @@ export interface DesiredFromFiles extends Desired {
 }
 
 /**
- * Renders the objects of the request's files, or of the cluster if it has none.
- * @throws AppError BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
+ * Renders the objects of the request's files; without files, those of its daemon, or of the cluster.
+ * @throws AppError HOST; BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
  */
 export async function loadDesired(request: LoadRequest): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
+  const origin = originOf(request);
+  if (request.daemon !== undefined) {
+    const objects = await daemonObjects(request.daemon);
+    return { ...(await renderObjects(request, objects)), diagnostics: [], notices: [], origin };
+  }
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text));
-  return { ...(await renderObjects(request, objects)), diagnostics: [], notices, ...nodeOf(objects.missingNode) };
+  return {
+    ...(await renderObjects(request, objects)),
+    diagnostics: [],
+    notices,
+    origin,
+    ...nodeOf(objects.missingNode),
+  };
 }
 
 /**
@@ -69,7 +83,14 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
     request.nodeName,
     nodes.map(({ value }) => value.name),
   );
-  return { ...rendered, files, diagnostics: files.diagnostics, notices: [], ...nodeOf(missing) };
+  return {
+    ...rendered,
+    files,
+    diagnostics: files.diagnostics,
+    notices: [],
+    origin: originOf(request),
+    ...nodeOf(missing),
+  };
 }
 
 function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> {
@@ -78,17 +99,22 @@ function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> 
 
 /** Renders objects that were read before, for the node and with the options of the request. */
 export async function renderObjects(
-  { options, nodeName }: Pick<LoadRequest, "options" | "nodeName">,
+  { options, nodeName, daemon, paths }: Pick<LoadRequest, "options" | "nodeName" | "daemon" | "paths">,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
-): Promise<Omit<Desired, "diagnostics" | "notices" | "missingNode">> {
+): Promise<Omit<Desired, "diagnostics" | "notices" | "missingNode" | "origin">> {
   const cache = new ObjectCache(nodeName);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
   for (const service of services) cache.putService(service);
   for (const slice of endpointSlices) cache.putSlice(slice);
-  const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
-  const nodeContext = nodeContextOf(options, cache, { families: FAMILIES, addresses });
+  const isOfDaemon = paths.length === 0 && daemon !== undefined;
+  const nodeContext = isOfDaemon ? daemon.state.nodeContext : await contextOfHost(options, cache);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   return { options, cache, nodeContext, state: renderer.state };
+}
+
+async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {
+  const addresses = { ip: await localAddresses("ip", hostFiles), ip6: await localAddresses("ip6", hostFiles) };
+  return nodeContextOf(options, cache, { families: FAMILIES, addresses });
 }

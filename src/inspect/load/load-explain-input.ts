@@ -16,7 +16,9 @@ import { writtenBy } from "../check/diagnostics.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
+import { daemonObjects } from "./daemon-objects.ts";
 import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
+import { type DesiredOrigin, originOf } from "./desired-origin.ts";
 import { readKernelTables } from "./kernel-tables.ts";
 import type { LoadRequest } from "./load-request.ts";
 import type { MissingNode } from "./missing-node.ts";
@@ -29,10 +31,11 @@ export interface LoadedExplainInput {
   readonly notices: readonly string[];
   /** Present when the node is not among the objects. */
   readonly missingNode?: MissingNode;
+  readonly origin: DesiredOrigin;
 }
 
 type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ignored" | "loadBalancers"> &
-  Omit<LoadedExplainInput, "input"> & {
+  Omit<LoadedExplainInput, "input" | "origin"> & {
     /** False when the objects are not known. */
     readonly comparable: boolean;
   };
@@ -48,11 +51,17 @@ export async function loadExplainInput(
   isLive: boolean,
 ): Promise<LoadedExplainInput> {
   const { notices, diagnostics, comparable, missingNode, ...parts } =
-    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsOfCluster(request, isLive);
+    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const live = isLive ? { live: await liveRules(request.options, query) } : {};
   const input = explainInputOf({ ...parts, objectsKnown: comparable, hostAddresses, ...live });
-  return { input, diagnostics, notices, ...(missingNode === undefined ? {} : { missingNode }) };
+  return {
+    input,
+    diagnostics,
+    notices,
+    origin: originOf(request),
+    ...(missingNode === undefined ? {} : { missingNode }),
+  };
 }
 
 async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {
@@ -75,6 +84,13 @@ async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
   const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
   const missing = missingNode === undefined ? {} : { missingNode };
   return { ...withIgnored(desired, written), notices, diagnostics, comparable: true, ...missing };
+}
+
+/** The daemon holds only the Services that it handles. */
+async function objectsHere(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
+  if (request.daemon === undefined) return await objectsOfCluster(request, isLive);
+  const rendered = await renderObjects(request, await daemonObjects(request.daemon));
+  return { ...withIgnored(rendered, []), notices: [], diagnostics: [], comparable: true };
 }
 
 async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {

@@ -1,11 +1,14 @@
 import type { ProxyOptions } from "../../config/options.ts";
+import type { RunningDaemon } from "../daemon-socket/running-daemon.ts";
 
 /** Which objects to load, and for which node. */
 export interface LoadRequest {
   readonly options: ProxyOptions;
+  /** The daemon on this host whose options these are; its objects are used when there are no paths. */
+  readonly daemon?: RunningDaemon;
   /** The node whose rules are rendered. */
   readonly nodeName: string;
-  /** Files and directories, `-` for standard input; empty for the cluster. */
+  /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */
   readonly paths: readonly string[];
   readonly stdin: AsyncIterable<Uint8Array>;
   /** The process's environment, where in-cluster settings are. */

@@ -27,8 +27,9 @@ test("files are written in two places: for the user and as settings of the kerne
   ]);
 });
 
-test("connections are made in two places: to the API server, and by the doctor to this host", () => {
+test("connections are made in three places: to the daemon's socket, to this host's health checks and to the API server", () => {
   expect(filesWith(/\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/)).toEqual([
+    "inspect/daemon-socket/daemon-client.ts",
     "inspect/doctor/doctor-host.ts",
     "kube/client/client.ts",
   ]);

@@ -14,9 +14,9 @@ const TWO = slice({ endpoints: ["10.244.1.1", "10.244.1.2"] });
 
 /** What is said of the way from one set of objects to another, without the summary. */
 function said(before: Objects, after: Objects): string[] {
-  return diffText(compareRulesets(side(before), side(after)))
+  return diffText(compareRulesets(side(before), side(after)), { before: "before", after: "after" })
     .split("\n")
-    .slice(0, -2);
+    .slice(2, -2);
 }
 
 const rows: readonly {

@@ -1,0 +1,16 @@
+import { AppError } from "../../base/errors.ts";
+import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
+import { askDaemon } from "../daemon-socket/daemon-client.ts";
+import type { RunningDaemon } from "../daemon-socket/running-daemon.ts";
+
+/**
+ * The objects that a daemon holds.
+ * @throws AppError HOST when it has ended meanwhile, or gives no usable answer
+ */
+export async function daemonObjects({ socket }: RunningDaemon): Promise<DaemonObjects> {
+  const objects = await askDaemon(socket, "objects");
+  if (objects !== undefined) return objects;
+  throw new AppError("HOST", `the daemon at ${socket} ended before it gave its objects`, {
+    hint: "run the command again",
+  });
+}

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Explanation } from "../../src/inspect/explain/explanation.ts";
+import { bundle } from "../support/command.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import type { RunResult } from "../support/lab/lab.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+describe("commands beside a running daemon", () => {
+  let daemons: DaemonLab;
+  let daemon: RunningDaemon;
+  let socket: string;
+
+  beforeAll(async () => {
+    daemons = await DaemonLab.create();
+    loadTown(daemons.cluster);
+    socket = await daemons.file("daemon.sock", "").then((path) => `${path}.d/daemon.sock`);
+    daemon = daemons.start([`--daemon-socket=${socket}`]);
+    await daemons.converged();
+  });
+  afterAll(async () => {
+    await daemon?.stop();
+    await daemons?.close();
+  });
+
+  /** Runs a command on the node with no options but the socket. */
+  function command(...args: readonly string[]): Promise<RunResult> {
+    return daemons.lab.exec([process.execPath, bundle, ...args, `--daemon-socket=${socket}`]);
+  }
+
+  test("diff takes options and objects from the daemon, and names both sides", async () => {
+    const { exitCode, stdout, stderr } = await command("diff");
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout.trimEnd().split("\n")).toEqual([
+      "--- kernel",
+      expect.stringMatching(/^\+\+\+ desired \(daemon on node-1, verified \d+ s ago\)$/),
+      "no difference",
+    ]);
+  });
+
+  test("explain --live finds no difference on any Service, without flags", async () => {
+    const { exitCode, stdout, stderr } = await command("explain", "--live", "--all", "-o", "json");
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    const explanations: Explanation[] = JSON.parse(stdout).explanations;
+    expect(explanations.length).toBeGreaterThan(50);
+    expect(explanations.filter(({ differences }) => differences?.length !== 0)).toEqual([]);
+    expect(explanations.filter(({ verdict }) => verdict.cause === "not-programmed")).toEqual([]);
+    expect((await command("explain", "--live", "10.96.0.10:53/udp")).stdout).toMatch(
+      /^--- kernel\n\+\+\+ desired \(daemon on node-1, /,
+    );
+  });
+
+  test("an element that someone deleted is named by diff and explain", async () => {
+    await daemons.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
+    const [diff, explain] = [await command("diff"), await command("explain", "--live", "10.96.0.10:53/udp")];
+    expect({ exitCode: diff.exitCode, names: diff.stdout.includes("dns/kube-dns") }).toEqual({
+      exitCode: 1,
+      names: true,
+    });
+    expect(explain.stdout).toContain("missing in the kernel: service-ips { 10.96.0.10 . udp . 53");
+    await daemons.nft("add", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 : goto balance-2 }");
+    await daemons.converged();
+  });
+
+  test("config prints the daemon's options, dump its desired state, doctor its health", async () => {
+    const config = await command("config");
+    expect(config.stdout).toContain("# effective configuration of the daemon on node-1\n");
+    expect(config.stdout).toContain("clusterCIDR: 10.244.0.0/16,fd00:244::/32");
+    const dump = await command("dump", "-o", "nft");
+    expect(dump.stdout).toMatch(/^# desired \(daemon on node-1, /);
+    expect(dump.stdout).toContain("10.244.0.0/16");
+    const doctor = await command("doctor", "-o", "json");
+    expect(JSON.parse(doctor.stdout).findings).toContainEqual(
+      expect.objectContaining({ check: "daemon", level: "ok", found: expect.stringContaining("last synced") }),
+    );
+  });
+
+  test("cleanup refuses while the daemon answers; --dry-run names the tables; --force removes them", async () => {
+    const refused = await command("cleanup");
+    expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
+    expect(refused.stderr).toContain(`a daemon runs on this host (${socket})`);
+    expect(await command("cleanup", "--dry-run")).toMatchObject({
+      exitCode: 0,
+      stdout: "would remove: ip nft-proxy, ip6 nft-proxy",
+    });
+    await daemons.converged();
+    expect(await command("cleanup", "--force")).toMatchObject({
+      exitCode: 0,
+      stdout: "removed: ip nft-proxy, ip6 nft-proxy",
+    });
+    await daemons.converged();
+  });
+
+  test("cleanup notices the daemon by its metrics address where the socket is out of reach", async () => {
+    const { exitCode, stderr } = await daemons.lab.exec([process.execPath, bundle, "cleanup", "--daemon-socket="]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("http://127.0.0.1:10249") });
+  });
+
+  test("apply says that the daemon undoes it", async () => {
+    const empty = await daemons.file(
+      "node.yaml",
+      "apiVersion: v1\nkind: Service\nmetadata: { namespace: a, name: b }\nspec: { clusterIP: 10.96.9.9, ports: [{ port: 80 }] }\n",
+    );
+    const { exitCode, stderr } = await command("apply", "--from", empty);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 0,
+      stderr: expect.stringContaining(`warning: a daemon runs on this host (${socket})`),
+    });
+    await daemons.converged();
+  });
+
+  test("options that are given go without the daemon", async () => {
+    const { stdout } = await command("config", "--cluster-cidr=10.0.0.0/8");
+    expect(stdout).toContain("clusterCIDR: 10.0.0.0/8");
+    expect(stdout).not.toContain("daemon on");
+  });
+});
