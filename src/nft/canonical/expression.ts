@@ -103,7 +103,7 @@ function canonicalNumgen(body: unknown): Expression {
   return { numgen: { mode, mod: asNumber(numgen.mod, "numgen modulus"), offset } };
 }
 
-/** nft leaves out an offset of 0. Without a seed every kernel has its own, which our rules never want. */
+/** nft omits an offset of 0. Without a seed every kernel has its own, which our rules never want. */
 function canonicalJhash(body: unknown): Expression {
   const jhash = asObjectOf(body, ["mod", "seed", "offset", "expr"], "jhash");
   return {
