@@ -13,6 +13,8 @@ export interface KubeProxyConfiguration {
   readonly metricsBindAddress: string;
   readonly bindAddressHardFail: boolean;
   readonly clusterCIDR: string;
+  /** Absent unless a gate differs from its default: kube-proxy rejects gates that its version does not have. */
+  readonly featureGates?: { readonly AllowServiceExternalIPs: boolean };
   readonly detectLocalMode: string;
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
   readonly nodePortAddresses: readonly string[];

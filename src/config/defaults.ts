@@ -28,6 +28,9 @@ export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration 
     metricsBindAddress: listenAddress(given.metricsBindAddress, loopback, METRICS_PORT),
     bindAddressHardFail: given.bindAddressHardFail ?? false,
     clusterCIDR: given.clusterCIDR ?? "",
+    ...(given.featureGates?.AllowServiceExternalIPs === false
+      ? { featureGates: { AllowServiceExternalIPs: false } }
+      : {}),
     detectLocalMode: orDefault(given.detectLocalMode, "ClusterCIDR"),
     detectLocal: {
       bridgeInterface: given.detectLocal?.bridgeInterface ?? "",

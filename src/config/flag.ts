@@ -1,5 +1,5 @@
 /** The type of a flag's value. Only a boolean needs no value; a list may be repeated, or separated by commas. */
-export type FlagType = "boolean" | "duration" | "float" | "integer" | "list" | "path-list" | "string";
+export type FlagType = "boolean" | "duration" | "feature-gates" | "float" | "integer" | "list" | "path-list" | "string";
 
 /** The effect of a flag. */
 export type FlagTarget =
@@ -24,7 +24,14 @@ export interface Flag {
   readonly target: FlagTarget;
   /** Returns the reason why a text is invalid for this flag, for flags that allow less than their field. */
   readonly refuse?: (text: string) => string | undefined;
+  /** Returns the field's new value, for a flag that sets only a part of it. */
+  readonly combine?: (current: unknown, value: FlagValue) => unknown;
+  /** The flag to use instead, for a deprecated one. */
+  readonly successor?: string;
 }
+
+/** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
+export type FlagValue = boolean | number | string | readonly string[] | Readonly<Record<string, boolean>>;
 
 /** Returns a flag that sets a field; a configuration file overrides it. */
 export function setting(name: string, type: FlagType, path: string, description: string): Flag {

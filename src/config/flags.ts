@@ -2,7 +2,7 @@ import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
 import { withDefaults } from "./defaults.ts";
 import { valueAt } from "./field-path.ts";
-import type { Flag, FlagType } from "./flag.ts";
+import type { Flag, FlagType, FlagValue } from "./flag.ts";
 import { KUBE_PROXY_FLAGS } from "./kube-proxy-flags.ts";
 import { OWN_FLAGS } from "./own-flags.ts";
 
@@ -39,6 +39,7 @@ export const YARGS_PARSER = {
 const YARGS_TYPES: Readonly<Record<FlagType, Pick<YargsOption, "type" | "string" | "requiresArg">>> = {
   boolean: { type: "boolean" },
   duration: { type: "string", requiresArg: true },
+  "feature-gates": { type: "string", requiresArg: true },
   float: { type: "string", requiresArg: true },
   integer: { type: "string", requiresArg: true },
   list: { type: "string", requiresArg: true },
@@ -124,9 +125,6 @@ function goBoolean(name: string, text: string): boolean {
   throw new AppError("BAD_ARGUMENT", `--${name} must be true or false, not ${quoted(text)}`);
 }
 
-/** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
-export type FlagValue = boolean | number | string | readonly string[];
-
 /** A flag that was given on the command line. */
 export interface GivenFlag {
   readonly source: "flag";
@@ -155,6 +153,8 @@ function flagValue(type: FlagType, given: unknown): FlagValue {
       return texts.flatMap((text) => (text === "" ? [] : text.split(",")));
     case "path-list":
       return texts;
+    case "feature-gates":
+      return featureGates(texts.join(","));
     case "integer":
       return /^[+-]?(?:0|[1-9]\d*)$/.test(last) ? Number(last) : last;
     case "float":
@@ -163,4 +163,11 @@ function flagValue(type: FlagType, given: unknown): FlagValue {
     case "string":
       return last;
   }
+}
+
+/** Parses `A=true,B=false`. Returns a malformed text as it is, which fails validation later. */
+function featureGates(text: string): FlagValue {
+  const gates = text.split(",").map((gate) => /^\s*(\w+)=(true|false)\s*$/i.exec(gate));
+  if (gates.includes(null)) return text;
+  return Object.fromEntries(gates.map((gate) => [gate?.[1] ?? "", gate?.[2]?.toLowerCase() === "true"]));
 }

@@ -1,5 +1,5 @@
 import { canonicalAddress } from "../model/ip.ts";
-import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
+import { parseNodePortAddresses } from "./cidr-lists.ts";
 import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
 
@@ -33,10 +33,6 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   "listen-address": {
     check: (text) => text === "" || parseListenAddress(text, 1) !== undefined,
     rule: 'must be an IP address with a port 1..65535, such as "0.0.0.0:10256" or "[::]:10256"',
-  },
-  "cluster-cidrs": {
-    check: (text) => parseClusterCIDRs(text) !== undefined,
-    rule: 'must be one CIDR, or one of each family, such as "10.244.0.0/16,fd00:244::/64"',
   },
   "node-port-address": {
     check: (text) => parseNodePortAddresses([text]) !== undefined,

@@ -33,7 +33,6 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
     harmless: ["15m0s"],
   },
   { path: "enableProfiling", reason: "there is no pprof in a Node.js process" },
-  { path: "featureGates", reason: "there are no features to switch" },
   { path: "iptables.localhostNodePorts", reason: "nodePortAddresses decides it: add localhost", harmless: [true] },
   { path: "iptables.masqueradeAll", reason: IPTABLES },
   { path: "iptables.masqueradeBit", reason: IPTABLES, harmless: [14] },
@@ -58,6 +57,17 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = [
   { path: "winkernel.rootHnsEndpointName", reason: WINDOWS },
   { path: "winkernel.sourceVip", reason: WINDOWS },
 ];
+
+/** How fields of KubeProxyConfiguration v1alpha1 are honoured whose meaning differs from kube-proxy's, by path. */
+export const TRANSLATED_FIELDS: Readonly<Record<string, string>> = {
+  clusterCIDR: "validated with detectLocalMode ClusterCIDR only",
+  "conntrack.maxPerCore": "`nf_conntrack_max` is raised to it, and never lowered",
+  "conntrack.min": "`nf_conntrack_max` is raised to it, and never lowered",
+  "featureGates.AllowServiceExternalIPs": "false ignores `spec.externalIPs`; other gates are ignored with a warning",
+  "ipvs.scheduler": "with mode ipvs: rr, wrr, sh and mh have an equivalent, others are replaced with a warning",
+  "logging.verbosity": "4 and above is the level debug",
+  mode: 'nftables; "", iptables and ipvs are accepted with a warning, and run as nftables',
+};
 
 /** Returns a warning for each ignored field of a document whose value is not harmless. */
 export function ignoredFieldWarnings(document: object): ConfigWarning[] {

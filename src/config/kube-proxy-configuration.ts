@@ -5,7 +5,7 @@ import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
 import { ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
-import { unknownFieldWarnings } from "./unknown-fields.ts";
+import { featureGateWarnings, unknownFieldWarnings } from "./unknown-fields.ts";
 import { schemaDiagnostics } from "./validate-configuration.ts";
 
 /** A configuration file: each field is valid by itself, and defaults are not applied. */
@@ -38,6 +38,7 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
       ...modeWarnings(given.mode),
       ...ipvsSchedulerWarnings(given),
       ...ignoredFieldWarnings(given),
+      ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),
     ],
   };
@@ -95,7 +96,8 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 }
 
 function modeWarnings(mode: string | null | undefined): ConfigWarning[] {
-  if (mode !== "iptables" && mode !== "ipvs") return [];
-  const message = `mode is ${mode}: this proxy always programs nftables, and serves NodePorts where nodePortAddresses says, by default on the node's primary addresses only`;
+  if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
+  const given = mode === "" ? 'mode is "", which means iptables for kube-proxy' : `mode is ${mode}`;
+  const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
   return [{ subject: "mode", message }];
 }

@@ -1,5 +1,7 @@
 import { quoted } from "../base/schema-error.ts";
+import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
 import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
+import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
@@ -11,6 +13,28 @@ function refuseOtherModes(text: string): string | undefined {
   return text === "" || text === "nftables"
     ? undefined
     : `must be nftables or absent, not ${quoted(text)}: this is nft-proxy, which only programs nftables`;
+}
+
+function portReason(text: string): string | undefined {
+  const isPort = /^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535;
+  return isPort ? undefined : `must be a port 1..65535, not ${quoted(text)}`;
+}
+
+/**
+ * A deprecated flag of kube-proxy that sets the port of a server. The port of the successor's address comes first, unless
+ * it is the default one.
+ */
+function portFlag(name: string, path: string, successor: string, defaultPort: number): Flag {
+  return {
+    ...setting(name, "integer", path, `Deprecated: use --${successor}`),
+    successor,
+    refuse: portReason,
+    combine: (current, value) => {
+      const { address, port } = parseListenAddress(String(current), defaultPort) ?? { address: "", port: 0 };
+      const isUsed = port === defaultPort && portReason(String(value)) === undefined;
+      return isUsed ? formatListenAddress({ address, port: Number(value) }) : current;
+    },
+  };
 }
 
 /**
@@ -69,8 +93,9 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "detectLocalMode",
     "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
   ),
-  ignored("feature-gates", "string", "there are no features to switch"),
+  setting("feature-gates", "feature-gates", "featureGates", "AllowServiceExternalIPs=false ignores external IPs"),
   setting("healthz-bind-address", "string", "healthzBindAddress", "IP and port of the health checks"),
+  portFlag("healthz-port", "healthzBindAddress", "healthz-bind-address", HEALTHZ_PORT),
   { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
   overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, instead of the host's name"),
   commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
@@ -105,6 +130,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   setting("masquerade-all", "boolean", "nftables.masqueradeAll", "Masquerade all traffic to cluster IPs"),
   overriding("master", "string", "nftProxy.master", "URL of the API server, instead of the kubeconfig's"),
   setting("metrics-bind-address", "string", "metricsBindAddress", "IP and port of the metrics"),
+  portFlag("metrics-port", "metricsBindAddress", "metrics-bind-address", METRICS_PORT),
   setting(
     "nodeport-addresses",
     "list",

@@ -56,6 +56,8 @@ export interface ProxyOptions {
   /** At most one of each family. */
   readonly clusterCIDRs: ByFamily<readonly string[]>;
   readonly detectLocal: DetectLocal;
+  /** Serve `spec.externalIPs` of Services; false for the feature gate AllowServiceExternalIPs=false. */
+  readonly serviceExternalIPs: boolean;
   readonly nodePortAddresses: NodePortSelection;
   /** Masquerade all traffic to cluster IPs. */
   readonly masqueradeAll: boolean;

@@ -23,6 +23,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
     metricsBindAddress: formatListenAddress(options.metricsBindAddress),
     bindAddressHardFail: options.bindAddressHardFail,
     clusterCIDR: [...options.clusterCIDRs.ip, ...options.clusterCIDRs.ip6].join(","),
+    ...(options.serviceExternalIPs ? {} : { featureGates: { AllowServiceExternalIPs: false } }),
     ...detectLocal(options.detectLocal),
     nodePortAddresses: nodePortAddressList(options.nodePortAddresses),
     clientConnection,

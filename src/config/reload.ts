@@ -16,6 +16,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   client: "restart",
   clusterCIDRs: "now",
   detectLocal: "now",
+  serviceExternalIPs: "restart",
   nodePortAddresses: "now",
   masqueradeAll: "now",
   masqueradeBit: "restart",

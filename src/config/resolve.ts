@@ -1,7 +1,7 @@
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
-import { withValueAt } from "./field-path.ts";
+import { valueAt, withValueAt } from "./field-path.ts";
 import { FLAGS, type GivenFlag } from "./flags.ts";
 import { readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";
@@ -53,8 +53,10 @@ function isUsed({ flag: { target, type }, value }: GivenFlag, hasFile: boolean):
 }
 
 function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenFlag[]): KubeProxyConfiguration {
-  return flags.reduce((changed, { flag: { target }, value }) => {
-    return target.kind === "field" ? withValueAt(changed, target.path, value) : changed;
+  return flags.reduce((changed, { flag: { target, combine }, value }) => {
+    if (target.kind !== "field") return changed;
+    const next = combine === undefined ? value : combine(valueAt(changed, target.path), value);
+    return withValueAt(changed, target.path, next);
   }, configuration);
 }
 
@@ -77,8 +79,11 @@ function flagOf(subject: string): string {
   return flag === undefined ? subject : `--${flag.name}`;
 }
 
-function flagWarnings({ flag: { name, target } }: GivenFlag, hasFile: boolean): ConfigWarning[] {
+function flagWarnings({ flag: { name, target, successor } }: GivenFlag, hasFile: boolean): ConfigWarning[] {
   if (target.kind === "ignored") return [ignoredWarning(`--${name}`, target.reason)];
+  if (successor !== undefined && !hasFile) {
+    return [{ subject: `--${name}`, message: `--${name} is deprecated: use --${successor}` }];
+  }
   if (target.kind !== "field" || target.wins === "flag" || !hasFile) return [];
   return [ignoredWarning(`--${name}`, "the configuration file decides it")];
 }

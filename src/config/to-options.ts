@@ -19,8 +19,10 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     metricsBindAddress: valid(parseListenAddress(configuration.metricsBindAddress, METRICS_PORT)),
     bindAddressHardFail: configuration.bindAddressHardFail,
     client: { ...clientConnection, master: nftProxy.master },
-    clusterCIDRs: valid(parseClusterCIDRs(configuration.clusterCIDR)),
+    // Other modes do not use the CIDRs, and accept any text.
+    clusterCIDRs: parseClusterCIDRs(configuration.clusterCIDR) ?? { ip: [], ip6: [] },
     detectLocal: detectLocal(configuration),
+    serviceExternalIPs: configuration.featureGates?.AllowServiceExternalIPs ?? true,
     nodePortAddresses: valid(parseNodePortAddresses(configuration.nodePortAddresses)),
     masqueradeAll: nftables.masqueradeAll,
     masqueradeBit: nftables.masqueradeBit,

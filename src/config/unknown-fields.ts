@@ -1,8 +1,17 @@
 import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
+import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 
 interface SchemaPart {
   readonly properties?: Readonly<Record<string, SchemaPart>>;
+}
+
+/** Returns a warning for each feature gate but the one that is honoured. */
+export function featureGateWarnings({ featureGates }: GivenConfiguration): ConfigWarning[] {
+  const unknown = Object.keys(featureGates ?? {}).filter((gate) => gate !== "AllowServiceExternalIPs");
+  return unknown.map((gate) =>
+    ignoredWarning(`featureGates.${gate}`, "the only feature gate is AllowServiceExternalIPs"),
+  );
 }
 
 /** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
@@ -16,6 +25,7 @@ function unknownPaths(value: unknown, { properties }: SchemaPart, prefix: string
   if (properties === undefined || typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
+    if (prefix === "featureGates.") return [];
     return Object.hasOwn(properties, key) ? unknownPaths(inner, properties[key] ?? {}, `${path}.`) : [path];
   });
 }

@@ -1,5 +1,6 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
+import { parseClusterCIDRs } from "./cidr-lists.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";
 import type { ConfigDiagnostic } from "./diagnostic.ts";
@@ -21,8 +22,12 @@ export function schemaDiagnostics(document: unknown): ConfigDiagnostic[] {
 
 /** Validates fields that depend on each other, which the schema cannot express. */
 export function dependencyDiagnostics(configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
-  const { detectLocalMode, detectLocal, nftables } = configuration;
+  const { clusterCIDR, detectLocalMode, detectLocal, nftables } = configuration;
   const diagnostics: ConfigDiagnostic[] = [];
+  if (detectLocalMode === "ClusterCIDR" && parseClusterCIDRs(clusterCIDR) === undefined) {
+    const rule = 'must be one CIDR, or one of each family, such as "10.244.0.0/16,fd00:244::/64"';
+    diagnostics.push({ subject: "clusterCIDR", reason: `${rule}, not ${quoted(clusterCIDR)}` });
+  }
   if (detectLocalMode === "BridgeInterface" && detectLocal.bridgeInterface === "") {
     diagnostics.push({ subject: "detectLocal.bridgeInterface", reason: "must be given with the mode BridgeInterface" });
   }

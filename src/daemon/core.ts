@@ -114,7 +114,7 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const { clock } = system;
   const startedAt = clock.now();
   const options = new CurrentOptions(initial);
-  const cache = new ObjectCache(nodeName);
+  const cache = new ObjectCache(nodeName, initial);
   const metrics = createMetrics(version, { ...system.usage, startedAt });
   const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, cache });
   const host = await system.readHost(initial);

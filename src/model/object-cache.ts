@@ -15,9 +15,15 @@ export class ObjectCache {
   #isNodeKnown = false;
   #dirty = new Set<ServiceName>();
 
-  /** @param nodeName the node that we run on; its object may follow later, or never. */
-  constructor(nodeName: string) {
+  readonly #serviceExternalIPs: boolean;
+
+  /**
+   * @param nodeName the name of this Node; its object may follow later, or never
+   * @param options `serviceExternalIPs` is false if `spec.externalIPs` of Services are to be ignored
+   */
+  constructor(nodeName: string, { serviceExternalIPs = true }: { readonly serviceExternalIPs?: boolean } = {}) {
     this.#node = unknownNode(nodeName);
+    this.#serviceExternalIPs = serviceExternalIPs;
   }
 
   /** The node that we run on. */
@@ -69,7 +75,8 @@ export class ObjectCache {
 
   /** Puts a Service, new or changed. */
   putService(service: Service): void {
-    this.#services.set(service.name, service);
+    const stored = this.#serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
+    this.#services.set(service.name, stored);
     this.#dirty.add(service.name);
   }
 

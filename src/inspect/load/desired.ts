@@ -102,7 +102,7 @@ export async function renderObjects(
   { options, nodeName, daemon, paths }: Pick<LoadRequest, "options" | "nodeName" | "daemon" | "paths">,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
 ): Promise<Omit<Desired, "diagnostics" | "notices" | "missingNode" | "origin">> {
-  const cache = new ObjectCache(nodeName);
+  const cache = new ObjectCache(nodeName, options);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
   for (const service of services) cache.putService(service);

@@ -32,6 +32,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["detectLocal.bridgeInterface", "br0", {}],
   ["detectLocal.interfaceNamePrefix", "veth", {}],
   ["detectLocalMode", "NodeCIDR", { detectLocal: { kind: "node-cidr" } }],
+  ["featureGates.AllowServiceExternalIPs", "false", { serviceExternalIPs: false }],
   ["healthzBindAddress", "127.0.0.1", { healthzBindAddress: { address: "127.0.0.1", port: 10_256 } }],
   ["hostnameOverride", "Node-1", { hostnameOverride: "node-1" }],
   ["logging.format", "json", { logFormat: "json" }],
@@ -73,7 +74,6 @@ const UNSET_VALUES: readonly [string, string][] = [
   ["hostnameOverride", '""'],
   ["logging.format", '""'],
   ["metricsBindAddress", '""'],
-  ["mode", '""'],
   ["nftProxy.configChange", '""'],
   ["nftProxy.nftPath", '""'],
   ["nftProxy.serviceCounters", '""'],
@@ -90,7 +90,6 @@ const IGNORED_VALUES: Readonly<Record<string, string>> = {
   "clientConnection.qps": "0.5",
   configSyncPeriod: "1m",
   enableProfiling: "true",
-  featureGates: "{SomeFeature: true}",
   "iptables.localhostNodePorts": "maybe",
   "iptables.masqueradeAll": "true",
   "iptables.masqueradeBit": "15",
@@ -227,11 +226,36 @@ describe("an unknown field", () => {
 });
 
 describe("the mode", () => {
+  it('"" is accepted with one warning that names its meaning in kube-proxy', () => {
+    const { options, warnings } = resolveField("mode", '""');
+    expect(options).toEqual(DEFAULTS);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.message).toMatch(/^mode is "", which means iptables for kube-proxy: nft-proxy always programs/);
+  });
+
   it.each(["iptables", "ipvs"])("%s is accepted with one warning", (mode) => {
     const { options, warnings } = resolveField("mode", mode);
     expect(options).toEqual(DEFAULTS);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.message).toContain(`mode is ${mode}: this proxy always programs nftables`);
+    expect(warnings[0]?.message).toContain(`mode is ${mode}: nft-proxy always programs nftables`);
+  });
+});
+
+describe("clusterCIDR", () => {
+  it("is validated in the mode ClusterCIDR only", () => {
+    const configText = (mode: string) => fileWith(`detectLocalMode: ${mode}\nclusterCIDR: 10.244.0.0\n`);
+    expect(() => resolveOptions({ configText: configText("ClusterCIDR") })).toThrow("a value is invalid");
+    const { options } = resolveOptions({ configText: configText("NodeCIDR") });
+    expect(options.clusterCIDRs).toEqual({ ip: [], ip6: [] });
+  });
+});
+
+describe("feature gates", () => {
+  it("are warned about, but for AllowServiceExternalIPs", () => {
+    const configText = fileWith("featureGates: {AllowServiceExternalIPs: true, Other: true}\n");
+    const { options, warnings } = resolveOptions({ configText });
+    expect(options.serviceExternalIPs).toBe(true);
+    expect(warnings.map(({ subject }) => subject)).toEqual(["featureGates.Other"]);
   });
 });
 

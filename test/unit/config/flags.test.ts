@@ -53,6 +53,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["conntrack-udp-timeout-stream", "7s", { conntrack: { ...CONNTRACK, udpStreamTimeoutMs: 7_000 } }],
   ["daemon-socket", "/run/x.sock", { daemonSocket: "/run/x.sock" }],
   ["detect-local-mode", "NodeCIDR", { detectLocal: { kind: "node-cidr" } }],
+  ["feature-gates", "Other=true,AllowServiceExternalIPs=False", { serviceExternalIPs: false }],
   ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
   ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],
   ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
@@ -90,7 +91,9 @@ describe("the table", () => {
     const theirs = lines.flatMap((line) => /--([\w-]+)/.exec(line)?.[1] ?? []);
     const ours = OWN_FLAGS.map(({ name }) => name);
     expect(theirs).toHaveLength(57);
-    expect(FLAGS.map(({ name }) => name)).toEqual([...theirs, ...ours].sort());
+    // kube-proxy hides its deprecated flags in its help.
+    const deprecated = ["healthz-port", "metrics-port"];
+    expect(FLAGS.map(({ name }) => name)).toEqual([...theirs, ...deprecated, ...ours].sort());
   });
 
   it("describes each, hides those without effect, and gives none a default", () => {
@@ -105,7 +108,9 @@ describe("the table", () => {
   });
 
   it("has a row in these tests for every flag that sets a field", () => {
-    const names = FLAGS.filter(({ target }) => target.kind === "field").map(({ name }) => name);
+    const names = FLAGS.filter(({ target, successor }) => target.kind === "field" && successor === undefined).map(
+      ({ name }) => name,
+    );
     expect(SETTING_FLAGS.map(([name]) => name)).toEqual(names);
   });
 });
@@ -206,5 +211,37 @@ describe("Go's ways with flags", () => {
       from: ["a", "b", "c"],
       "dry-run": true,
     });
+  });
+});
+
+describe("a deprecated port flag", () => {
+  const resolve = (...args: string[]) => resolveOptions({ flags: flagsOf(...args) });
+
+  it("sets the port of the server, with a warning that names its successor", () => {
+    const { options, warnings } = resolve("--healthz-port=8080", "--metrics-port", "8081");
+    expect(options.healthzBindAddress).toEqual({ address: "0.0.0.0", port: 8080 });
+    expect(options.metricsBindAddress).toEqual({ address: "127.0.0.1", port: 8081 });
+    expect(warnings.map(({ message }) => message)).toEqual([
+      "--healthz-port is deprecated: use --healthz-bind-address",
+      "--metrics-port is deprecated: use --metrics-bind-address",
+    ]);
+  });
+
+  it("completes an address, and gives way to an address with a port", () => {
+    const { options } = resolve("--healthz-bind-address=192.0.2.1", "--healthz-port=8080");
+    expect(options.healthzBindAddress).toEqual({ address: "192.0.2.1", port: 8080 });
+    const { healthzBindAddress } = resolve("--healthz-bind-address=192.0.2.1:99", "--healthz-port=8080").options;
+    expect(healthzBindAddress.port).toBe(99);
+  });
+
+  it("cannot switch a server off", () => {
+    const { evidence } = errorOf(() => resolve("--healthz-port=0"));
+    expect(evidence).toEqual({ "--healthz-port": 'must be a port 1..65535, not "0"' });
+  });
+
+  it("is ignored beside a configuration file", () => {
+    const configText = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+    const { warnings } = resolveOptions({ flags: flagsOf("--metrics-port=1"), configText });
+    expect(warnings.map(({ subject }) => subject)).toEqual(["--metrics-port"]);
   });
 });

@@ -46,6 +46,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
       ip6: fc.uniqueArray(cidr6.filter(isNotLoopback), { minLength: 1 }),
     }),
   }),
+  serviceExternalIPs: fc.boolean(),
   masqueradeAll: fc.boolean(),
   masqueradeBit: fc.nat(31),
   syncPeriodMs: fc.integer({ min: 1_000_000, max: 2 ** 31 - 1 }),

@@ -20,6 +20,7 @@ const NEW: ProxyOptions = {
     localhost: { ip: false, ip6: false },
     cidrs: { ip: ["10.0.0.0/8"], ip6: ["::/0"] },
   },
+  serviceExternalIPs: false,
   masqueradeAll: true,
   masqueradeBit: 15,
   syncPeriodMs: 1,

@@ -19,6 +19,7 @@ describe("without a file", () => {
         clusterCIDRs: { ip: [], ip6: [] },
         detectLocal: { kind: "cluster-cidr" },
         nodePortAddresses: { primary: true, localhost: { ip: false, ip6: false }, cidrs: { ip: [], ip6: [] } },
+        serviceExternalIPs: true,
         masqueradeAll: false,
         masqueradeBit: 14,
         syncPeriodMs: 30_000,

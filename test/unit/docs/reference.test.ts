@@ -1,11 +1,12 @@
 import type { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
+import configurationSchema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { withDefaults } from "../../../src/config/defaults.ts";
 import { valueAt } from "../../../src/config/field-path.ts";
 import type { Flag } from "../../../src/config/flag.ts";
 import { FLAGS } from "../../../src/config/flags.ts";
-import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
+import { IGNORED_FIELDS, TRANSLATED_FIELDS } from "../../../src/config/ignored-fields.ts";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
 import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
@@ -66,6 +67,28 @@ async function metricRows(): Promise<string[][]> {
   return metrics.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }
 
+interface SchemaPart {
+  readonly properties?: Readonly<Record<string, SchemaPart>>;
+}
+
+function leafPaths({ properties = {} }: SchemaPart, prefix = ""): string[] {
+  return Object.entries(properties).flatMap(([key, part]) =>
+    part.properties === undefined ? [`${prefix}${key}`] : leafPaths(part, `${prefix}${key}.`),
+  );
+}
+
+function fieldRows(): string[][] {
+  const reasons = new Map(IGNORED_FIELDS.map(({ path, reason }) => [path, reason]));
+  const paths = leafPaths(configurationSchema as SchemaPart).filter(
+    (path) => !path.startsWith("nftProxy.") && path !== "apiVersion" && path !== "kind",
+  );
+  return paths.sort().map((path) => {
+    const [reason, note] = [reasons.get(path), TRANSLATED_FIELDS[path]];
+    if (reason !== undefined) return [`\`${path}\``, "ignored", reason];
+    return [`\`${path}\``, note === undefined ? "honoured" : "translated", note ?? ""];
+  });
+}
+
 async function reference(): Promise<string> {
   const commands = FLAGS.filter(({ target }) => target.kind === "command");
   return `# Reference
@@ -102,12 +125,12 @@ ${table(
   FLAGS.flatMap((flag) => (flag.target.kind === "ignored" ? [[flagName(flag), flag.target.reason]] : [])),
 )}
 
-Fields:
+## Fields of KubeProxyConfiguration
 
-${table(
-  ["field", "why"],
-  IGNORED_FIELDS.map(({ path, reason }) => [`\`${path}\``, reason]),
-)}
+Every field of \`kubeproxy.config.k8s.io/v1alpha1\`. An ignored field is reported once, if its value asks for something else than
+nft-proxy does.
+
+${table(["field", "effect", "how or why"], fieldRows())}
 
 ## Metrics
 
@@ -116,6 +139,12 @@ ${table(["name", "type", "meaning"], await metricRows())}
 }
 
 describe("deploy/reference.md", () => {
+  test("has every field that is ignored or translated", () => {
+    const paths = fieldRows().map(([path = ""]) => path.slice(1, -1));
+    expect(paths).toEqual(expect.arrayContaining(IGNORED_FIELDS.map(({ path }) => path)));
+    expect(paths).toEqual(expect.arrayContaining(Object.keys(TRANSLATED_FIELDS)));
+  });
+
   test("documents every command, flag, field and metric that there is", async () => {
     await expect(await reference()).toMatchFileSnapshot(REFERENCE);
   });

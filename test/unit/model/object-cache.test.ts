@@ -20,6 +20,13 @@ describe("a cache", () => {
     expect(cache.slices(named("b"))).toEqual([]);
   });
 
+  test("without the feature gate AllowServiceExternalIPs has no external IPs", () => {
+    const cache = new ObjectCache(HERE.name, { serviceExternalIPs: false });
+    cache.putService(service({ externalIPs: ["192.0.2.7"] }));
+    const [name] = cache.serviceNames();
+    expect(name && cache.service(name)?.externalIPs).toEqual({ ip: [], ip6: [] });
+  });
+
   test("marks nothing for what it never had", () => {
     const cache = quiet();
     cache.deleteService(named("a"));
