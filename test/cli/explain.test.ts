@@ -23,7 +23,7 @@ The way through the rules
       service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }
     balance-2: one of 2 endpoints at random; the destination becomes the
       endpoint
-      endpoints { 10.96.0.10 . udp . 53 . none : 10.244.1.16 . 53 } and 1 more
+      endpoints { 10.96.0.10 . udp . 53 . 8000:0 : 10.244.1.16 . 53 } and 1 more
 
 Endpoints
   50 %  10.244.1.16:53 dns/dns-0 on node-1 in zone-a
@@ -180,13 +180,13 @@ describe("explain --live", () => {
 
   test("names elements that only the kernel has", async () => {
     await apply();
-    await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 }");
-    await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }");
+    await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 8000:1 }");
+    await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 8000:1 : 10.244.9.9 . 53 }");
     const { verdict, differences, endpoints } = await live(...TOWN, ...TO_DNS);
     expect(verdict).toMatchObject({ result: "served", cause: "not-programmed" });
     expect(differences).toEqual([
-      "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.2.14 . 53 }",
-      "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 0:1 : 10.244.9.9 . 53 }",
+      "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 8000:1 : 10.244.2.14 . 53 }",
+      "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 8000:1 : 10.244.9.9 . 53 }",
     ]);
     expect(endpoints.map(({ address, excluded }) => [address, excluded?.reason])).toEqual([
       ["10.244.1.16", undefined],
