@@ -16,6 +16,8 @@ export type CheckName =
   | "ipv6"
   | "conntrack-tool"
   | "other-proxy"
+  | "calico"
+  | "cluster-cidr"
   | "firewall"
   | "daemon";
 

@@ -4,6 +4,7 @@ import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl } from "../daemon-socket/running-daemon.ts";
+import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
 import { judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
@@ -23,7 +24,7 @@ import { judgeKernel, judgeModules } from "./kernel-check.ts";
 import { judgeHostNfts, judgeNft } from "./nft-check.ts";
 import { judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
-import { judgeConntrackTool, judgeFamilies } from "./support-check.ts";
+import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
 /** Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing, never rejects. */
 export async function examineHost(host: DoctorHost, options: ProxyOptions): Promise<HostDiagnostic[]> {
@@ -45,7 +46,9 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
     judgeConntrackTable(settings, await wantedConnections(host, options)),
     judgeConntrackTool(await gatherConntrackTool(host)),
     ...judgeOtherProxies(await gatherTraces(host, chains)),
+    ...judgeCalico(chains),
     ...judgeFirewalls(chains),
+    ...judgeClusterCidr(options),
     judgeDaemon(await gatherDaemon(host, localUrl(options.healthzBindAddress)), hasTables),
   ];
 }

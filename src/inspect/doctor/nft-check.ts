@@ -17,8 +17,8 @@ export interface HostNftFact {
   readonly version: string;
 }
 
-/** The first nft whose maps carry a description that older ones cannot read (Kubernetes issue 136786). */
-const DESCRIBED_MAPS = "1.1.2";
+/** The oldest nft that lists maps declared by typeof, as nft-proxy declares them; 0.9.8 crashes (both tried). */
+const LISTS_TYPEOF = "1.0.6";
 
 /** Whether nft and the kernel can do what our transactions need. */
 export function judgeNft({ path, version, problem }: NftFact): HostDiagnostic {
@@ -34,26 +34,21 @@ export function judgeNft({ path, version, problem }: NftFact): HostDiagnostic {
   };
 }
 
-/** Whether our nft and the host's can read what the other made. */
+/** Whether the host's own nft can list nft-proxy's tables. */
 export function judgeHostNfts(ours: string | undefined, hosts: readonly HostNftFact[]): HostDiagnostic[] {
   if (hosts.length === 0) return [{ check: "host-nft", level: "ok", found: "no nft of the host's own is in sight" }];
   return hosts.map(({ path, version }) => judgeHostNft(numberOf(ours ?? ""), numberOf(version), path));
 }
 
 function judgeHostNft(ours: string | undefined, host: string | undefined, path: string): HostDiagnostic {
-  const found = `the nft at ${path} is ${host ?? "of no known version"}, ours ${ours ?? "of none"}`;
-  if (ours === undefined || host === undefined) return { check: "host-nft", level: "ok", found };
-  const [oursDescribes, hostDescribes] = [isAtLeast(ours, DESCRIBED_MAPS), isAtLeast(host, DESCRIBED_MAPS)];
-  if (oursDescribes === hostDescribes) return { check: "host-nft", level: "ok", found };
-  const crashing = oursDescribes ? "the host's" : "our";
+  const found = `the nft at ${path} is ${host ?? "of unknown version"}, ours ${ours ?? "is of unknown version"}`;
+  if (host === undefined || isAtLeast(host, LISTS_TYPEOF)) return { check: "host-nft", level: "ok", found };
   return {
     check: "host-nft",
     level: "warning",
     found,
-    means: `${crashing} nft may crash when it lists maps that the other made (nft ${DESCRIBED_MAPS} changed their description; Kubernetes issue 136786)`,
-    action: oursDescribes
-      ? "upgrade nftables on the host, or run the host's own through --nft-path, or do without `nft list` there"
-      : `use nft ${DESCRIBED_MAPS} or newer for ours, too`,
+    means: `it may crash when it lists nft-proxy's tables, and all that runs it with it: 0.9.8 does, ${LISTS_TYPEOF} does not`,
+    action: `upgrade nftables on the host to ${LISTS_TYPEOF} or newer; until then, let no program list all tables with it`,
   };
 }
 

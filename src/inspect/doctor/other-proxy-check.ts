@@ -17,10 +17,22 @@ const ACTION = "if it has been replaced: stop it on this node, then";
 
 /** Whether another service proxy's rules work beside ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
-  const findings = [...nftablesMode(traces), ...iptablesMode(traces), ...ipvsMode(traces)];
-  return findings.length > 0
-    ? findings
+  const found = [...unlisted(traces), ...nftablesMode(traces), ...iptablesMode(traces), ...ipvsMode(traces)];
+  return found.length > 0
+    ? found
     : [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
+}
+
+/** Without a listing, kube-proxy's nftables and iptables modes cannot be seen. */
+function unlisted({ chains }: ProxyTraces): HostDiagnostic[] {
+  if (chains !== undefined) return [];
+  return [
+    warning(
+      "unknown: the chains of this host could not be listed",
+      "rules of kube-proxy's nftables and iptables modes would not be seen",
+      "run as root or with CAP_NET_ADMIN in the node's network namespace",
+    ),
+  ];
 }
 
 function nftablesMode({ chains = [] }: ProxyTraces): HostDiagnostic[] {

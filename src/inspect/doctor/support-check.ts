@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import type { ProxyOptions } from "../../config/options.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 
 /** Which families can be served. */
@@ -22,4 +23,24 @@ export function judgeConntrackTool(version: string | undefined): HostDiagnostic 
     means: "UDP clients that keep sending stay on an endpoint that is gone until their flow times out",
     action: "install conntrack (conntrack-tools)",
   };
+}
+
+/** Whether traffic of pods can be told from other traffic, by the mode that the options choose. */
+export function judgeClusterCidr({
+  detectLocal,
+  clusterCIDRs,
+}: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostDiagnostic[] {
+  if (detectLocal.kind !== "cluster-cidr") return [];
+  const cidrs = Object.values(clusterCIDRs).flat();
+  if (cidrs.length > 0) return [{ check: "cluster-cidr", level: "ok", found: `pods are told by ${cidrs.join(", ")}` }];
+  return [
+    {
+      check: "cluster-cidr",
+      level: "warning",
+      found: "detect-local-mode is ClusterCIDR, and there is no cluster CIDR",
+      means:
+        "traffic of pods cannot be told from other traffic: none to cluster IPs is masqueraded, and pods get no short cut to external addresses",
+      action: "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
+    },
+  ];
 }

@@ -1,8 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { readFlags } from "../../../../src/config/flags.ts";
+import { resolveOptions } from "../../../../src/config/resolve.ts";
+import { judgeCalico } from "../../../../src/inspect/doctor/calico-check.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
 import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/foreign-chain.ts";
 import { judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
+import { judgeClusterCidr } from "../../../../src/inspect/doctor/support-check.ts";
 
 const base = (table: string, hook: string, policy: string, prio = 0): ForeignChain => ({
   table,
@@ -28,7 +32,7 @@ describe("another proxy", () => {
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
     ["nothing", {}, []],
-    ["chains that could not be listed", { chains: undefined }, []],
+    ["chains that could not be listed", { chains: undefined }, ["unknown: the chains of this host"]],
     ["our own tables", { chains: [base("ip nft-proxy", "input", "accept")] }, []],
     [
       "kube-proxy's nftables mode",
@@ -45,6 +49,42 @@ describe("another proxy", () => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
     for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
+  });
+});
+
+describe("Calico", () => {
+  const felix = (table: string, name: string) => [{ table, name }];
+
+  test.each([
+    ["absent", felix("ip filter", "INPUT"), []],
+    ["in its nftables mode", felix("ip calico", "filter-cali-INPUT"), [["ok", "nftables (ip calico)"]]],
+    ["in iptables mode", felix("ip filter", "cali-INPUT"), [["warning", "iptables (chains cali-*)"]]],
+    [
+      "on its way between both",
+      [...felix("ip6 calico", "x"), ...felix("ip nat", "cali-PREROUTING")],
+      [["warning", "nftables (ip6 calico) and iptables"]],
+    ],
+  ] as const)("%s is reported with what nftablesMode Auto does", (_what, chains, expected) => {
+    const found = judgeCalico(chains);
+    expect(found.map(({ level }) => level)).toEqual(expected.map(([level]) => level));
+    for (const [index, [, text]] of expected.entries()) expect(found[index]?.found).toContain(text);
+    for (const { action } of found) expect(action).toContain("nftablesMode to Enabled");
+  });
+});
+
+describe("the cluster CIDR", () => {
+  const withFlags = (...flags: string[]) =>
+    judgeClusterCidr(
+      resolveOptions({ flags: readFlags(Object.fromEntries(flags.map((flag) => flag.split("=")))) }).options,
+    );
+
+  test("is missing where the mode is ClusterCIDR: a warning", () => {
+    expect(withFlags()).toMatchObject([{ level: "warning", found: expect.stringContaining("no cluster CIDR") }]);
+  });
+
+  test("is there, or another mode needs none: no warning", () => {
+    expect(withFlags("cluster-cidr=10.0.0.0/8")).toMatchObject([{ level: "ok" }]);
+    expect(withFlags("detect-local-mode=NodeCIDR")).toEqual([]);
   });
 });
 
