@@ -1,0 +1,55 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { compareOutcomes } from "../../src/inspect/outcomes/compare-outcomes.ts";
+import { servicePortsOf } from "../../src/model/service-port.ts";
+import { joinParts } from "../../src/nft/elements.ts";
+import { anyContexts, anyObjects } from "../support/arbitraries.ts";
+import { DRAINING, GONE, type Objects, renderAll, STARTING } from "../support/build.ts";
+import { kubeProxyTable } from "../support/kube-proxy-tables.ts";
+
+const host = { localAddresses: new Set(["192.0.2.2", "198.51.100.2", "fd00:c0::2"]) };
+
+/** The frontends that several service ports want: of these kube-proxy takes any, and nft-proxy the oldest one. */
+function contested({ services }: Required<Objects>): ReadonlySet<string> {
+  const wanted = new Map<string, number>();
+  for (const { service, spec, family } of services.flatMap(servicePortsOf)) {
+    const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+    const keys = [...new Set(addresses)].map((address) => joinParts(address, spec.protocol, spec.port));
+    const nodePort = spec.nodePort === 0 ? [] : [`${family} ${joinParts(spec.protocol, spec.nodePort)}`];
+    for (const key of [...keys, ...nodePort]) wanted.set(key, (wanted.get(key) ?? 0) + 1);
+    // An address that is the Service's cluster IP and an external one at once is contested by itself.
+    if (addresses.lastIndexOf(service.clusterIPs[family]) > 0) wanted.set(keys[0] ?? "", 2);
+  }
+  return new Set([...wanted].flatMap(([key, count]) => (count > 1 ? [key] : [])));
+}
+
+/** The objects with other conditions: endpoints that drain, start or are gone, in turn as `conditions` says. */
+function withConditions(objects: Required<Objects>, conditions: readonly object[]): Required<Objects> {
+  let next = 0;
+  const slices = objects.slices.map((slice) => ({
+    ...slice,
+    endpoints: slice.endpoints.map((endpoint) => ({ ...endpoint, ...conditions[next++ % conditions.length] })),
+  }));
+  return { ...objects, slices };
+}
+
+const anyConditions = fc.array(fc.constantFrom({}, {}, DRAINING, GONE, STARTING), { minLength: 1, maxLength: 7 });
+const anyCluster = fc.tuple(anyObjects, anyConditions).map(([objects, each]) => withConditions(objects, each));
+
+test("connections end as with kube-proxy's tables, wherever they go and come from", () => {
+  fc.assert(
+    fc.property(anyCluster, anyContexts, (objects, nodeContext) => {
+      const unsure = contested(objects);
+      const ours = Object.values(renderAll(objects, nodeContext).state.ruleset);
+      const theirs = nodeContext.map((context) => kubeProxyTable(objects, context));
+      const podCidrs = ["10.244.1.0/24", "fd00:244:1::/64"];
+      const { differences } = compareOutcomes({ tables: theirs, host }, { tables: ours, host }, nodeContext, podCidrs);
+      const sure = differences.filter(({ frontend }) => {
+        const { family, kind, key } = frontend;
+        return !unsure.has(kind === "node-port" ? `${family} ${key}` : key);
+      });
+      expect(sure).toEqual([]);
+    }),
+    { numRuns: 150 },
+  );
+});
