@@ -16,6 +16,7 @@ import type { SyncSubscriber } from "../sync/sync-report.ts";
 import { Daemon, syncInterval } from "./daemon.ts";
 import { EventChannel } from "./events/event-channel.ts";
 import type { EventSink } from "./events/event-recorder.ts";
+import { SchedulerEvents } from "./events/scheduler-events.ts";
 import { SyncEvents } from "./events/sync-events.ts";
 import { type HealthReport, judgeHealth } from "./health/health.ts";
 import { HealthTracker } from "./health/health-tracker.ts";
@@ -95,6 +96,7 @@ export async function assembleCore(parts: CoreParts) {
     new SyncMetrics(metrics, state.families),
     new SyncLog(logger),
     new SyncEvents(state.events),
+    new SchedulerEvents(cache, state.events),
     history,
     timeline,
     heap,

@@ -1,3 +1,5 @@
+import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
+
 /** The object that an Event is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
@@ -77,6 +79,12 @@ export function quarantineEvent(
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with the older ${winner}, which has the same address and port`;
   return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service };
+}
+
+/** The annotation of a Service names a scheduler that does not exist. */
+export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
+  const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${JSON.stringify(given)}: random is used`;
+  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service };
 }
 
 /** A sync failed; it is retried. */

@@ -33,6 +33,7 @@ ${views.map((view) => portHtml(view, detail))}</article>
 
 function badges(service: Service): Html[] {
   const words = [
+    ...(service.scheduler === undefined ? [] : [service.scheduler]),
     ...(service.affinitySeconds > 0 ? [`sticky ${service.affinitySeconds} s`] : []),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),

@@ -7,6 +7,7 @@ import { explainEndpoints } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { isFoundIn, isKept } from "./found.ts";
+import { loopbackExplanation, relayedConnection } from "./loopback.ts";
 import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes.ts";
 import { otherTablesVerdict, outcomesOfAllTables } from "./other-tables.ts";
@@ -20,6 +21,12 @@ import { destinationText, RESULTS } from "./words.ts";
  * @throws AppError NFT_OUTPUT for rules in nft-proxy's tables that other software made
  */
 export function explain(connection: Connection, input: ExplainInput): Explanation {
+  const relayed = relayedConnection(connection, input);
+  if (relayed === undefined) return explainDirect(connection, input);
+  return loopbackExplanation(connection, explainDirect(relayed, input));
+}
+
+function explainDirect(connection: Connection, input: ExplainInput): Explanation {
   const { state, live, cache } = input;
   const match = matchOf(connection, input);
   const desired = state.ruleset[familyOf(connection.to)];

@@ -2,6 +2,7 @@ import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -46,7 +47,9 @@ function ownerOf(key: string, to: string, { cache, nodeContext, state }: Explain
 
 /** Whether NodePorts are served at an address. */
 export function servesNodePorts(address: string, { nodeContext, host }: ExplainInput): boolean {
-  const nodePorts = nodeContext.find(({ family }) => family === familyOf(address))?.nodePorts;
+  const context = nodeContext.find(({ family }) => family === familyOf(address));
+  if (context?.loopbackNodePorts && address === LOOPBACK_NODEPORT_ADDRESSES[context.family]) return true;
+  const nodePorts = context?.nodePorts;
   if (nodePorts?.kind === "addresses") return nodePorts.addresses.includes(address);
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
 }

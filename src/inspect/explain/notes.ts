@@ -7,6 +7,7 @@ import type { Connection, Note } from "./explanation.ts";
 import { isKept } from "./found.ts";
 import { hintsNotes } from "./hints-note.ts";
 import type { Match } from "./match.ts";
+import { schedulerNotes } from "./scheduler-notes.ts";
 import type { RuleStep } from "./step-words.ts";
 import { listText, portText } from "./words.ts";
 
@@ -20,6 +21,7 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, outcomes, input),
     ...affinityNotes(outcomes, input),
+    ...schedulerNotes(match, outcomes),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
   ];
 }

@@ -110,7 +110,9 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
 
 /** Only an address of this node can be made to serve NodePorts: another node serves its own. */
 function nodePortAction(to: string, { host }: ExplainInput): string {
-  if (isLoopback(to)) return "connect to the node's own address: loopback never serves NodePorts";
+  if (isLoopback(to)) {
+    return "connect to the node's own address, or let --nodeport-addresses include localhost (TCP to 127.0.0.1 and ::1)";
+  }
   return isLocal(host, to)
     ? "connect there, or let --nodeport-addresses cover the address"
     : `connect there; ${to} is no address of this node, so that its own node decides: explain it there, or with --hostname-override`;

@@ -212,7 +212,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "127.0.0.1", port: "30080" },
     result: "not-handled",
     cause: "node-port-address",
-    message: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "loopback never"],
+    message: ["NodePort 30080/tcp of shop/cart", "answers at 192.0.2.2", "include localhost"],
   },
   {
     name: "an address that the load balancer keeps to itself",
