@@ -281,3 +281,85 @@ describe("whyExcluded says", () => {
     expect(reasons(externalLocal, "cluster", endpoints)).toEqual([undefined, "terminating"]);
   });
 });
+
+describe("drained endpoints", () => {
+  /** Endpoints by weight: those of weight 0 in a slice of their own. */
+  function chooseWeighted(options: ServiceOptions, weighted: readonly [number, readonly SliceEndpoint[]][]) {
+    const given = servicePort(options);
+    const slices = weighted.map(([weight, endpoints], i) =>
+      slice({ name: `web-${i}`, endpoints, family: "ip", weight }),
+    );
+    const known = endpointsOf(slices, given, HERE.name);
+    const choice = chooseEndpoints(given, known, HERE);
+    const text = (list: readonly { readonly address: string }[]) =>
+      list.map(({ address }) => address.slice(9)).join(" ");
+    const reasons = known.map((one) => whyExcluded(one, choice, "cluster", HERE));
+    return { cluster: text(choice.cluster), local: text(choice.local), reasons };
+  }
+
+  test.each<[string, ServiceOptions, [number, SliceEndpoint[]][], string, string]>([
+    [
+      "get nothing while others are ready",
+      cluster,
+      [
+        [0, [endpoint("10.244.1.1")]],
+        [1, [endpoint("10.244.1.2")]],
+      ],
+      "2",
+      "",
+    ],
+    ["serve where all are drained", cluster, [[0, [endpoint("10.244.1.1"), endpoint("10.244.1.2")]]], "1 2", ""],
+    [
+      "serve before those that terminate",
+      cluster,
+      [
+        [0, [endpoint("10.244.1.1")]],
+        [1, [endpoint("10.244.1.2", DRAINING)]],
+      ],
+      "1",
+      "",
+    ],
+    [
+      "serve as the last of this node",
+      externalLocal,
+      [
+        [0, [localEndpoint("10.244.1.1")]],
+        [1, [endpoint("10.244.1.2")]],
+      ],
+      "2",
+      "1",
+    ],
+    [
+      "leave their zone to other zones",
+      cluster,
+      [
+        [0, [endpoint("10.244.1.1", { zoneHints: [HERE.zone] })]],
+        [1, [endpoint("10.244.1.2", { zoneHints: ["zone-b"] })]],
+      ],
+      "2",
+      "",
+    ],
+  ])("%s", (_, options, weighted, clusterList, localList) => {
+    const { cluster: inCluster, local } = chooseWeighted(options, weighted);
+    expect([inCluster, local]).toEqual([clusterList, localList]);
+  });
+
+  test("are excluded for that", () => {
+    const { reasons } = chooseWeighted(cluster, [
+      [0, [endpoint("10.244.1.1")]],
+      [1, [endpoint("10.244.1.2")]],
+    ]);
+    expect(reasons).toEqual(["drained", undefined]);
+  });
+
+  test("of two slices count by the larger weight", () => {
+    const both = [endpoint("10.244.1.1")];
+    expect(
+      chooseWeighted(cluster, [
+        [0, both],
+        [1, both],
+        [1, [endpoint("10.244.1.2")]],
+      ]).cluster,
+    ).toBe("1 2");
+  });
+});
