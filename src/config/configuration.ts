@@ -43,6 +43,7 @@ export interface KubeProxyConfiguration {
     readonly fullResyncPeriod: string;
     readonly master: string;
     readonly nftPath: string;
+    readonly reserveNodePorts: boolean;
     readonly scheduler: string;
     readonly serviceCounters: string;
   };

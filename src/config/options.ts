@@ -76,6 +76,8 @@ export interface ProxyOptions {
   /** klog's `-v`; see {@link logLevel}. */
   readonly logVerbosity: number;
   readonly serviceCounters: ServiceCounters;
+  /** Keep NodePorts in `net.ipv4.ip_local_reserved_ports`. */
+  readonly reserveNodePorts: boolean;
   /** Of Services that name none. */
   readonly scheduler: Scheduler;
   /** The maximum of clients that session affinity remembers, for each family. */

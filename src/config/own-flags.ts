@@ -65,6 +65,12 @@ export const OWN_FLAGS: readonly Flag[] = [
   ),
   overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name that is looked up in PATH"),
   overriding(
+    "reserve-nodeports",
+    "boolean",
+    "nftProxy.reserveNodePorts",
+    "Keep outgoing connections from taking NodePorts: adds these to net.ipv4.ip_local_reserved_ports",
+  ),
+  overriding(
     "scheduler",
     "string",
     "nftProxy.scheduler",

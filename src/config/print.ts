@@ -43,6 +43,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
       fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),
       master,
       nftPath: options.nftPath,
+      reserveNodePorts: options.reserveNodePorts,
       scheduler: options.scheduler,
       serviceCounters: options.serviceCounters,
     },

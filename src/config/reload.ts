@@ -27,6 +27,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   oomScoreAdj: "restart",
   logFormat: "restart",
   logVerbosity: "now",
+  reserveNodePorts: "now",
   scheduler: "now",
   serviceCounters: "restart",
   affinityMapSize: "restart",

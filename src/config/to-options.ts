@@ -33,6 +33,7 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     oomScoreAdj: configuration.oomScoreAdj,
     logFormat: logging.format as ProxyOptions["logFormat"],
     logVerbosity: logging.verbosity,
+    reserveNodePorts: nftProxy.reserveNodePorts,
     scheduler: nftProxy.scheduler as Scheduler,
     serviceCounters: nftProxy.serviceCounters as ServiceCounters,
     affinityMapSize: nftProxy.affinityMapSize,

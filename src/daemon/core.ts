@@ -33,6 +33,7 @@ import { loopbackObserver } from "./metrics/loopback-metrics.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
+import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
 import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
 import { SyncHistory } from "./status/sync-history.ts";
 import { SyncTimeline } from "./status/sync-timeline.ts";
@@ -101,7 +102,7 @@ export async function assembleCore(parts: CoreParts) {
     timeline,
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),
-    ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback)]),
+    ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback), reservedPorts(parts, state)]),
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
@@ -136,6 +137,11 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
     ...{ clock, startedAt, options, cache, metrics, events, nodeContext, runner, tracker, source, reconciler },
     ...{ families, health, judge },
   };
+}
+
+function reservedPorts({ system, logger }: CoreParts, { options }: State): ReservedPortsSubscriber {
+  const isWanted = (): boolean => options.value.reserveNodePorts;
+  return new ReservedPortsSubscriber({ isWanted, files: system.reservedPorts, logger });
 }
 
 function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: State): LoopbackProxy {

@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
+import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { readHostView } from "../sync/host-view.ts";
 import type { HostView } from "../sync/node-context.ts";
@@ -16,6 +17,7 @@ export interface HostSystem {
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
+  readonly reservedPorts: ReservedPortFiles;
   /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
   readonly netNamespace: () => string;
   readonly usage: Omit<ProcessUsage, "startedAt">;
@@ -32,6 +34,7 @@ export const hostSystem: HostSystem = {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),
   },
+  reservedPorts: reservedPortFiles,
   netNamespace,
   usage: { cpu: () => process.cpuUsage(), residentBytes: () => process.memoryUsage.rss() },
   compactHeap,

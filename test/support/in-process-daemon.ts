@@ -9,6 +9,7 @@ import { parseServer } from "../../src/kube/client/connection.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
+import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { type MemoryLogger, memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
@@ -117,6 +118,7 @@ function testSystem(clock: ManualClock, families: HostView["families"]): HostSys
     readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }),
     flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
     conntrack: { entries: async () => 7, capacity: async () => 100 },
+    reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
     compactHeap: () => {},

@@ -1,7 +1,9 @@
 import { AppError } from "../../base/errors.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/running-daemon.ts";
+import { systemErrorCode } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
+import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
 import { type Argv, isSet } from "../command.ts";
@@ -26,10 +28,22 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const tables = (["ip", "ip6"] as const).flatMap((family) =>
     present.has(`${family} ${name}`) ? [{ family, name }] : [],
   );
-  if (tables.length === 0) return { exitCode: EXIT.ok, output: "nothing to remove\n", notices };
-  if (!isDryRun) await nft.apply(removalTransaction(tables));
-  const names = tables.map(({ family }) => `${family} ${name}`).join(", ");
-  return { exitCode: EXIT.ok, output: `${isDryRun ? "would remove" : "removed"}: ${names}\n`, notices };
+  if (tables.length > 0 && !isDryRun) await nft.apply(removalTransaction(tables));
+  const removed = tables.map(({ family }) => `${family} ${name}`);
+  if (name === TABLE_NAME && (await releasePorts(isDryRun))) removed.push("reserved NodePorts");
+  if (removed.length === 0) return { exitCode: EXIT.ok, output: "nothing to remove\n", notices };
+  const output = `${isDryRun ? "would remove" : "removed"}: ${removed.join(", ")}\n`;
+  return { exitCode: EXIT.ok, output, notices };
+}
+
+/** Takes back what `--reserve-nodeports` has reserved. Returns whether there is any. @throws AppError HOST */
+async function releasePorts(isDryRun: boolean): Promise<boolean> {
+  try {
+    if (isDryRun) return (await reservedPortFiles.readOurs()) !== "";
+    return await reservePorts(new Set(), reservedPortFiles);
+  } catch (cause) {
+    throw new AppError("HOST", `cannot take reserved NodePorts back: ${systemErrorCode(cause)}`, { cause });
+  }
 }
 
 /** @throws AppError HOST */

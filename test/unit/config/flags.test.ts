@@ -80,6 +80,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
   ["proxy-mode", "nftables", {}],
+  ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["scheduler", "round-robin", { scheduler: "round-robin" }],
   ["service-counters", "endpoints", { serviceCounters: "endpoints" }],
   ["v", "4", { logVerbosity: 4 }],

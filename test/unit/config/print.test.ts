@@ -64,6 +64,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   oomScoreAdj: fc.integer({ min: -1_000, max: 1_000 }),
   logFormat: fc.constantFrom("text" as const, "json" as const),
   logVerbosity: count,
+  reserveNodePorts: fc.boolean(),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
@@ -126,6 +127,7 @@ describe("a printed configuration", () => {
         fullResyncPeriod: 1h0m0s
         master: ""
         nftPath: nft
+        reserveNodePorts: false
         scheduler: random
         serviceCounters: off
       nftables:

@@ -30,6 +30,7 @@ const NEW: ProxyOptions = {
   oomScoreAdj: 1,
   logFormat: "json",
   logVerbosity: 4,
+  reserveNodePorts: true,
   scheduler: "source-hash",
   serviceCounters: "services",
   affinityMapSize: 1,
@@ -63,6 +64,7 @@ describe("planReload", () => {
       "minSyncPeriodMs",
       "fullResyncPeriodMs",
       "logVerbosity",
+      "reserveNodePorts",
       "scheduler",
       "configChange",
     ]);

@@ -37,6 +37,7 @@ describe("without a file", () => {
         oomScoreAdj: -999,
         logFormat: "text",
         logVerbosity: 0,
+        reserveNodePorts: false,
         scheduler: "random",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,

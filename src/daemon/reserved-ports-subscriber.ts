@@ -1,0 +1,69 @@
+import type { Logger } from "../base/logger.ts";
+import { systemErrorCode } from "../kernel/host.ts";
+import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
+import { splitParts } from "../nft/elements.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { FRONTEND_MAPS } from "../ruleset/sets.ts";
+import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+
+/** What a {@link ReservedPortsSubscriber} needs. */
+export interface ReservedPortsParts {
+  /** `--reserve-nodeports`; off means that what was reserved before is taken back. */
+  readonly isWanted: () => boolean;
+  readonly files: ReservedPortFiles;
+  readonly logger: Logger;
+}
+
+/**
+ * Keeps the NodePorts reserved: an outgoing connection that took one for its own port would get no answers.
+ * Source: https://github.com/kubernetes/kubernetes/issues/111682
+ */
+export class ReservedPortsSubscriber implements SyncSubscriber {
+  readonly #parts: ReservedPortsParts;
+  /** The ports of the last attempt in one text. */
+  #last = "";
+  #isFailing = false;
+  #queue: Promise<void> = Promise.resolve();
+
+  constructor(parts: ReservedPortsParts) {
+    this.#parts = parts;
+  }
+
+  synced({ state, kind }: SyncReport): void {
+    const wanted = this.#parts.isWanted() ? nodePortsOf(state) : new Set<number>();
+    const text = [...wanted].sort((a, b) => a - b).join();
+    // Others may have changed the list meanwhile: a full sync looks at it again.
+    if (text === this.#last && kind !== "full" && !this.#isFailing) return;
+    this.#last = text;
+    this.#queue = this.#queue.then(() => this.#reserve(wanted));
+  }
+
+  /** Resolves when nothing is under way any more. */
+  idle(): Promise<void> {
+    return this.#queue;
+  }
+
+  async #reserve(wanted: ReadonlySet<number>): Promise<void> {
+    const { files, logger } = this.#parts;
+    try {
+      if (await reservePorts(wanted, files)) logger.info({ ports: wanted.size }, "reserved NodePorts");
+      this.#isFailing = false;
+    } catch (error) {
+      const hint = "ip_local_reserved_ports must be writable: run privileged in the host's network namespace";
+      if (!this.#isFailing) logger.warn({ error: systemErrorCode(error), hint }, "cannot reserve NodePorts; retrying");
+      this.#isFailing = true;
+    }
+  }
+}
+
+/** The NodePorts of both families and all protocols, with and without endpoints. */
+function nodePortsOf(state: RulesetState): Set<number> {
+  const { services, noEndpoints } = FRONTEND_MAPS.nodeport;
+  const ports = new Set<number>();
+  for (const family of Object.values(state.families)) {
+    for (const set of [services, noEndpoints]) {
+      for (const key of family.table.sets.get(set)?.elements.keys() ?? []) ports.add(Number(splitParts(key)[1]));
+    }
+  }
+  return ports;
+}

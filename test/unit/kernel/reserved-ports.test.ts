@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { reservePorts } from "../../../src/kernel/reserved-ports.ts";
+import { FakeReservedPorts } from "../../support/fake-reserved-ports.ts";
+
+test("are merged with those of others, and taken back alone", async () => {
+  const files = new FakeReservedPorts("8080,30001");
+  expect(await reservePorts(new Set([30000, 30001, 30002]), files)).toBe(true);
+  expect(files).toMatchObject({ reserved: "8080,30000-30002", ours: "30000,30002" });
+  expect(await reservePorts(new Set([30002, 30003]), files)).toBe(true);
+  expect(files).toMatchObject({ reserved: "8080,30001-30003", ours: "30002-30003" });
+  expect(await reservePorts(new Set(), files)).toBe(true);
+  expect(files).toMatchObject({ reserved: "8080,30001", ours: "" });
+});
+
+test("are put back when others have overwritten the list", async () => {
+  const files = new FakeReservedPorts();
+  await reservePorts(new Set([30000]), files);
+  files.reserved = "9000";
+  expect(await reservePorts(new Set([30000]), files)).toBe(true);
+  expect(files).toMatchObject({ reserved: "9000,30000", ours: "30000" });
+  expect(await reservePorts(new Set([30000]), files)).toBe(false);
+});
+
+test("cost nothing where none are wanted and none were", async () => {
+  const files = new FakeReservedPorts();
+  files.refuses = "EACCES";
+  expect(await reservePorts(new Set(), files)).toBe(false);
+  await expect(reservePorts(new Set([30000]), files)).rejects.toMatchObject({ code: "EACCES" });
+});
