@@ -12,6 +12,7 @@ import { connections } from "./works/connections.ts";
 import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
+import { loopback } from "./works/loopback.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
@@ -33,6 +34,7 @@ const WORKS: readonly Work[] = [
   counters,
   commandLine,
   connections,
+  loopback,
 ];
 
 function chosen(names: readonly string[]): readonly Work[] {

@@ -73,7 +73,9 @@ describe("explain", () => {
     const { endpoints, notes } = await shares(service(`nft-proxy.io/scheduler: ${scheduler}`) + THREE, TO);
     expect(notes?.join()).toContain(`scheduler: ${message}`);
     const given = endpoints?.map(([, share]) => Number(share)) ?? [];
-    given.forEach((share, i) => expect(share).toBeCloseTo(expected?.[i] ?? 1 / 3, expected === undefined ? 1 : 3));
+    for (const [i, share] of given.entries()) {
+      expect(share).toBeCloseTo(expected?.[i] ?? 1 / 3, expected === undefined ? 1 : 3);
+    }
   });
 
   test("names the default of all Services as such", async () => {

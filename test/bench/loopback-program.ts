@@ -1,0 +1,25 @@
+// node loopback-program.ts echo|relay PORT: answers TCP at 127.0.0.2 with what it receives, or relays to that from
+// 127.0.0.1 as nft-proxy run does for NodePorts on loopback; says when it does.
+import { createServer } from "node:net";
+import { LoopbackProxy } from "../../src/daemon/loopback/loopback-proxy.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
+import type { ServiceName } from "../../src/model/ids.ts";
+
+const [, , role, port] = process.argv;
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+if (role === "echo") {
+  const server = createServer({ noDelay: true }, (socket) => socket.on("error", () => {}).pipe(socket));
+  server.listen(Number(port), "127.0.0.2", () => console.log("ready"));
+} else {
+  const proxy = new LoopbackProxy({
+    addresses: { ip: "127.0.0.1", ip6: "::1" },
+    targets: { ip: "127.0.0.2", ip6: "::1" },
+    clock: systemClock,
+    logger: silent,
+    observer: { changed: () => {}, bindFailed: () => {}, refused: () => {} },
+    maxConnections: 4096,
+  });
+  await proxy.sync([{ family: "ip", port: Number(port), service: "bench/echo" as ServiceName }]);
+  console.log("ready");
+}
