@@ -1,6 +1,6 @@
 import type { ServicePort } from "../model/service-port.ts";
 import type { FamilyState } from "./ruleset-state.ts";
-import { frontendMapOf } from "./sets.ts";
+import { frontendOfElement } from "./sets.ts";
 
 /** Finds the service ports that elements and chains of one family belong to. */
 export interface ElementOwners {
@@ -8,12 +8,6 @@ export interface ElementOwners {
   ofElement(set: string, key: string): readonly ServicePort[];
   /** The service ports that a chain of source ranges guards; none for every other chain. */
   ofChain(name: string): readonly ServicePort[];
-}
-
-/** The frontend in an element's key, where its map is one of frontends: without the number that may follow it. */
-export function frontendOf(set: string, key: string): string {
-  const role = frontendMapOf(set)?.role;
-  return role === "endpoints" || role === "affinityIds" ? key.slice(0, key.lastIndexOf(" . ")) : key;
 }
 
 /** The owners of the elements and chains that a state holds now. Costs one pass over the rules of all service ports. */
@@ -28,7 +22,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   }
   return {
     ofElement: (set, key) => {
-      const owner = state.ownerOf(frontendOf(set, key));
+      const owner = state.ownerOf(frontendOfElement(set, key));
       return owner === undefined ? (shared.get(`${set} ${key}`) ?? []) : [owner];
     },
     ofChain: (name) => chains.get(name) ?? [],

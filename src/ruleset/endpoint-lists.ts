@@ -86,26 +86,30 @@ export function dispatchElement({ kind, key }: Frontend, { balancer }: BalancedL
   return { set: balancer.shortcut ? shortcut : services, key, value: `goto ${balancerName(balancer)}` };
 }
 
-/**
- * The elements by which a list's chain finds the endpoints: by index or slot, with session affinity
- * by these and id.
- */
-export function listElements(
-  { kind, key }: Frontend,
-  { balancer, targets, ids, slots }: BalancedList,
-): DesiredElement[] {
-  const { endpoints, affinityIds } = FRONTEND_MAPS[kind];
-  const first = firstIndex(balancer);
-  const indexed: SetName = ids === undefined ? endpoints : affinityIds;
+/** The values that a list's chain finds by index or slot: endpoints, or with session affinity their ids. */
+export function indexedValues({ targets, ids, slots }: BalancedList): readonly string[] {
   const values = ids === undefined ? targets : ids.map(String);
-  const byIndex = slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
-  const elements: DesiredElement[] = byIndex.map((value, i) => ({
-    set: indexed,
-    key: joinParts(key, first + i),
-    value,
-  }));
-  ids?.forEach((id, i) => {
-    elements.push({ set: endpoints, key: joinParts(key, id), value: targets[i] as string });
-  });
-  return elements;
+  return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
+}
+
+/** Whether any endpoint may have any index; a slot's place decides which hash leads to it. */
+export function isPlaceable({ slots }: BalancedList): boolean {
+  return slots === undefined;
+}
+
+/** The map in which a list's chain looks an index up. */
+export function indexedSet(kind: FrontendKind, { ids }: BalancedList): SetName {
+  const { endpoints, affinityIds } = FRONTEND_MAPS[kind];
+  return ids === undefined ? endpoints : affinityIds;
+}
+
+/** The key of a list's index, counted from 0. */
+export function indexKey({ key }: Frontend, { balancer }: BalancedList, index: number): string {
+  return joinParts(key, firstIndex(balancer) + index);
+}
+
+/** The elements by which a list with session affinity finds endpoints by their ids; none for other lists. */
+export function idElements({ kind, key }: Frontend, { targets, ids = [] }: BalancedList): DesiredElement[] {
+  const set = FRONTEND_MAPS[kind].endpoints;
+  return ids.map((id, i) => ({ set, key: joinParts(key, id), value: targets[i] as string }));
 }

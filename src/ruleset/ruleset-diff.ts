@@ -2,9 +2,9 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
-import { type ElementOwners, elementOwners, frontendOf } from "./element-owners.ts";
+import { type ElementOwners, elementOwners } from "./element-owners.ts";
 import type { RulesetState } from "./ruleset-state.ts";
-import { FRONTEND_MAPS } from "./sets.ts";
+import { FRONTEND_MAPS, frontendOfElement } from "./sets.ts";
 
 /** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
 export interface ElementChange {
@@ -87,7 +87,7 @@ const ENDPOINTS: readonly string[] = Object.values(FRONTEND_MAPS).map(({ endpoin
 function targetsOf(changes: readonly ElementChange[], before: Ruleset, after: Ruleset): Map<string, TargetsChange> {
   const targets = new Map<string, { before: Set<string>; after: Set<string> }>();
   for (const { family, set, key } of changes) {
-    const frontend = targetsKey(family, frontendOf(set, key));
+    const frontend = targetsKey(family, frontendOfElement(set, key));
     if (ENDPOINTS.includes(set)) targets.set(frontend, { before: new Set(), after: new Set() });
   }
   if (targets.size === 0) return targets;
@@ -98,7 +98,7 @@ function targetsOf(changes: readonly ElementChange[], before: Ruleset, after: Ru
     for (const { family, sets } of Object.values(ruleset)) {
       for (const name of ENDPOINTS) {
         for (const [key, target] of sets.get(name)?.elements ?? []) {
-          targets.get(targetsKey(family, frontendOf(name, key)))?.[side].add(target);
+          targets.get(targetsKey(family, frontendOfElement(name, key)))?.[side].add(target);
         }
       }
     }

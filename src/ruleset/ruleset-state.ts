@@ -7,11 +7,12 @@ import { balancerChain } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
 import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
-import { type DesiredElement, listElements } from "./endpoint-lists.ts";
+import type { DesiredElement } from "./endpoint-lists.ts";
 import type { FirewallChain } from "./firewall.ts";
+import { ListPlacements } from "./list-placements.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
-import { NODEPORT_IPS, setSpecs } from "./sets.ts";
+import { frontendMapOf, frontendOfElement, NODEPORT_IPS, setSpecs } from "./sets.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -36,11 +37,13 @@ export class FamilyState {
   readonly #owners = new Map<string, ServicePortRules>();
   /** The candidates for each frontend that more than one service port wants (rare), best first. */
   readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
+  readonly #placements: ListPlacements;
   /** How many service ports use each shared chain and element. */
   readonly #references = new Map<string, number>();
 
   constructor(context: FamilyContext) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context));
+    this.#placements = new ListPlacements(this.#tracker);
     this.setContext(context);
   }
 
@@ -62,11 +65,13 @@ export class FamilyState {
   /** Puts a service port's rules in place of its earlier ones. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
-    this.remove(key);
-    this.#remember(key, undefined);
+    const before = this.#rules.get(key);
+    this.#remember(key, before);
     this.#rules.set(key, rules);
-    for (const frontend of rules.frontends) this.#addCandidate(frontend, rules);
     for (const element of rules.shared) this.#addShared(element);
+    const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
+    for (const frontend of frontends) this.#setCandidates(frontend, [...this.#candidates(frontend, before), rules]);
+    if (before !== undefined) this.#release(before, frontends);
   }
 
   /** Takes a service port out. */
@@ -75,8 +80,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
-    for (const frontend of rules.frontends) this.#removeCandidate(frontend, rules);
-    for (const element of rules.shared) this.#removeShared(element);
+    this.#release(rules, new Set());
   }
 
   /** The rules of a service port; undefined when there are none. */
@@ -115,6 +119,17 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
+  /**
+   * Gives endpoints the indexes that they have in another table, where that needs fewer changes to it.
+   * @param frontends the keys of those to look at
+   */
+  adoptPlacement(actual: Table, frontends: Iterable<string>): void {
+    for (const key of frontends) {
+      const owner = this.#owners.get(key);
+      if (owner !== undefined) this.#placements.adopt(frontendOf(owner, key), actual);
+    }
+  }
+
   /** The changes that the kernel does not have yet; undefined when it has everything. */
   pending(): TableDelta | undefined {
     return this.#tracker.pending();
@@ -130,49 +145,47 @@ export class FamilyState {
     if (!this.#before.has(key)) this.#before.set(key, rules);
   }
 
-  #addCandidate(frontend: FrontendRules, rules: ServicePortRules): void {
-    const others = this.#candidates(frontend.key);
-    const candidates = [...others, rules].sort((a, b) => comparePrecedence(a.port, b.port));
-    this.#setCandidates(frontend.key, candidates);
-    if (candidates[0] !== rules) return;
-    const displaced = others[0];
-    if (displaced !== undefined) this.#uninstall(frontendOf(displaced, frontend.key));
-    this.#install(frontend);
+  /** Takes rules out of all their frontends but those to keep. */
+  #release(rules: ServicePortRules, kept: ReadonlySet<string>): void {
+    for (const { key } of rules.frontends) {
+      if (!kept.has(key)) this.#setCandidates(key, this.#candidates(key, rules));
+    }
+    for (const element of rules.shared) this.#removeShared(element);
   }
 
-  #removeCandidate(frontend: FrontendRules, rules: ServicePortRules): void {
-    const before = this.#candidates(frontend.key);
-    const candidates = before.filter((other) => other !== rules);
-    this.#setCandidates(frontend.key, candidates);
-    if (before[0] !== rules) return;
-    this.#uninstall(frontend);
-    const successor = candidates[0];
-    if (successor !== undefined) this.#install(frontendOf(successor, frontend.key));
-  }
-
-  #candidates(key: string): readonly ServicePortRules[] {
+  /** The rules that want a frontend, without some. */
+  #candidates(key: string, without: ServicePortRules | undefined): readonly ServicePortRules[] {
     const owner = this.#owners.get(key);
-    return this.#conflicts.get(key) ?? (owner === undefined ? [] : [owner]);
+    const all = this.#conflicts.get(key) ?? (owner === undefined ? [] : [owner]);
+    return all.filter((one) => one !== without);
   }
 
-  #setCandidates(key: string, candidates: readonly ServicePortRules[]): void {
-    const [owner] = candidates;
-    if (owner === undefined) this.#owners.delete(key);
-    else this.#owners.set(key, owner);
+  #setCandidates(key: string, unsorted: readonly ServicePortRules[]): void {
+    const candidates = [...unsorted].sort((a, b) => comparePrecedence(a.port, b.port));
+    const before = this.#owners.get(key);
+    const [after] = candidates;
+    if (after === undefined) this.#owners.delete(key);
+    else this.#owners.set(key, after);
     if (candidates.length > 1) this.#conflicts.set(key, candidates);
     else this.#conflicts.delete(key);
+    if (before !== after) this.#replace(before && frontendOf(before, key), after && frontendOf(after, key));
   }
 
-  #install(frontend: FrontendRules): void {
-    for (const list of frontend.lists) this.#addBalancer(list.balancer);
-    if (frontend.firewall !== undefined) this.#addFirewall(frontend.firewall);
-    for (const { set, key, value } of elementsOf(frontend)) this.#tracker.putElement(set, key, value);
+  /** Replaces the rules of a frontend; endpoints that stay keep their indexes. */
+  #replace(before: FrontendRules | undefined, after: FrontendRules | undefined): void {
+    for (const { balancer } of after?.lists ?? []) this.#addBalancer(balancer);
+    if (after?.firewall !== undefined) this.#addFirewall(after.firewall);
+    this.#replaceElements(before?.elements ?? [], after?.elements ?? []);
+    this.#placements.replace(before, after);
+    for (const { balancer } of before?.lists ?? []) this.#dropChain(balancerName(balancer));
+    if (before?.firewall !== undefined) this.#dropChain(before.firewall.name);
   }
 
-  #uninstall(frontend: FrontendRules): void {
-    for (const { set, key } of elementsOf(frontend)) this.#tracker.deleteElement(set, key);
-    for (const { balancer } of frontend.lists) this.#dropChain(balancerName(balancer));
-    if (frontend.firewall !== undefined) this.#dropChain(frontend.firewall.name);
+  #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
+    for (const { set, key } of before) {
+      if (!after.some((element) => element.set === set && element.key === key)) this.#tracker.deleteElement(set, key);
+    }
+    for (const { set, key, value } of after) this.#tracker.putElement(set, key, value);
   }
 
   #addBalancer(balancer: Balancer): void {
@@ -219,6 +232,22 @@ export class RulesetState {
     return Object.fromEntries(this.#states().map(({ table }) => [table.family, table]));
   }
 
+  /**
+   * Gives endpoints the indexes that they have in the kernel, in the lists that differ: a list may have its endpoints in
+   * any order.
+   * @param deltas the differences between the kernel's tables and these
+   * @returns whether lists differed, so that the differences are to be computed again
+   */
+  adoptPlacement(kernel: Ruleset, deltas: readonly TableDelta[]): boolean {
+    const changed = deltas.filter((delta) => {
+      const actual = kernel[delta.family];
+      const frontends = new Set(delta.mode === "change" ? indexedFrontends(delta) : []);
+      if (actual !== undefined) this.families[delta.family]?.adoptPlacement(actual, frontends);
+      return frontends.size > 0;
+    });
+    return changed.length > 0;
+  }
+
   /** The ruleset as the kernel was last told, a copy. */
   committedRuleset(): Ruleset {
     return Object.fromEntries(this.#states().map((state) => [state.table.family, state.committedTable()]));
@@ -250,6 +279,11 @@ function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
   return frontend;
 }
 
-function elementsOf(frontend: FrontendRules): DesiredElement[] {
-  return [...frontend.elements, ...frontend.lists.flatMap((list) => listElements(frontend, list))];
+/** The frontends of which a delta has elements of lists. */
+function indexedFrontends({ elements }: TableDelta): string[] {
+  return elements.flatMap(({ spec: { name }, deleted, added }) => {
+    const role = frontendMapOf(name)?.role;
+    if (role !== "endpoints" && role !== "affinityIds") return [];
+    return [...deleted, ...added.map(({ key }) => key)].map((key) => frontendOfElement(name, key));
+  });
 }

@@ -81,6 +81,12 @@ export function frontendMapOf(set: string): FrontendMap | undefined {
   return MAPS_BY_NAME.get(set);
 }
 
+/** The frontend in an element's key, where its map is one of frontends: without the number that may follow it. */
+export function frontendOfElement(set: string, key: string): string {
+  const role = frontendMapOf(set)?.role;
+  return role === "endpoints" || role === "affinityIds" ? key.slice(0, key.lastIndexOf(" . ")) : key;
+}
+
 /** The declaration of a set or map of ours. */
 interface NamedSetSpec extends SetSpec {
   readonly name: SetName;

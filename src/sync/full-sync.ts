@@ -14,6 +14,7 @@ import {
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import { upgradedId } from "../ruleset/endpoint-ids.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -28,19 +29,39 @@ export interface FullSyncReport {
 /** Elements in one transaction of a cold start: nft then takes 60 MB, and no more time than in one go. */
 const CHUNK_SIZE = 20_000;
 
+/** How a full sync is to be done. */
+export interface FullSyncOptions {
+  /** The state that the desired tables are part of: it adopts the kernel's placement of endpoints. */
+  readonly state?: RulesetState;
+  /** The most elements in one transaction of a cold start. */
+  readonly chunkSize?: number | undefined;
+}
+
 /**
  * Compares our tables in the kernel with the desired ruleset and repairs what differs. Everything else stays
- * untouched: connections and session affinity survive. Tables that cannot be read are rebuilt.
- * @param chunkSize the most elements in one transaction of a cold start
+ * untouched: connections and session affinity survive, and endpoints keep their indexes. Tables that cannot be read are rebuilt.
  * @throws as {@link Nft.apply}; the kernel is then as it was
  */
-export async function fullSync(nft: Nft, desired: Ruleset, chunkSize = CHUNK_SIZE): Promise<FullSyncReport> {
+export async function fullSync(
+  nft: Nft,
+  desired: Ruleset,
+  { state, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
+): Promise<FullSyncReport> {
   const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
   if (kernel.kind === "unreadable") {
     return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
   }
-  const deltas = diffRuleset(kernel.ruleset, desired);
+  const deltas = differencesFrom(kernel.ruleset, desired, state);
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas, chunkSize) };
+}
+
+/**
+ * The differences between the kernel's tables and desired ones.
+ * @param state the state that these are part of, which adopts the kernel's placement of endpoints
+ */
+export function differencesFrom(kernel: Ruleset, desired: Ruleset, state: RulesetState | undefined): TableDelta[] {
+  const deltas = diffRuleset(kernel, desired);
+  return state?.adoptPlacement(kernel, deltas) ? diffRuleset(kernel, desired) : deltas;
 }
 
 /**

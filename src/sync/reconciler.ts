@@ -179,7 +179,10 @@ export class Reconciler {
   async #full(reason: FullSyncReason): Promise<SyncResult> {
     const own = this.#established ? [...this.state.pending(), ...this.#staleChains] : undefined;
     try {
-      const report = await fullSync(this.#parts.nft, this.state.ruleset, this.#parts.chunkSize);
+      const report = await fullSync(this.#parts.nft, this.state.ruleset, {
+        state: this.state,
+        chunkSize: this.#parts.chunkSize,
+      });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#fullSync = undefined;
       this.#established = true;

@@ -4,7 +4,7 @@ import { Nft } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
-import { rulesetText } from "../support/ruleset-text.ts";
+import { textWithoutPlacement } from "../support/ruleset-text.ts";
 import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
 import { townList } from "../support/stub-api/town.ts";
@@ -39,7 +39,7 @@ async function start(options: Partial<InProcessOptions> = {}): Promise<InProcess
 
 async function kernelText(): Promise<string> {
   const kernel = await readKernel(nft, ["ip", "ip6"]);
-  return kernel.kind === "read" ? rulesetText(kernel.ruleset) : kernel.reason;
+  return kernel.kind === "read" ? textWithoutPlacement(kernel.ruleset) : kernel.reason;
 }
 
 function wanted() {
@@ -47,7 +47,7 @@ function wanted() {
 }
 
 async function isRight(): Promise<boolean> {
-  return (await kernelText()) === rulesetText(wanted());
+  return (await kernelText()) === textWithoutPlacement(wanted());
 }
 
 /** One more, one less, one changed; the chains in use stay the same. */
@@ -107,7 +107,9 @@ describe("a host", () => {
   test("without IPv6 is served in IPv4 alone", async () => {
     const running = await start({ families: ["ip"] });
     const { ip } = wanted();
-    await running.until(async () => (await kernelText()) === rulesetText({ ...(ip === undefined ? {} : { ip }) }));
+    await running.until(
+      async () => (await kernelText()) === textWithoutPlacement({ ...(ip === undefined ? {} : { ip }) }),
+    );
     expect(execaSync("nft", ["list", "tables"]).stdout).toBe("table ip nft-proxy");
   });
 });

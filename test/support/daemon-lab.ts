@@ -10,7 +10,7 @@ import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { bundle, townFlags } from "./command.ts";
 import { createLab, type Lab, type RunningCommand, type RunResult } from "./lab/lab.ts";
-import { rulesetText } from "./ruleset-text.ts";
+import { textWithoutPlacement } from "./ruleset-text.ts";
 import { StubApi } from "./stub-api/stub-api.ts";
 import { StubCluster } from "./stub-api/stub-cluster.ts";
 import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
@@ -176,13 +176,13 @@ export class DaemonLab {
 
   /** What the kernel has, as text without order. */
   async kernelText(): Promise<string> {
-    return rulesetText(await this.kernel());
+    return textWithoutPlacement(await this.kernel());
   }
 
   /** What a fresh rendering of the API server's objects would make of it. */
   wantedText(context: ProgramContext = {}, cluster = this.cluster): string {
     const cache = cacheOfApi((resource) => cluster.objects(resource));
-    return rulesetText(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
+    return textWithoutPlacement(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
   }
 
   /** Waits until the kernel has exactly what a fresh rendering of the API server's objects makes. */

@@ -19,3 +19,18 @@ function tableLines(table: Table): string[] {
 function specText({ key, value, dynamic, size, counter }: SetSpec): string {
   return JSON.stringify([key, value, dynamic, size, counter]);
 }
+
+/** {@link rulesetText} in which it makes no difference which endpoint of a list has which index. */
+export function textWithoutPlacement(ruleset: Ruleset): string {
+  return rulesetText(ruleset).split("\n").flatMap(withoutIndex).sort().join("\n");
+}
+
+const INDEXED = /^(ip6? set (?:nodeport-)?(?:endpoints|affinity-ids) .* \. )(\d+) : (.*)$/;
+
+/** The index apart from the endpoint, and of that only in which list it is. */
+function withoutIndex(line: string): string[] {
+  const [, frontend, number, value] = INDEXED.exec(line) ?? [];
+  if (frontend === undefined || Number(number) >= 0xc000_0000) return [line];
+  const list = Number(number) < 0x8001_0000 ? "list" : "shortcut list";
+  return [`${frontend}${number}`, `${frontend}${list} : ${value}`];
+}

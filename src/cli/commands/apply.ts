@@ -37,7 +37,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
-  const report = await fullSync(nft, await tablesOfHost(state.ruleset));
+  const report = await fullSync(nft, await tablesOfHost(state.ruleset), { state });
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),

@@ -1,4 +1,5 @@
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { diffRuleset } from "../../nft/delta.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
 import type { DesiredOrigin } from "../load/desired-origin.ts";
@@ -26,6 +27,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const { state, diagnostics, notices, origin } = await loadDesired(request);
   const before = { ruleset: await readKernelTables(request.options.nftPath) };
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
+  state.adoptPlacement(before.ruleset, diffRuleset(before.ruleset, after.ruleset));
   return { diff: compareRulesets(before, after), diagnostics, notices, origin };
 }
 
@@ -40,6 +42,7 @@ export async function compareObjects(request: LoadRequest, against: readonly str
   const before = await loadFromFiles({ ...request, paths: against }, { placeholders: true });
   const hasPlaceholders = after.files.placeholders + before.files.placeholders > 0;
   const [left, right] = [before.state, after.state];
+  right.adoptPlacement(left.ruleset, diffRuleset(left.ruleset, right.ruleset));
   return {
     diff: compareRulesets({ ruleset: left.ruleset, state: left }, { ruleset: right.ruleset, state: right }),
     diagnostics: [...after.diagnostics, ...before.diagnostics],

@@ -1,7 +1,6 @@
 import type { Family } from "../../base/family.ts";
-import { frontendOf } from "../../ruleset/element-owners.ts";
 import type { ElementChange } from "../../ruleset/ruleset-diff.ts";
-import { FIREWALL_IPS, frontendMapOf } from "../../ruleset/sets.ts";
+import { FIREWALL_IPS, frontendMapOf, frontendOfElement } from "../../ruleset/sets.ts";
 
 /** All changes of one frontend. */
 export interface FrontendChange {
@@ -33,5 +32,5 @@ export function frontendChanges(changes: readonly ElementChange[]): {
 }
 
 function keyOf({ set, key }: ElementChange): string | undefined {
-  return frontendMapOf(set) !== undefined || set === FIREWALL_IPS ? frontendOf(set, key) : undefined;
+  return frontendMapOf(set) !== undefined || set === FIREWALL_IPS ? frontendOfElement(set, key) : undefined;
 }

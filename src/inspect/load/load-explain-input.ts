@@ -10,6 +10,7 @@ import { interfaceLookup } from "../../kernel/routes.ts";
 import { ignoredService, loadBalancersAddresses } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { familyOf } from "../../model/ip.ts";
+import { diffRuleset } from "../../nft/delta.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
 import { writtenBy } from "../check/diagnostics.ts";
@@ -54,6 +55,9 @@ export async function loadExplainInput(
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
   const live = isLive ? { live: await liveRules(request.options, query) } : {};
+  if (live.live !== undefined) {
+    parts.state.adoptPlacement(live.live.ruleset, diffRuleset(live.live.ruleset, parts.state.ruleset));
+  }
   const input = explainInputOf({ ...parts, objectsKnown: comparable, hostAddresses, ...live });
   return {
     input,

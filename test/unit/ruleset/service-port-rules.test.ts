@@ -2,8 +2,15 @@ import { describe, expect, test } from "vitest";
 import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
-import { listElements } from "../../../src/ruleset/endpoint-lists.ts";
-import { renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
+import {
+  type BalancedList,
+  type DesiredElement,
+  idElements,
+  indexedSet,
+  indexedValues,
+  indexKey,
+} from "../../../src/ruleset/endpoint-lists.ts";
+import { type FrontendRules, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import {
   endpoint,
   familyContext,
@@ -29,6 +36,12 @@ function render(options: ServiceOptions, endpoints: readonly (SliceEndpoint | st
 /** Indexes from 0 on; 65536 and more are those of the short-cut list. */
 function plainIndex(text: string): string {
   return text.replace(/ \. (\d{10})$/, (whole, index) => (index < 0xc000_0000 ? ` . ${index - 0x8000_0000}` : whole));
+}
+
+function listElements(of: FrontendRules, list: BalancedList): DesiredElement[] {
+  const set = indexedSet(of.kind, list);
+  const indexed = indexedValues(list).map((value, i) => ({ set, key: indexKey(of, list, i), value }));
+  return [...indexed, ...idElements(of, list)];
 }
 
 /** The elements of one frontend, as `set key: value`. */

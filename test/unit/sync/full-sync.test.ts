@@ -16,7 +16,7 @@ function programmed(): FakeNft {
 
 test("tables that do not exist are made in chunks, their hooks with the last one", async () => {
   const fake = new FakeNft();
-  const report = await fullSync(fake.nft, ruleset, 3);
+  const report = await fullSync(fake.nft, ruleset, { chunkSize: 3 });
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
   expect(report.applied.length).toBeGreaterThan(1);
   const hooked = fake.transactions.map((sent) => JSON.stringify(sent).includes('"hook"'));
@@ -26,7 +26,7 @@ test("tables that do not exist are made in chunks, their hooks with the last one
 test("a cold start that is refused halfway leaves no tables behind", async () => {
   const fake = new FakeNft();
   fake.refuses = '"hook"';
-  await expect(fullSync(fake.nft, ruleset, 3)).rejects.toThrow("nft refused the transaction");
+  await expect(fullSync(fake.nft, ruleset, { chunkSize: 3 })).rejects.toThrow("nft refused the transaction");
   expect(fake.kernel.ruleset).toEqual({});
 });
 

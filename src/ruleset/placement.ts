@@ -1,0 +1,34 @@
+/**
+ * Assigns the values of a list to the indexes 0 to N-1 so that as few indexes as possible change: a value that had an
+ * index below N keeps it; the others, first those that had a higher index, then the new ones, take the free indexes.
+ * @param previous the value at each index before; anything, also values that are not in the list or there twice
+ * @param values N different values
+ * @returns `values` itself when that is the result
+ */
+export function placed(previous: readonly string[], values: readonly string[]): readonly string[] {
+  if (previous === values) return values;
+  const waiting = new Set(values);
+  const result = new Array<string | undefined>(values.length);
+  const displaced: string[] = [];
+  previous.forEach((value, index) => {
+    if (!waiting.has(value)) return;
+    if (index >= values.length) {
+      displaced.push(value);
+      return;
+    }
+    result[index] = value;
+    waiting.delete(value);
+  });
+  fill(result, new Set([...displaced, ...waiting]));
+  const placement = result as string[];
+  return placement.every((value, index) => value === values[index]) ? values : placement;
+}
+
+/** Puts the values into the free indexes, of which there are as many. */
+function fill(result: (string | undefined)[], values: ReadonlySet<string>): void {
+  let index = 0;
+  for (const value of values) {
+    while (result[index] !== undefined) index += 1;
+    result[index] = value;
+  }
+}
