@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
@@ -10,6 +12,14 @@ const TOWN = ["--from", townObjects("town"), ...townFlags];
 const TO_DNS = ["--to", "10.96.0.10", "--port", "53", "--proto", "udp"];
 
 describe("explain from files", () => {
+  test("the README's example is what explain prints", async () => {
+    const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+    const [, expected = ""] = /\$ nft-proxy explain 10\.96\.0\.7:80\n(.*?)\n```/s.exec(readme) ?? [];
+    const objects = fileURLToPath(new URL("../fixtures/readme-explain.yaml", import.meta.url));
+    const { stdout } = await nftProxy(["explain", "10.96.0.7:80", "--from", objects, ...townFlags]);
+    expect(stdout.split(/\s+/)).toEqual(expected.split(/\s+/));
+  });
+
   test("explain in a pipe prints the steps and the conclusion without colours", async () => {
     const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...TO_DNS]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });

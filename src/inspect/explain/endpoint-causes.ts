@@ -61,7 +61,7 @@ function notReady({ port, view }: Match): Reason {
     action:
       pod === undefined
         ? `see why they are not: kubectl -n ${namespace} get pods`
-        : `see what its readiness probe message: kubectl -n ${namespace} describe pod ${pod}`,
+        : `see why its readiness probe fails: kubectl -n ${namespace} describe pod ${pod}`,
   };
 }
 
