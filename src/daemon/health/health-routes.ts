@@ -2,6 +2,9 @@ import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-answers.ts";
 import type { HealthReport } from "./health.ts";
 
+/** The paths of the health server. */
+export type HealthPath = "/healthz" | "/livez" | "/readyz";
+
 /** What the health endpoints need. */
 export interface HealthRoutesOptions {
   /** The health at this moment, see {@link judgeHealth}. */
@@ -9,12 +12,15 @@ export interface HealthRoutesOptions {
   /** Wall clock, milliseconds. */
   readonly now: () => number;
   /** Called with each answer, for the metrics. */
-  readonly onAnswer: (path: "/healthz" | "/livez", status: number) => void;
+  readonly onAnswer: (path: HealthPath, status: number) => void;
 }
 
-/** The routes of the health server. /healthz is for load balancers, /livez for the kubelet. */
+/**
+ * The routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness probe, /readyz (ours)
+ * for its readiness probe.
+ */
 export function healthRoutes({ judge, now, onAnswer }: HealthRoutesOptions): Routes {
-  const route = (path: "/healthz" | "/livez", answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
+  const route = (path: HealthPath, answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
     const given = answer(judge(), now());
     onAnswer(path, given.status);
     return given;
@@ -22,6 +28,7 @@ export function healthRoutes({ judge, now, onAnswer }: HealthRoutesOptions): Rou
   return new Map([
     ["/healthz", route("/healthz", healthzAnswer)],
     ["/livez", route("/livez", livezAnswer)],
+    ["/readyz", route("/readyz", readyzAnswer)],
   ]);
 }
 
@@ -34,6 +41,11 @@ function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
 /** kube-proxy's answer of /livez: as /healthz, but the node's outcome is no reason to restart the proxy. */
 function livezAnswer(report: HealthReport, now: number): HttpAnswer {
   return answer(report, now, report.live, {});
+}
+
+/** Ready is a proxy whose rules have been in the kernel once, however it fares since. */
+function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
+  return answer(report, now, report.ready, {});
 }
 
 function answer(report: HealthReport, now: number, healthy: boolean, extra: { nodeEligible?: boolean }): HttpAnswer {

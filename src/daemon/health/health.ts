@@ -17,7 +17,7 @@ export interface FamilyHealth {
 /** What health is judged by. A family that is not served is absent. */
 export interface HealthSnapshot {
   readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
-  /** Undefined before the Node was first seen: it then counts as eligible. */
+  /** Undefined before our Node object was first seen. */
   readonly node: Pick<Node, "deleting" | "taints"> | undefined;
 }
 
@@ -34,7 +34,9 @@ export interface HealthReport {
   readonly proxyHealthy: boolean;
   /** As proxyHealthy, but a proxy that is still waiting for its first sync is live: a restart would not help it. */
   readonly live: boolean;
-  /** Load balancers may send new connections to this node: it is not about to go. */
+  /** Every family has been programmed once. */
+  readonly ready: boolean;
+  /** Load balancers may send new connections to this node: its Node object is known and not about to go. */
   readonly nodeEligible: boolean;
   readonly families: Readonly<Partial<Record<Family, FamilyVerdict>>>;
   /** Why it is not all well, one sentence each; empty when it is. */
@@ -56,6 +58,7 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   return {
     proxyHealthy: all.every(({ healthy }) => healthy),
     live: all.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
+    ready: all.every(({ lastSynced }) => lastSynced !== undefined),
     nodeEligible: ineligible === "",
     families: verdicts,
     // Both families change in one transaction and so mostly fail for one reason.
@@ -78,7 +81,8 @@ function judgeFamily(
 }
 
 function whyIneligible(node: HealthSnapshot["node"]): string {
-  if (node?.deleting) return "the node is being deleted";
-  if (node?.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
+  if (node === undefined) return "the Node object of this node has not been seen";
+  if (node.deleting) return "the node is being deleted";
+  if (node.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
   return "";
 }

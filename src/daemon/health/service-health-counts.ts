@@ -1,8 +1,9 @@
+import { FAMILIES, type Family } from "../../base/family.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServiceHealth } from "./service-health.ts";
 
-/** What the health check node ports answer, kept in step with the object cache Service by Service. */
+/** Counts what the health check node ports answer, Service by Service as these change. */
 export class ServiceHealthCounts {
   readonly #cache: ObjectCache;
   readonly #services = new Map<ServiceName, ServiceHealth>();
@@ -16,13 +17,13 @@ export class ServiceHealthCounts {
     return this.#services;
   }
 
-  /** Looks at these Services again; true when what is answered changed. */
+  /** Counts the endpoints of these Services again; true when an answer changed. */
   update(names: Iterable<ServiceName>): boolean {
     let changed = false;
     for (const name of names) {
       const before = this.#services.get(name);
       const after = this.#healthOf(name);
-      if (before?.port === after?.port && before?.localEndpoints === after?.localEndpoints) continue;
+      if (JSON.stringify(before) === JSON.stringify(after)) continue;
       changed = true;
       if (after === undefined) this.#services.delete(name);
       else this.#services.set(name, after);
@@ -30,19 +31,21 @@ export class ServiceHealthCounts {
     return changed;
   }
 
-  /** Distinct addresses of ready endpoints on this node, counted in the Service's first family, as kube-proxy does. */
   #healthOf(name: ServiceName): ServiceHealth | undefined {
     const service = this.#cache.service(name);
     if (service === undefined || service.healthCheckNodePort === 0) return undefined;
-    const family = service.clusterIPs.ip !== "" ? "ip" : "ip6";
+    const families = FAMILIES.filter((family) => service.clusterIPs[family] !== "");
+    const localEndpoints = Object.fromEntries(families.map((family) => [family, this.#localEndpoints(name, family)]));
+    return { port: service.healthCheckNodePort, localEndpoints };
+  }
+
+  /** Distinct addresses of ready endpoints on this node in one family: each has a count of its own, as in kube-proxy. */
+  #localEndpoints(name: ServiceName, family: Family): number {
     const local = this.#cache
       .slices(name)
       .filter((slice) => slice.family === family)
       .flatMap((slice) => slice.endpoints)
       .filter((endpoint) => endpoint.ready && endpoint.nodeName === this.#cache.node.name);
-    return {
-      port: service.healthCheckNodePort,
-      localEndpoints: new Set(local.map(({ address }) => address)).size,
-    };
+    return new Set(local.map(({ address }) => address)).size;
   }
 }

@@ -15,10 +15,11 @@ export class ServiceHealthSubscriber implements SyncSubscriber {
   }
 
   synced({ rendered, nodeContext }: SyncReport): void {
-    const addresses = healthCheckAddresses(nodeContext.map(({ nodePorts }) => nodePorts));
+    const addresses = healthCheckAddresses(nodeContext);
     const isChanged = this.#counts.update(rendered);
-    if (!isChanged && addresses.join() === this.#addresses) return;
-    this.#addresses = addresses.join();
+    const text = JSON.stringify(addresses);
+    if (!isChanged && text === this.#addresses) return;
+    this.#addresses = text;
     void this.#servers.sync(new Map(this.#counts.services), addresses);
   }
 }

@@ -1,17 +1,25 @@
 import type { Clock } from "../../base/clock.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import type { NodePortAddresses } from "../../model/node.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
 import { type HttpAnswer, jsonAnswer } from "../http/http-answers.ts";
-import { formatListenAddress, listenAddress, openHttpServer } from "../http/http-server.ts";
+import { formatListenAddress, openHttpServer } from "../http/http-server.ts";
 import { RetryingServer } from "../http/retrying-server.ts";
 
 /** A Service with `externalTrafficPolicy: Local` and its healthCheckNodePort. */
 export interface ServiceHealth {
   /** 1..65535 */
   readonly port: number;
-  /** Distinct endpoints on this node that take new connections. */
-  readonly localEndpoints: number;
+  /** For each family of the Service: distinct endpoints on this node that take new connections. */
+  readonly localEndpoints: Readonly<Partial<Record<Family, number>>>;
+}
+
+/** An address of this node on which the health check node ports of one family answer. */
+export interface HealthCheckAddress {
+  readonly family: Family;
+  /** `0.0.0.0` or `::` for every address of the family. */
+  readonly address: string;
 }
 
 /** What the servers need. */
@@ -39,11 +47,11 @@ export class ServiceHealthServers {
   }
 
   /**
-   * Makes exactly these Services answer, on these addresses of the node (`["0.0.0.0"]` for all). Counts change at
-   * once; servers that are wanted before and after are left alone. Resolves when the others were closed and each new
-   * one has been tried once. Never rejects.
+   * Makes exactly these Services answer, each on the addresses of its families. Counts change at once; servers that
+   * are wanted before and after are left alone. Resolves when the others were closed and each new one has been tried
+   * once. Never rejects.
    */
-  sync(wanted: ReadonlyMap<ServiceName, ServiceHealth>, addresses: readonly string[]): Promise<void> {
+  sync(wanted: ReadonlyMap<ServiceName, ServiceHealth>, addresses: readonly HealthCheckAddress[]): Promise<void> {
     this.#wanted = wanted;
     // One after the other: a port that passes from one Service to another must be closed before it is opened.
     this.#queue = this.#queue.then(() => this.#apply(wanted, addresses));
@@ -55,25 +63,31 @@ export class ServiceHealthServers {
     return this.sync(new Map(), []);
   }
 
-  async #apply(wanted: ReadonlyMap<ServiceName, ServiceHealth>, addresses: readonly string[]): Promise<void> {
-    const desired = new Map<string, { service: ServiceName; address: string; port: number }>();
-    for (const [service, { port }] of wanted) {
-      for (const address of addresses) desired.set(`${service} ${address} ${port}`, { service, address, port });
+  async #apply(
+    wanted: ReadonlyMap<ServiceName, ServiceHealth>,
+    addresses: readonly HealthCheckAddress[],
+  ): Promise<void> {
+    const desired = new Map<string, HealthCheck>();
+    for (const [service, { port, localEndpoints }] of wanted) {
+      for (const { family, address } of addresses) {
+        if (localEndpoints[family] === undefined) continue;
+        desired.set(`${service} ${address} ${port}`, { service, family, address, port });
+      }
     }
     const gone = [...this.#running].filter(([key]) => !desired.has(key));
     for (const [key] of gone) this.#running.delete(key);
     await Promise.all(gone.map(([, server]) => server.close()));
     const added = [...desired].filter(([key]) => !this.#running.has(key));
-    await Promise.all(added.map(([key, { service, address, port }]) => this.#open(key, service, address, port)));
+    await Promise.all(added.map(([key, check]) => this.#open(key, check)));
   }
 
-  #open(key: string, service: ServiceName, address: string, port: number): Promise<void> {
+  #open(key: string, { service, family, address, port }: HealthCheck): Promise<void> {
     const { clock, logger, onFailure } = this.#options;
-    const listen = listenAddress(address, port);
+    const listen = { host: address, port };
     const server = new RetryingServer({
       name: `health check of ${service} on ${formatListenAddress(listen)}`,
       address: listen,
-      open: (at) => openHttpServer(at, () => () => this.#answer(service), logger),
+      open: (at) => openHttpServer(at, () => () => this.#answer(service, family), logger),
       clock,
       logger,
       hardFail: false,
@@ -83,22 +97,27 @@ export class ServiceHealthServers {
     return server.start();
   }
 
-  #answer(service: ServiceName): HttpAnswer {
-    return serviceHealthAnswer(service, this.#wanted.get(service)?.localEndpoints ?? 0, this.#options.isProxyHealthy());
+  #answer(service: ServiceName, family: Family): HttpAnswer {
+    const localEndpoints = this.#wanted.get(service)?.localEndpoints[family] ?? 0;
+    return serviceHealthAnswer(service, localEndpoints, this.#options.isProxyHealthy());
   }
 }
 
-/**
- * The addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts, and every address as soon as one
- * family has them all, since a port cannot be listened on twice.
- */
-export function healthCheckAddresses(matched: readonly NodePortAddresses[]): string[] {
-  const addresses: string[] = [];
-  for (const match of matched) {
-    if (match.kind === "all") return ["0.0.0.0"];
-    addresses.push(...match.addresses);
-  }
-  return addresses;
+/** One server: a Service on one address. */
+interface HealthCheck extends HealthCheckAddress {
+  readonly service: ServiceName;
+  readonly port: number;
+}
+
+/** Every address of a family. */
+const WILDCARD: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
+
+/** The addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts, family by family. */
+export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddress[] {
+  return nodeContext.flatMap(({ family, nodePorts }) => {
+    const addresses = nodePorts.kind === "all" ? [WILDCARD[family]] : nodePorts.addresses;
+    return addresses.map((address) => ({ family, address }));
+  });
 }
 
 /** kube-proxy's answer for a Service: 200 when new connections are welcome here, otherwise 503. */

@@ -73,8 +73,9 @@ function healthServerRoutes({ judge, metrics, clock }: DaemonServersParts): Rout
     judge,
     now: clock.now,
     onAnswer: (path, status) => {
-      const counter = path === "/healthz" ? metrics.kubeProxy.healthz : metrics.kubeProxy.livez;
-      counter.inc({ code: String(status) });
+      const code = String(status);
+      if (path === "/healthz") metrics.kubeProxy.healthz.inc({ code });
+      if (path === "/livez") metrics.kubeProxy.livez.inc({ code });
     },
   });
 }

@@ -46,7 +46,7 @@ function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Htm
 function healthText({ proxyHealthy, nodeEligible }: HealthReport, problem: string | undefined): string {
   if (!proxyHealthy) return "unhealthy";
   if (problem !== undefined) return "syncs fail";
-  return nodeEligible ? "healthy" : "node is leaving";
+  return nodeEligible ? "healthy" : "node not eligible";
 }
 
 function syncCard({ health, history, now }: DaemonStatus): Html {

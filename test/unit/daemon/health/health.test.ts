@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
-import { healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
+import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { HealthTracker } from "../../../../src/daemon/health/health-tracker.ts";
 import { node } from "../../../support/build.ts";
 
@@ -28,7 +28,7 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   return { runner, cache, tracker: new HealthTracker({ families, startedAt, runner, cache }) };
 }
 
-async function ask({ tracker }: { tracker: HealthTracker }, path: "/healthz" | "/livez", now = NOW) {
+async function ask({ tracker }: { tracker: HealthTracker }, path: HealthPath, now = NOW) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
@@ -97,6 +97,23 @@ describe("health", () => {
     });
     expect(body.status).not.toHaveProperty("IPv6");
     expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
+  });
+
+  test("/readyz is 503 until the first sync, and 200 from then on", async () => {
+    const parts = setUp(NOW);
+    expect(await ask(parts, "/readyz")).toMatchObject({ status: 503, body: { healthy: false } });
+    parts.tracker.synced({ endedAt: NOW });
+    parts.runner.pendingSince = NOW;
+    parts.tracker.failed({ error: new Error("nft hangs") });
+    expect((await ask(parts, "/readyz", NOW + 3_600_000)).status, "though it is not healthy").toBe(200);
+  });
+
+  test("a node whose object was never seen takes no new connections", async () => {
+    const parts = synced(NOW);
+    parts.cache.isNodeKnown = false;
+    const reasons = ["the Node object of this node has not been seen"];
+    expect(await ask(parts, "/healthz")).toMatchObject({ status: 503, body: { nodeEligible: false, reasons } });
+    expect((await ask(parts, "/livez")).status).toBe(200);
   });
 
   test.each([

@@ -5,7 +5,7 @@ import { cacheOf, DRAINING, endpoint, localEndpoint, named, service, slice } fro
 describe("ServiceHealthCounts", () => {
   const balanced = { ...service(), healthCheckNodePort: 30123 };
 
-  test("counts distinct ready endpoints of this node, in the first family", () => {
+  test("counts distinct ready endpoints of this node", () => {
     const cache = cacheOf({
       services: [balanced],
       slices: [
@@ -18,11 +18,28 @@ describe("ServiceHealthCounts", () => {
     });
     const view = new ServiceHealthCounts(cache);
     expect(view.update([balanced.name])).toBe(true);
-    expect(view.services.get(balanced.name)).toEqual({ port: 30123, localEndpoints: 2 });
+    expect(view.services.get(balanced.name)).toEqual({ port: 30123, localEndpoints: { ip: 2 } });
     expect(view.update([balanced.name]), "nothing changed").toBe(false);
     cache.putSlice(slice({ name: "second", endpoints: [], family: "ip" }));
     expect(view.update([balanced.name])).toBe(true);
-    expect(view.services.get(balanced.name)?.localEndpoints).toBe(1);
+    expect(view.services.get(balanced.name)?.localEndpoints).toEqual({ ip: 1 });
+  });
+
+  test("counts each family of a Service by itself, and no family that it does not have", () => {
+    const dual = { ...balanced, clusterIPs: { ip: "10.96.0.10", ip6: "fd00:96::10" } };
+    const single = { ...service({ name: "single" }), healthCheckNodePort: 30124 };
+    const cache = cacheOf({
+      services: [dual, single],
+      slices: [
+        slice({ endpoints: [localEndpoint("10.244.1.11"), localEndpoint("10.244.1.12")] }),
+        slice({ endpoints: [localEndpoint("fd00:244:1::11")] }),
+        slice({ service: "single", endpoints: [localEndpoint("fd00:244:1::12")] }),
+      ],
+    });
+    const counts = new ServiceHealthCounts(cache);
+    counts.update([dual.name, single.name]);
+    expect(counts.services.get(dual.name)?.localEndpoints).toEqual({ ip: 2, ip6: 1 });
+    expect(counts.services.get(single.name)?.localEndpoints).toEqual({ ip: 0 });
   });
 
   test("drops a Service that was deleted or lost its port", () => {

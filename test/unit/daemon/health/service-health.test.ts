@@ -7,6 +7,8 @@ import {
   serviceHealthAnswer,
 } from "../../../../src/daemon/health/service-health.ts";
 import { type ServiceName, serviceName } from "../../../../src/model/ids.ts";
+import type { NodePortAddresses } from "../../../../src/model/node.ts";
+import { bothContexts } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -43,6 +45,8 @@ async function freePort(from: number): Promise<number> {
   throw new Error("no free port");
 }
 
+const LOOPBACK = { family: "ip", address: "127.0.0.1" } as const;
+
 const wants = (...rows: [ServiceName, ServiceHealth][]) => new Map(rows);
 
 async function ask(host: string, port: number): Promise<Response | undefined> {
@@ -71,11 +75,19 @@ describe("serviceHealthAnswer", () => {
   });
 });
 
-test("health checks answer where NodePorts do", () => {
-  const some = { kind: "addresses", addresses: ["192.0.2.2"] } as const;
-  expect(healthCheckAddresses([some, { kind: "addresses", addresses: ["fd00::2"] }])).toEqual(["192.0.2.2", "fd00::2"]);
-  expect(healthCheckAddresses([some, { kind: "all" }])).toEqual(["0.0.0.0"]);
-  expect(healthCheckAddresses([{ kind: "addresses", addresses: [] }])).toEqual([]);
+test("health checks answer where NodePorts do, family by family", () => {
+  const where = (ip: NodePortAddresses, ip6: NodePortAddresses) =>
+    healthCheckAddresses(
+      bothContexts().map((context) => ({ ...context, nodePorts: context.family === "ip" ? ip : ip6 })),
+    ).map(({ family, address }) => `${family} ${address}`);
+  const none = { kind: "addresses", addresses: [] } as const;
+  const all = { kind: "all" } as const;
+  expect(where({ kind: "addresses", addresses: ["192.0.2.2"] }, { kind: "addresses", addresses: ["fd00::2"] })).toEqual(
+    ["ip 192.0.2.2", "ip6 fd00::2"],
+  );
+  expect(where(all, none)).toEqual(["ip 0.0.0.0"]);
+  expect(where(all, all)).toEqual(["ip 0.0.0.0", "ip6 ::"]);
+  expect(where(none, none)).toEqual([]);
 });
 
 describe("ServiceHealthServers", () => {
@@ -84,26 +96,47 @@ describe("ServiceHealthServers", () => {
     const port = await freePort(21000);
     const other = await freePort(port + 1);
     const addresses = ["127.0.0.1", "127.0.0.2"];
-    await servers.sync(wants([WEB, { port, localEndpoints: 1 }]), addresses);
+    const both = addresses.map((address) => ({ family: "ip", address }) as const);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), both);
     for (const address of addresses) expect((await ask(address, port))?.status).toBe(200);
     state.healthy = false;
     expect((await ask("127.0.0.1", port))?.status).toBe(503);
     state.healthy = true;
-    await servers.sync(wants([WEB, { port, localEndpoints: 0 }]), addresses);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 0 } }]), both);
     const none = await ask("127.0.0.2", port);
     expect([none?.status, none?.headers.get("x-load-balancing-endpoint-weight")]).toEqual([503, "0"]);
-    await servers.sync(wants([WEB, { port: other, localEndpoints: 4 }]), ["127.0.0.1"]);
+    await servers.sync(wants([WEB, { port: other, localEndpoints: { ip: 4 } }]), [LOOPBACK]);
     expect(await ask("127.0.0.1", port)).toBeUndefined();
     expect(await ask("127.0.0.2", other)).toBeUndefined();
     expect((await ask("127.0.0.1", other))?.headers.get("x-load-balancing-endpoint-weight")).toBe("4");
     expect(failures).toEqual([]);
   });
 
+  test("all addresses of one family leave the other family closed", async () => {
+    const { servers } = makeServers();
+    const port = await freePort(24000);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [{ family: "ip", address: "0.0.0.0" }]);
+    expect((await ask("127.0.0.1", port))?.status).toBe(200);
+    expect(await ask("[::1]", port)).toBeUndefined();
+  });
+
+  test("both families answer on one port, each with its own count", async () => {
+    const { servers, failures } = makeServers();
+    const port = await freePort(25000);
+    const everywhere = [
+      { family: "ip", address: "0.0.0.0" },
+      { family: "ip6", address: "::" },
+    ] as const;
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1, ip6: 0 } }]), everywhere);
+    expect(failures).toEqual([]);
+    expect([(await ask("127.0.0.1", port))?.status, (await ask("[::1]", port))?.status]).toEqual([200, 503]);
+  });
+
   test("a port passes from one Service to another at once", async () => {
     const { servers, failures } = makeServers();
     const port = await freePort(22000);
-    await servers.sync(wants([WEB, { port, localEndpoints: 1 }]), ["127.0.0.1"]);
-    await servers.sync(wants([DNS, { port, localEndpoints: 1 }]), ["127.0.0.1"]);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [LOOPBACK]);
+    await servers.sync(wants([DNS, { port, localEndpoints: { ip: 1 } }]), [LOOPBACK]);
     expect(failures).toEqual([]);
     expect(await (await ask("127.0.0.1", port))?.json()).toMatchObject({ service: { name: "dns" } });
   });
@@ -114,9 +147,9 @@ describe("ServiceHealthServers", () => {
     const other = await freePort(port + 1);
     const squatter = createServer();
     await new Promise<void>((resolve) => squatter.listen(port, "127.0.0.1", resolve));
-    const wanted = wants([WEB, { port, localEndpoints: 1 }], [DNS, { port: other, localEndpoints: 1 }]);
-    await servers.sync(wanted, ["127.0.0.1"]);
-    await servers.sync(wanted, ["127.0.0.1"]);
+    const wanted = wants([WEB, { port, localEndpoints: { ip: 1 } }], [DNS, { port: other, localEndpoints: { ip: 1 } }]);
+    await servers.sync(wanted, [LOOPBACK]);
+    await servers.sync(wanted, [LOOPBACK]);
     expect(failures).toEqual([[WEB, port]]);
     expect((await ask("127.0.0.1", other))?.status).toBe(200);
     await new Promise((resolve) => squatter.close(resolve));

@@ -1,0 +1,100 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import type { Family } from "../base/family.ts";
+import type { Logger } from "../base/logger.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { readKernel } from "../kernel/read-kernel.ts";
+import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { Reconciler } from "./reconciler.ts";
+import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
+
+/** What a verifier works with. */
+export interface VerifierParts {
+  readonly nft: Nft;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly reconciler: Pick<Reconciler, "state">;
+  /** The longest time between two verifications, milliseconds. */
+  readonly maxPeriodMs: () => number;
+  /** Called after a comparison that found no difference, with its end in milliseconds since 1970. */
+  readonly onVerified: (at: number) => void;
+}
+
+/** Takes differences that no sync of ours explains. */
+export type OnDifferences = (found: readonly TableDelta[]) => void;
+
+/** The shortest time between two verifications, milliseconds. */
+const MIN_PERIOD = 10_000;
+
+/** A verification may take up to a hundredth of the time. */
+const PERIOD_IN_COSTS = 100;
+
+/**
+ * Compares our tables in the kernel with the desired state element by element, as often as is cheap: every 10 s or
+ * every 100 times the length of the last comparison, whichever is longer. Syncs go on meanwhile: what they change during
+ * a comparison is no difference.
+ */
+export class Verifier implements SyncSubscriber {
+  readonly #parts: VerifierParts;
+  #timer: Timer | undefined;
+  #stopped = false;
+  #onDifferences: OnDifferences = () => {};
+  /** What syncs changed during the current comparison. */
+  #changed: TableDelta[] = [];
+  /** A sync during the current comparison leaves its result in doubt. */
+  #inDoubt = false;
+
+  constructor(parts: VerifierParts) {
+    this.#parts = parts;
+  }
+
+  /** Begins to verify. */
+  start(onDifferences: OnDifferences): void {
+    this.#onDifferences = onDifferences;
+    this.#schedule(MIN_PERIOD);
+  }
+
+  /** Verifies no more. Nothing is reported after this. */
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
+    this.#changed.push(...deltas);
+    if (kind !== "full") return;
+    this.#inDoubt = true;
+    this.#parts.onVerified(endedAt);
+  }
+
+  failed(): void {
+    this.#inDoubt = true;
+  }
+
+  #schedule(wait: number): void {
+    if (this.#stopped) return;
+    this.#timer = this.#parts.clock.after(wait, () => void this.#verify());
+  }
+
+  async #verify(): Promise<void> {
+    const { nft, clock, logger, reconciler, maxPeriodMs } = this.#parts;
+    const startedAt = clock.now();
+    this.#changed = [];
+    this.#inDoubt = false;
+    const families = Object.keys(reconciler.state.ruleset) as Family[];
+    const kernel = await readKernel(nft, families);
+    if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
+    else if (!this.#stopped && !this.#inDoubt) this.#judge(diffRuleset(kernel.ruleset, reconciler.state.ruleset));
+    const cost = clock.now() - startedAt;
+    this.#schedule(Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * cost)));
+  }
+
+  #judge(differences: readonly TableDelta[]): void {
+    const own = [...this.#changed, ...this.#parts.reconciler.state.pending()];
+    const found = unexplained(differences, own)
+      // Stale chains stay in the kernel for a while, and chains of others disturb nothing.
+      .map((delta) => ({ ...delta, deletedChains: [] }))
+      .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
+    if (found.length > 0) this.#onDifferences(found);
+    else this.#parts.onVerified(this.#parts.clock.now());
+  }
+}

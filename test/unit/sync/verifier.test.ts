@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
+import { removalTransaction } from "../../../src/nft/transaction.ts";
+import { Reconciler } from "../../../src/sync/reconciler.ts";
+import { Verifier } from "../../../src/sync/verifier.ts";
+import { bothContexts, cacheOf, port, service, slice } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+import { syncReport } from "../../support/sync-report.ts";
+
+const web = service({ ports: [port(80)] });
+const LOST = { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.10"] } as const;
+
+async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
+  const cache = cacheOf({ services: [web], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] });
+  const fake = new FakeNft();
+  const clock = new ManualClock(100_000);
+  const reconciler = new Reconciler({ cache, nft: fake.nft });
+  const verified: number[] = [];
+  const found: TableDelta[] = [];
+  const verifier = new Verifier({
+    nft: fake.nft,
+    clock,
+    logger: memoryLogger(),
+    reconciler,
+    maxPeriodMs: () => maxPeriodMs,
+    onVerified: (at) => verified.push(at),
+  });
+  const sync = async () => {
+    const outcome = await reconciler.sync({ nodeContext: bothContexts(), services: cache.takeDirty() });
+    verifier.synced(syncReport({ ...outcome, endedAt: clock.now() }));
+  };
+  await sync();
+  verifier.start((deltas) => found.push(...deltas));
+  const pass = async (ms: number) => {
+    clock.advance(ms);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  return { cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
+}
+
+describe("Verifier", () => {
+  test("reports the time of each comparison without differences, a full sync's included", async () => {
+    const { verified, found, pass } = await setUp();
+    expect(verified).toEqual([100_000]);
+    await pass(10_000);
+    await pass(10_000);
+    expect([verified, found]).toEqual([[100_000, 110_000, 120_000], []]);
+  });
+
+  test("reports an element that somebody deleted", async () => {
+    const { fake, found, pass } = await setUp();
+    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+    await pass(10_000);
+    expect(found.flatMap(({ elements }) => elements.flatMap(({ added }) => added))).toEqual([
+      { key: "10.96.0.10", value: "" },
+    ]);
+  });
+
+  test("reports a missing table", async () => {
+    const { fake, found, pass } = await setUp();
+    fake.kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]));
+    await pass(10_000);
+    expect(found.map(({ family, mode }) => [family, mode])).toEqual([["ip6", "create"]]);
+  });
+
+  test("does not report changes that a sync makes during the comparison, nor stale chains", async () => {
+    const { cache, fake, found, verified, sync, pass } = await setUp();
+    let changed = false;
+    fake.before = async (run) => {
+      if (run !== "list" || changed) return;
+      changed = true;
+      cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+      await sync();
+    };
+    await pass(10_000);
+    expect(changed).toBe(true);
+    await pass(10_000);
+    expect([found, verified.length]).toEqual([[], 3]);
+  });
+
+  test("does not report changes that no sync has brought to the kernel yet", async () => {
+    const { cache, fake, reconciler, found, pass } = await setUp();
+    cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+    fake.timesOut = true;
+    await expect(reconciler.sync({ nodeContext: bothContexts(), services: cache.takeDirty() })).rejects.toThrow();
+    fake.timesOut = false;
+    expect(diffRuleset(fake.kernel.ruleset, reconciler.state.ruleset)).not.toEqual([]);
+    await pass(10_000);
+    expect(found).toEqual([]);
+  });
+
+  test.each([
+    ["100 times the length of the last comparison", 3_600_000, 400, 40_000],
+    ["the longest period", 15_000, 400, 15_000],
+  ])("waits for %s", async (_rule, maxPeriodMs, length, wait) => {
+    const { clock, fake, verified, pass } = await setUp({ maxPeriodMs });
+    let slow = true;
+    fake.before = async () => {
+      if (!slow) return;
+      slow = false;
+      await new Promise((resolve) => setImmediate(resolve));
+      clock.advance(length);
+    };
+    await pass(10_000);
+    await pass(wait - 1);
+    expect(verified).toHaveLength(2);
+    await pass(1);
+    expect(verified).toHaveLength(3);
+  });
+
+  test("goes on after a listing that failed", async () => {
+    const { fake, verified, pass } = await setUp();
+    fake.timesOut = true;
+    await pass(10_000);
+    expect(verified).toHaveLength(1);
+    fake.timesOut = false;
+    await pass(10_000);
+    expect(verified).toHaveLength(2);
+  });
+
+  test("stop() ends it", async () => {
+    const { fake, verifier, pass } = await setUp();
+    const runs = fake.runs.length;
+    verifier.stop();
+    await pass(60_000);
+    expect(fake.runs).toHaveLength(runs);
+  });
+});
