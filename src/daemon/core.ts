@@ -13,6 +13,7 @@ import { NodeContextReader } from "../sync/node-context-reader.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
+import { Verifier } from "../sync/verifier.ts";
 import { Daemon, syncInterval } from "./daemon.ts";
 import { EventChannel } from "./events/event-channel.ts";
 import type { EventSink } from "./events/event-recorder.ts";
@@ -91,6 +92,14 @@ export async function assembleCore(parts: CoreParts) {
   const loopback = loopbackProxy(parts, state);
   const history = new SyncHistory();
   const timeline = new SyncTimeline(runner);
+  const verifier = new Verifier({
+    nft,
+    clock,
+    logger,
+    reconciler,
+    maxPeriodMs: () => options.value.fullResyncPeriodMs,
+    onVerified: (at) => history.verified(at),
+  });
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers: SyncSubscriber[] = [
     state.health,
@@ -100,13 +109,14 @@ export async function assembleCore(parts: CoreParts) {
     new SchedulerEvents(cache, state.events),
     history,
     timeline,
+    verifier,
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),
     ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback), reservedPorts(parts, state)]),
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
-  const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, dryRun });
+  const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, verifier, dryRun });
   return { ...state, serviceHealth, loopback, history, timeline, heap, daemon, counts: connectionCounts(parts, state) };
 }
 

@@ -1,15 +1,17 @@
 import type { Clock } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
+import { assertNever, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import type { ObjectSource } from "../kube/source.ts";
 import type { BoundedFrequencyRunner, SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import type { CurrentOptions } from "../sync/current-options.ts";
+import { driftText } from "../sync/drift-summary.ts";
 import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
 import type { NodeContextReader } from "../sync/node-context-reader.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
+import type { Verifier } from "../sync/verifier.ts";
 
 /** What a daemon is made of. */
 export interface DaemonParts {
@@ -21,6 +23,7 @@ export interface DaemonParts {
   readonly nodeContext: NodeContextReader;
   readonly runner: BoundedFrequencyRunner;
   readonly loop: SyncLoop;
+  readonly verifier: Verifier;
   /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
   readonly dryRun: boolean;
 }
@@ -58,7 +61,7 @@ export class Daemon {
 
   /** Begins to follow the source and to program the kernel. */
   start(): void {
-    const { options, source, loop, dryRun } = this.#parts;
+    const { options, source, loop, verifier, dryRun } = this.#parts;
     loop.start();
     source.start();
     this.#every(
@@ -71,6 +74,7 @@ export class Daemon {
     );
     if (dryRun) return;
     this.#watcher.start();
+    verifier.start((found) => this.#onDrift({ kind: "elements", found: driftText(found) }));
     this.#every(
       () => options.value.fullResyncPeriodMs,
       async () => loop.requestFullSync("periodic"),
@@ -81,6 +85,7 @@ export class Daemon {
   async stop(): Promise<void> {
     this.#parts.source.stop();
     this.#watcher.stop();
+    this.#parts.verifier.stop();
     for (const task of this.#periodic) task.stop();
     await this.#parts.loop.stop();
   }
@@ -96,9 +101,22 @@ export class Daemon {
   }
 
   #onDrift(drift: Drift): void {
-    if (drift.kind === "tables") this.#parts.logger.warn({ tables: drift.missing }, "tables missing: rebuilding");
-    else this.#parts.logger.warn({ chain: drift.chain }, "chain changed by someone else: repairing");
+    this.#logDrift(drift);
     this.#parts.loop.requestFullSync("drift", true);
+  }
+
+  #logDrift(drift: Drift): void {
+    const { logger } = this.#parts;
+    switch (drift.kind) {
+      case "tables":
+        return logger.warn({ tables: drift.missing }, "tables missing: rebuilding");
+      case "chain":
+        return logger.warn({ chain: drift.chain }, "chain changed by someone else: repairing");
+      case "elements":
+        return logger.warn({ found: drift.found }, "rules differ from the desired state: repairing");
+      default:
+        return assertNever(drift);
+    }
   }
 
   /** Deletes stale chains and reads the host again, whose addresses may have changed. */

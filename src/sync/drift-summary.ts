@@ -25,8 +25,13 @@ export function driftSummary({ kind, reason, drift, unreadable }: SyncOutcome): 
   return {
     kind: drift.some(({ mode }) => mode !== "change") ? "table" : "element",
     differences: chains + sets + elements,
-    text: drift.map(tableText).join("; "),
+    text: driftText(drift),
   };
+}
+
+/** Differences in words, table by table. */
+export function driftText(drift: readonly TableDelta[]): string {
+  return drift.map(tableText).join("; ");
 }
 
 function tableText(delta: TableDelta): string {

@@ -11,7 +11,9 @@ export type Drift =
   /** Tables that are missing, as `ip nft-proxy`. */
   | { readonly kind: "tables"; readonly missing: readonly string[] }
   /** A chain that is missing or has other rules, as `ip services`. */
-  | { readonly kind: "chain"; readonly chain: string };
+  | { readonly kind: "chain"; readonly chain: string }
+  /** Differences found by comparing everything, in words. */
+  | { readonly kind: "elements"; readonly found: string };
 
 /** What a drift watcher works with. */
 export interface DriftWatcherParts {

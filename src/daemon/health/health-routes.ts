@@ -9,6 +9,8 @@ export type HealthPath = "/healthz" | "/livez" | "/readyz";
 export interface HealthRoutesOptions {
   /** The health at this moment, see {@link judgeHealth}. */
   readonly judge: () => HealthReport;
+  /** When the rules were last compared with the kernel, milliseconds since 1970; undefined before. */
+  readonly verifiedAt: () => number | undefined;
   /** Wall clock, milliseconds. */
   readonly now: () => number;
   /** Called with each answer, for the metrics. */
@@ -19,9 +21,9 @@ export interface HealthRoutesOptions {
  * The routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness probe, /readyz (ours)
  * for its readiness probe.
  */
-export function healthRoutes({ judge, now, onAnswer }: HealthRoutesOptions): Routes {
-  const route = (path: HealthPath, answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
-    const given = answer(judge(), now());
+export function healthRoutes({ judge, verifiedAt, now, onAnswer }: HealthRoutesOptions): Routes {
+  const route = (path: HealthPath, answer: (report: HealthReport, times: Times) => HttpAnswer) => () => {
+    const given = answer(judge(), { now: now(), verifiedAt: verifiedAt() });
     onAnswer(path, given.status);
     return given;
   };
@@ -32,23 +34,32 @@ export function healthRoutes({ judge, now, onAnswer }: HealthRoutesOptions): Rou
   ]);
 }
 
+/** Milliseconds since 1970. */
+interface Times {
+  readonly now: number;
+  readonly verifiedAt: number | undefined;
+}
+
 /** kube-proxy's answer of /healthz, with `reasons` added when it is 503. */
-function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
+function healthzAnswer(report: HealthReport, { now }: Times): HttpAnswer {
   const healthy = report.proxyHealthy && report.nodeEligible;
   return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
 }
 
-/** kube-proxy's answer of /livez: as /healthz, but the node's outcome is no reason to restart the proxy. */
-function livezAnswer(report: HealthReport, now: number): HttpAnswer {
-  return answer(report, now, report.live, {});
+/**
+ * kube-proxy's answer of /livez: as /healthz, but the state of the node is no reason to restart the proxy. With the time
+ * when the rules were last compared with the kernel.
+ */
+function livezAnswer(report: HealthReport, { now, verifiedAt }: Times): HttpAnswer {
+  return answer(report, now, report.live, verifiedAt === undefined ? {} : { lastVerified: timestamp(verifiedAt) });
 }
 
 /** Ready is a proxy whose rules have been in the kernel once, however it fares since. */
-function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
+function readyzAnswer(report: HealthReport, { now }: Times): HttpAnswer {
   return answer(report, now, report.ready, {});
 }
 
-function answer(report: HealthReport, now: number, healthy: boolean, extra: { nodeEligible?: boolean }): HttpAnswer {
+function answer(report: HealthReport, now: number, healthy: boolean, extra: Record<string, unknown>): HttpAnswer {
   const body = {
     // While healthy, kube-proxy's load balancers are told of now rather than of the last sync.
     lastUpdated: timestamp(healthy ? now : lastSync(report)),

@@ -68,9 +68,10 @@ function server(
   });
 }
 
-function healthServerRoutes({ judge, metrics, clock }: DaemonServersParts): Routes {
+function healthServerRoutes({ judge, history, metrics, clock }: DaemonServersParts): Routes {
   return healthRoutes({
     judge,
+    verifiedAt: () => history.snapshot().verifiedAt,
     now: clock.now,
     onAnswer: (path, status) => {
       const code = String(status);

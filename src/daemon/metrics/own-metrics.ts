@@ -22,6 +22,10 @@ export interface OwnMetrics {
   /** `result` is `same`, `repaired` or `failed`. */
   readonly fullResyncs: Counter<"result">;
   readonly fullResyncDifferences: Counter;
+  /** When the kernel was last compared with the desired state, element by element, without a difference. */
+  readonly lastVerified: Gauge;
+  /** Since when the kernel has lacked a change; 0 while it is up to date. */
+  readonly outOfSyncSince: Gauge;
   readonly eventsDropped: Counter;
 }
 
@@ -67,6 +71,15 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
     }),
     fullResyncs: new Counter({ ...base("full_resyncs_total", "Comparisons with the kernel"), labelNames: ["result"] }),
     fullResyncDifferences: new Counter(base("full_resync_differences_total", "Differences found by comparisons")),
+    lastVerified: new Gauge(
+      base("last_verified_timestamp_seconds", "When all rules were last compared with the kernel, element by element"),
+    ),
+    outOfSyncSince: new Gauge(
+      base(
+        "out_of_sync_since_timestamp_seconds",
+        "Since when the kernel has lacked a change, 0 while it is up to date",
+      ),
+    ),
     eventsDropped: new Counter(base("events_dropped_total", "Kubernetes Events that were not delivered")),
   };
   for (const kind of ["table", "element"]) metrics.driftRepairs.inc({ kind }, 0);

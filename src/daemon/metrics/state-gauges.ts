@@ -10,11 +10,12 @@ import type { Metrics } from "./metrics.ts";
 export interface GaugeSources {
   readonly reconciler: Pick<Reconciler, "state" | "quarantined">;
   readonly tracker: Pick<ChangeTracker, "services" | "endpoints">;
-  readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt">;
+  readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt" | "pendingSince">;
+  readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };
 }
 
 /** Sets the gauges that show the present state; for each scrape. */
-export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner }: GaugeSources): void {
+export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner, history }: GaugeSources): void {
   metrics.own.quarantined.set(reconciler.quarantined.size);
   for (const family of FAMILIES) {
     const state = reconciler.state.families[family];
@@ -25,6 +26,8 @@ export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner }
       metrics.kubeProxy.lastQueued.set({ ip_family: FAMILY_NAMES[family] }, runner.lastRequestedAt / 1000);
     }
   }
+  metrics.own.outOfSyncSince.set((runner.pendingSince ?? 0) / 1000);
+  metrics.own.lastVerified.set((history.snapshot().verifiedAt ?? 0) / 1000);
   setChangeCounts(metrics, tracker);
 }
 

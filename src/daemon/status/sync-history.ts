@@ -20,6 +20,7 @@ export class SyncHistory implements SyncSubscriber {
   #failures = 0;
   #lastSyncedAt: number | undefined;
   #problem: string | undefined;
+  #verifiedAt: number | undefined;
 
   synced(report: SyncReport): void {
     this.#syncs++;
@@ -39,6 +40,11 @@ export class SyncHistory implements SyncSubscriber {
     this.#problem = messageOf(error);
   }
 
+  /** The kernel's tables were compared with the desired state, element by element, without a difference. */
+  verified(at: number): void {
+    this.#verifiedAt = at;
+  }
+
   /** The history up to now. */
   snapshot(): SyncHistorySnapshot {
     return {
@@ -48,7 +54,7 @@ export class SyncHistory implements SyncSubscriber {
       fullSync: this.#fullSync,
       repair: this.#repair,
       lastSyncedAt: this.#lastSyncedAt,
-      verifiedAt: this.#fullSync?.at,
+      verifiedAt: this.#verifiedAt,
       problem: this.#problem,
     };
   }

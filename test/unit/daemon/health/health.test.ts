@@ -28,10 +28,15 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   return { runner, cache, tracker: new HealthTracker({ families, startedAt, runner, cache }) };
 }
 
-async function ask({ tracker }: { tracker: HealthTracker }, path: HealthPath, now = NOW) {
+async function ask(
+  { tracker, verifiedAt }: { tracker: HealthTracker; verifiedAt?: number },
+  path: HealthPath,
+  now = NOW,
+) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
+    verifiedAt: () => verifiedAt,
     now: () => now,
     onAnswer: (...answer) => answers.push(answer),
   });
@@ -97,6 +102,11 @@ describe("health", () => {
     });
     expect(body.status).not.toHaveProperty("IPv6");
     expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
+  });
+
+  test("/livez tells when the rules were last verified", async () => {
+    const parts = { ...synced(NOW), verifiedAt: NOW - 12_000 };
+    expect((await ask(parts, "/livez")).body).toMatchObject({ lastVerified: "2026-11-20T11:59:48.000Z" });
   });
 
   test("/readyz is 503 until the first sync, and 200 from then on", async () => {

@@ -1,23 +1,32 @@
 import { expect, test } from "vitest";
 import { setStateGauges } from "../../../../src/daemon/metrics/state-gauges.ts";
+import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { localEndpoint, port, renderAll, service, slice } from "../../../support/build.ts";
 import { metricValue, testMetrics } from "../../../support/metric-values.ts";
 
 const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
 const tracker = { services: { total: 7, unsynced: 2 }, endpoints: { total: 9, unsynced: 0 } };
-const runner = { lastRequestedAt: 1500 };
+const runner = { lastRequestedAt: 1500, pendingSince: 1200 as number | undefined };
+const history = new SyncHistory();
 
 test("the gauges show the present state", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
-  setStateGauges(metrics, { reconciler: { state, quarantined }, tracker, runner });
+  setStateGauges(metrics, { reconciler: { state, quarantined }, tracker, runner, history });
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
   expect(await value("nft_proxy_map_elements", 'family="ip",map="cluster-ips"')).toBe(1);
   expect(await value("nft_proxy_map_capacity", 'family="ip",map="affinity"')).toBe(1024);
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);
+  expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
+  expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
+  history.verified(9000);
+  const idle = { ...runner, pendingSince: undefined };
+  setStateGauges(metrics, { reconciler: { state, quarantined }, tracker, runner: idle, history });
+  expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
+  expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_total")).toBe(7);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_pending")).toBe(2);
   expect(await value("kubeproxy_sync_proxy_rules_endpoint_changes_total")).toBe(9);
@@ -29,7 +38,7 @@ test("Local policies without a local endpoint are counted until there is one", a
     metricValue(metrics, "kubeproxy_sync_proxy_rules_no_local_endpoints_total", policy);
   const show = async (endpoint: ReturnType<typeof localEndpoint> | string) => {
     const { state } = renderAll({ services: [local], slices: [slice({ endpoints: [endpoint] })] });
-    setStateGauges(metrics, { reconciler: { state, quarantined: new Set() }, tracker, runner });
+    setStateGauges(metrics, { reconciler: { state, quarantined: new Set() }, tracker, runner, history });
     return [await missing("internal"), await missing("external")];
   };
   expect(await show("10.244.2.11")).toEqual([1, 1]);

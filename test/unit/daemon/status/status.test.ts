@@ -70,6 +70,7 @@ test("the history counts repairs and keeps the last one", () => {
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
   history.synced(syncReport({ kind: "full", reason: "drift", endedAt: 1002, drift: [MISSING_TABLE] }));
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1003 }));
+  history.verified(1004);
   history.failed({ error: new Error("nft hangs") });
   expect(history.snapshot()).toEqual({
     syncs: 4,
@@ -78,7 +79,7 @@ test("the history counts repairs and keeps the last one", () => {
     fullSync: { at: 1003, reason: "periodic", durationMs: 3, repaired: undefined },
     repair: { at: 1002, reason: "drift", durationMs: 2, repaired: "table ip nft-proxy was missing" },
     lastSyncedAt: 1003,
-    verifiedAt: 1003,
+    verifiedAt: 1004,
     problem: "nft hangs",
   });
 });
