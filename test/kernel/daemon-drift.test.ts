@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(() => lab.converged());
 
-const repaired = "the rules were changed by someone else, and have been repaired";
+const repaired = "rules changed by someone else, repaired";
 
 /** Interferes, waits until it is repaired, and holds that the log, a metric and an Event tell of it. */
 async function repairs(kind: "table" | "element", interfere: () => Promise<unknown>): Promise<string> {
@@ -66,7 +66,7 @@ describe("rules that someone else changes", () => {
 
   test("an emptied chain is restored", async () => {
     const found = await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "services"));
-    expect(found).toBe("table ip nft-proxy: 1 chains, 0 sets, 0 elements differed");
+    expect(found).toBe("table ip nft-proxy: 1 chain, 0 sets, 0 elements differed");
   });
 
   test("removed elements are restored", async () => {
@@ -87,7 +87,7 @@ describe("rules that someone else changes", () => {
     const file = await lab.file("foreign.nft", foreign);
     const found = await repairs("element", () => lab.nft("-f", file));
     expect(found).toBe(
-      "table ip nft-proxy: 2 chains, 1 sets, 3 elements differed; table ip6 nft-proxy: 0 chains, 0 sets, 1 elements differed",
+      "table ip nft-proxy: 2 chains, 1 set, 3 elements differed; table ip6 nft-proxy: 0 chains, 0 sets, 1 element differed",
     );
   });
 
@@ -117,5 +117,20 @@ describe("rules that someone else changes", () => {
     await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
     await daemon.saying("full sync", daemon.said("full sync").length + 2);
     await Promise.all(held.map((one) => one.stillAnswered()));
+  });
+});
+
+describe("a daemon whose next full sync is far away", () => {
+  test("repairs a single deleted element, and tells when it verified the rules", async () => {
+    await daemon.stop();
+    daemon = lab.start(["--full-resync-period=10h"]);
+    await lab.converged();
+    await lab.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.7.7 . tcp . 7000 }");
+    await daemon.saying(repaired);
+    await lab.converged();
+    const since = Date.now();
+    const verifiedAt = async () => Date.parse(JSON.parse((await lab.get(10256, "/livez")).body).lastVerified);
+    await expect.poll(verifiedAt, { timeout: 20_000 }).toBeGreaterThan(since);
+    expect(daemon.said(repaired)).toHaveLength(1);
   });
 });
