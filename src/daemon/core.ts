@@ -1,4 +1,5 @@
 import { messageOf } from "../base/errors.ts";
+import { FAMILIES } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
@@ -134,13 +135,20 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const readHost = () => system.readHost(options.value);
   const nodeContext = new NodeContextReader({ options, cache, host, readHost });
   const runner = new BoundedFrequencyRunner(clock, syncInterval(initial));
-  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request() });
+  const tracker = new ChangeTracker({
+    cache,
+    clock,
+    logger,
+    onChange: () => runner.request(),
+    awaitsPodCIDRs: initial.detectLocal.kind === "node-cidr",
+  });
+  warnWithoutClusterCIDR(initial, logger);
   const source = parts.makeSource(tracker.handlers());
   addSourceMetrics(metrics.registry, source);
   addConntrackMetrics(metrics.registry, system.conntrack);
   const reconciler = new Reconciler({ cache, nft });
   const { families } = host;
-  const health = new HealthTracker({ families, startedAt, runner, cache });
+  const health = new HealthTracker({ families, startedAt, runner, tracker, cache });
   const judge = (): HealthReport =>
     judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options.value.syncPeriodMs);
   return {
@@ -163,6 +171,13 @@ function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: State)
     observer: loopbackObserver(metrics, events),
     maxConnections: MOST_LOOPBACK_CONNECTIONS,
   });
+}
+
+/** Without cluster CIDRs, nothing can be masqueraded for coming from outside the cluster: kube-proxy warns, too. */
+function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
+  if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0)) return;
+  const hint = "set clusterCIDR, or another detectLocalMode";
+  logger.warn({ hint }, "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart");
 }
 
 function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): StaleFlowSubscriber {

@@ -11,11 +11,19 @@ import type { ObjectCache } from "../model/object-cache.ts";
 /** What a change tracker works with. */
 export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Clock;
   readonly logger: Logger;
-  /** Called for each change once every resource has been listed. */
+  /** Called for each change once everything that is {@link Awaited} has arrived. */
   readonly onChange: () => void;
+  /** Rules depend on the podCIDRs of our Node (`detectLocalMode: NodeCIDR`), which a controller may assign late. */
+  readonly awaitsPodCIDRs: boolean;
 }
+
+/** What must have arrived before anything is programmed: the first list of each resource, and podCIDRs where needed. */
+export type Awaited = ResourceName | "podCIDRs";
+
+/** How long podCIDRs are waited for, milliseconds: kube-proxy's time (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go). */
+const POD_CIDRS_TIMEOUT = 300_000;
 
 /** When the cluster saw the reason for a change of endpoints (the annotation endpoints.kubernetes.io/last-change-trigger-time). */
 export interface ChangeTriggerTime {
@@ -51,7 +59,7 @@ const MAX_TIMES = 10_000;
  */
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
-  readonly #waitingFor = new Set<ResourceName>(RESOURCE_NAMES);
+  readonly #waitingFor = new Set<Awaited>(RESOURCE_NAMES);
   #triggerTimes: ChangeTriggerTime[] = [];
   #receivedAt: number[] = [];
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
@@ -59,6 +67,9 @@ export class ChangeTracker {
 
   constructor(parts: ChangeTrackerParts) {
     this.#parts = parts;
+    if (!parts.awaitsPodCIDRs) return;
+    this.#waitingFor.add("podCIDRs");
+    parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
   }
 
   /** Changes of Services. */
@@ -71,8 +82,8 @@ export class ChangeTracker {
     return this.#endpoints;
   }
 
-  /** The resources that have not been listed yet. */
-  get waitingFor(): readonly ResourceName[] {
+  /** What has not arrived yet. */
+  get waitingFor(): readonly Awaited[] {
     return [...this.#waitingFor];
   }
 
@@ -115,7 +126,10 @@ export class ChangeTracker {
         count: () => count(this.#endpoints),
       }),
       nodes: this.#handler("nodes", {
-        put: (node) => cache.putNode(node),
+        put: (node) => {
+          cache.putNode(node);
+          if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0)) this.#waitingFor.delete("podCIDRs");
+        },
         // A Node object deleted under a running kubelet comes back; meanwhile its last state still describes this host.
         remove: () => {},
         count: () => {},
@@ -158,6 +172,14 @@ export class ChangeTracker {
     if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
       this.#receivedAt.push(this.#parts.clock.now());
     }
+    this.#announce();
+  }
+
+  /** Other than kube-proxy, which ends: rules without them are better than none. */
+  #giveUpOnPodCIDRs(): void {
+    if (!this.#waitingFor.delete("podCIDRs")) return;
+    const hint = "traffic of pods cannot be told from other traffic; assign podCIDRs, or use another detectLocalMode";
+    this.#parts.logger.warn({ hint }, "the Node has no podCIDRs after 5 minutes: programming without them");
     this.#announce();
   }
 

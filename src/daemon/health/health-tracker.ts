@@ -2,6 +2,7 @@ import { messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
+import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { FamilyHealth, HealthSnapshot } from "./health.ts";
 
@@ -10,6 +11,7 @@ export interface HealthTrackerParts {
   readonly families: readonly Family[];
   /** Milliseconds since 1970. */
   readonly startedAt: number;
+  readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
 }
@@ -18,7 +20,7 @@ export interface HealthTrackerParts {
 export class HealthTracker implements SyncSubscriber {
   readonly #parts: HealthTrackerParts;
   #lastSynced: number | undefined;
-  #problem = "waiting for the first lists";
+  #problem = "";
 
   constructor(parts: HealthTrackerParts) {
     this.#parts = parts;
@@ -35,9 +37,11 @@ export class HealthTracker implements SyncSubscriber {
 
   /** The state at this moment. */
   snapshot(): HealthSnapshot {
-    const { families, startedAt, runner, cache } = this.#parts;
+    const { families, startedAt, tracker, runner, cache } = this.#parts;
     const pendingSince = this.#lastSynced === undefined ? startedAt : runner.pendingSince;
-    const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem: this.#problem };
+    const { waitingFor } = tracker;
+    const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
+    const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
     return {
       families: Object.fromEntries(families.map((family) => [family, health])),
       node: cache.isNodeKnown ? cache.node : undefined,

@@ -72,6 +72,12 @@ describe("Daemon", () => {
     expect([core.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
   });
 
+  test("warns once of the mode ClusterCIDR without a cluster CIDR", async () => {
+    const { logger } = await start();
+    const said = logger.lines.filter(({ message }) => message.includes("there is no clusterCIDR"));
+    expect(said.map(({ level }) => level)).toEqual(["warn"]);
+  });
+
   test("takes over options in the next sync", async () => {
     const { core, pass, fake } = await start();
     const before = fake.transactions.length;

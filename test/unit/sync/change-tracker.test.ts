@@ -3,22 +3,25 @@ import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
 import { node, service, serviceCIDR, slice } from "../../support/build.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-function setUp({ synced = true } = {}) {
+function setUp({ synced = true, awaitsPodCIDRs = false } = {}) {
   const cache = new ObjectCache("node-1");
   const logger = memoryLogger();
+  const clock = new ManualClock(42);
   let changes = 0;
   const tracker = new ChangeTracker({
     cache,
-    clock: { now: () => 42 },
+    clock,
     logger,
     onChange: () => changes++,
+    awaitsPodCIDRs,
   });
   const handlers = tracker.handlers();
   if (synced) for (const name of RESOURCE_NAMES) handlers[name].onSynced();
   changes = 0;
-  return { cache, logger, tracker, handlers, changes: () => changes };
+  return { cache, clock, logger, tracker, handlers, changes: () => changes };
 }
 
 describe("ChangeTracker", () => {
@@ -91,6 +94,28 @@ describe("ChangeTracker", () => {
     const again = tracker.take();
     expect(again.triggerTimes.map((one) => one.at)).toEqual([5, 7]);
     expect(again.receivedAt).toHaveLength(4);
+  });
+
+  describe("where rules depend on the podCIDRs of the Node", () => {
+    test("announces no change before it has some", () => {
+      const { tracker, handlers, changes } = setUp({ awaitsPodCIDRs: true });
+      handlers.nodes.onUpsert("node-1", node(), undefined);
+      expect([tracker.waitingFor, changes()]).toEqual([["podCIDRs"], 0]);
+      handlers.nodes.onUpsert("node-1", node({ podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] } }), undefined);
+      expect([tracker.waitingFor, changes()]).toEqual([[], 1]);
+    });
+
+    test("goes on without them after five minutes, with a warning", () => {
+      const { tracker, clock, handlers, logger, changes } = setUp({ awaitsPodCIDRs: true });
+      handlers.nodes.onUpsert("node-1", node(), undefined);
+      clock.advance(299_999);
+      expect(changes()).toBe(0);
+      clock.advance(1);
+      expect([tracker.waitingFor, changes()]).toEqual([[], 1]);
+      expect(logger.lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+        "the Node has no podCIDRs after 5 minutes: programming without them",
+      ]);
+    });
   });
 
   test("names an object that is not valid", () => {

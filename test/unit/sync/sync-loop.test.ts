@@ -26,7 +26,7 @@ function setUp() {
   const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } } as const;
   const nodeContext = new NodeContextReader({ options, cache, host: view, readHost: async () => view });
   const runner = new BoundedFrequencyRunner(clock, INTERVAL);
-  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request() });
+  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs: false });
   const reconciler = new Reconciler({ cache, nft: fake.nft });
   const reports: SyncReport[] = [];
   const failures: SyncFailure[] = [];

@@ -4,6 +4,7 @@ import type { Family } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { HealthTracker } from "../../../../src/daemon/health/health-tracker.ts";
+import type { Awaited } from "../../../../src/sync/change-tracker.ts";
 import { node } from "../../../support/build.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
@@ -25,7 +26,9 @@ function keysOf(value: unknown): unknown[] {
 function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
   const cache = { node: node(), isNodeKnown: true };
-  return { runner, cache, tracker: new HealthTracker({ families, startedAt, runner, cache }) };
+  const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
+  const parts = { families, startedAt, runner, tracker: changes, cache };
+  return { runner, cache, changes, tracker: new HealthTracker(parts) };
 }
 
 async function ask(
@@ -92,12 +95,13 @@ describe("health", () => {
 
   test("before the first sync /healthz is unhealthy after the threshold, /livez is not", async () => {
     const parts = setUp(NOW, ["ip"]);
+    parts.changes.waitingFor = ["services", "podCIDRs"];
     expect((await ask(parts, "/healthz", NOW + 59_999)).status).toBe(200);
     const { status, body } = await ask(parts, "/healthz", NOW + 60_000);
     expect(status).toBe(503);
     expect(body).toMatchObject({
       lastUpdated: "0001-01-01T00:00:00Z",
-      reasons: ["nothing has been programmed in the 60 s since the start: waiting for the first lists"],
+      reasons: ["nothing has been programmed in the 60 s since the start: waiting for services, podCIDRs"],
       status: { IPv4: { healthy: false } },
     });
     expect(body.status).not.toHaveProperty("IPv6");
