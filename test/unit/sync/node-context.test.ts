@@ -44,6 +44,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
     affinityMapSize: 7,
     counters: "services",
+    scheduler: "random",
   });
 });
 
