@@ -4,6 +4,7 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import type { Nft } from "../kernel/nft.ts";
+import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
@@ -33,6 +34,7 @@ import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
 import { addConntrackMetrics } from "./metrics/conntrack-metrics.ts";
 import { loopbackObserver } from "./metrics/loopback-metrics.ts";
 import { createMetrics } from "./metrics/metrics.ts";
+import { countRequest } from "./metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
 import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
@@ -50,6 +52,8 @@ export interface CoreParts {
   readonly system: HostSystem;
   readonly logger: Logger;
   readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  /** Sets the observer of requests to the API server. */
+  readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** Where Events go: the API server, or nowhere. */
   readonly eventSink: EventSink;
   readonly dryRun: boolean;
@@ -129,7 +133,8 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const startedAt = clock.now();
   const options = new CurrentOptions(initial);
   const cache = new ObjectCache(nodeName, initial);
-  const metrics = createMetrics(version, { ...system.usage, startedAt });
+  const metrics = createMetrics(version);
+  parts.observeRequests((outcome) => countRequest(metrics.restClient, outcome));
   const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, cache });
   const host = await system.readHost(initial);
   const readHost = () => system.readHost(options.value);

@@ -109,13 +109,16 @@ export class Daemon {
     const { logger } = this.#parts;
     switch (drift.kind) {
       case "tables":
-        return logger.warn({ tables: drift.missing }, "tables missing: rebuilding");
+        logger.warn({ tables: drift.missing }, "tables missing: rebuilding");
+        break;
       case "chain":
-        return logger.warn({ chain: drift.chain }, "chain changed by someone else: repairing");
+        logger.warn({ chain: drift.chain }, "chain changed by someone else: repairing");
+        break;
       case "elements":
-        return logger.warn({ found: drift.found }, "rules differ from the desired state: repairing");
+        logger.warn({ found: drift.found }, "rules differ from the desired state: repairing");
+        break;
       default:
-        return assertNever(drift);
+        assertNever(drift);
     }
   }
 

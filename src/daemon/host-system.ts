@@ -8,7 +8,6 @@ import { readHostView } from "../sync/host-view.ts";
 import type { HostView } from "../sync/node-context.ts";
 import { compactHeap } from "./compact-heap.ts";
 import type { ConntrackUsage } from "./metrics/conntrack-metrics.ts";
-import type { ProcessUsage } from "./metrics/process-metrics.ts";
 
 /** The machine and process under a daemon, besides nft; tests have their own. */
 export interface HostSystem {
@@ -20,7 +19,6 @@ export interface HostSystem {
   readonly reservedPorts: ReservedPortFiles;
   /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
   readonly netNamespace: () => string;
-  readonly usage: Omit<ProcessUsage, "startedAt">;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
 }
@@ -36,6 +34,5 @@ export const hostSystem: HostSystem = {
   },
   reservedPorts: reservedPortFiles,
   netNamespace,
-  usage: { cpu: () => process.cpuUsage(), residentBytes: () => process.memoryUsage.rss() },
   compactHeap,
 };

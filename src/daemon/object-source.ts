@@ -1,7 +1,7 @@
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { systemClock } from "../kernel/system-clock.ts";
-import { HttpApiClient } from "../kube/client/client.ts";
+import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import { fileSource } from "../kube/files/file-source.ts";
@@ -14,6 +14,8 @@ import type { EventSink } from "./events/event-recorder.ts";
 export interface ObjectOrigin {
   readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
   readonly eventSink: EventSink;
+  /** Sets the observer of requests to the API server; until then they are not observed. */
+  readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** Closes its connections; to be called after the source was stopped. */
   readonly close: () => void;
 }
@@ -39,7 +41,8 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   const connect = () => loadConnection({ kubeconfig, master, env });
   // A configuration that names no server is reported at once, not retried.
   await connect();
-  const client = new HttpApiClient({ connect, userAgent });
+  let observe: ApiRequestObserver = () => {};
+  const client = new HttpApiClient({ connect, userAgent, onRequest: (outcome) => observe(outcome) });
   const decoders = apiDecoders((object, diagnostics) => {
     logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
   });
@@ -47,6 +50,9 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     makeSource: (handlers) =>
       clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger }),
     eventSink: apiEventSink(client),
+    observeRequests: (observer) => {
+      observe = observer;
+    },
     close: () => client.close(),
   };
 }
@@ -56,6 +62,7 @@ export function fileOrigin(paths: readonly string[], logger: Logger): ObjectOrig
   return {
     makeSource: (handlers) => fileSource({ paths, handlers, clock: systemClock, logger }),
     eventSink: NO_EVENTS,
+    observeRequests: () => {},
     close: () => {},
   };
 }

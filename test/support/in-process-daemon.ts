@@ -71,6 +71,7 @@ export class InProcessDaemon {
           random: () => 0.5,
           logger,
         }),
+      observeRequests: () => {},
       eventSink: { send: async (_method: string, _path: string, body: object) => void events.push(body as EventNote) },
       dryRun: false,
       onFirstSync: () => {},
@@ -120,7 +121,6 @@ function testSystem(clock: ManualClock, families: HostView["families"]): HostSys
     conntrack: { entries: async () => 7, capacity: async () => 100 },
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
-    usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
     compactHeap: () => {},
   };
 }

@@ -1,8 +1,8 @@
 import { createMetrics, type Metrics } from "../../src/daemon/metrics/metrics.ts";
 
-/** The daemon's metrics, on a process that uses nothing. */
+/** The daemon's metrics. */
 export function testMetrics(): Metrics {
-  return createMetrics("1", { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0, startedAt: 0 });
+  return createMetrics("1");
 }
 
 /** The value of the first sample whose name begins with `name` and whose labels contain `labels`; NaN for none. */

@@ -60,6 +60,7 @@ async function serve(
     logger,
     system: hostSystem,
     makeSource: objects.makeSource,
+    observeRequests: objects.observeRequests,
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,

@@ -1,5 +1,8 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 
+/** `refused`: the kernel or our schema refused a transaction; `missing`: there is no nft. */
+export type NftFailureCause = "refused" | "timeout" | "missing" | "other";
+
 /** What kube-proxy has no metric for. Times are in seconds, timestamps in seconds since 1970. */
 export interface OwnMetrics {
   /** Always 1; `version` is the product's. */
@@ -15,6 +18,8 @@ export interface OwnMetrics {
   readonly transactionBytes: Histogram;
   /** `operation` is `apply`, `list` or `check`. */
   readonly nftDuration: Histogram<"operation">;
+  /** Syncs that failed, by {@link NftFailureCause}. */
+  readonly nftFailures: Counter<"cause">;
   /** `family` is `ip` or `ip6`, as in nft. */
   readonly mapElements: Gauge<"family" | "map">;
   /** The most elements that a map filled by packets takes; with mapElements, how full it is. */
@@ -64,6 +69,7 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       labelNames: ["operation"],
       buckets: NFT_BUCKETS,
     }),
+    nftFailures: new Counter({ ...base("nft_failures_total", "Syncs that failed, by cause"), labelNames: ["cause"] }),
     mapElements: new Gauge({ ...base("map_elements", "Elements in a set or map"), labelNames: ["family", "map"] }),
     mapCapacity: new Gauge({
       ...base("map_capacity", "Most elements that a map takes"),
@@ -82,6 +88,7 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
     ),
     eventsDropped: new Counter(base("events_dropped_total", "Kubernetes Events that were not delivered")),
   };
+  for (const cause of ["refused", "timeout", "missing", "other"]) metrics.nftFailures.inc({ cause }, 0);
   for (const kind of ["table", "element"]) metrics.driftRepairs.inc({ kind }, 0);
   for (const result of ["same", "repaired", "failed"]) metrics.fullResyncs.inc({ result }, 0);
   return metrics;

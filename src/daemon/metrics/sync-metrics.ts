@@ -1,3 +1,4 @@
+import { AppError } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
 import { deltaSize } from "../../nft/delta.ts";
@@ -5,6 +6,7 @@ import { driftSummary } from "../../sync/drift-summary.ts";
 import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 
 import type { Metrics } from "./metrics.ts";
+import type { NftFailureCause } from "./own-metrics.ts";
 
 /** Counts and times syncs. */
 export class SyncMetrics implements SyncSubscriber {
@@ -35,10 +37,16 @@ export class SyncMetrics implements SyncSubscriber {
     if (report.kind === "full") this.#fullSync(report);
   }
 
-  failed({ isFull }: SyncFailure): void {
+  failed({ isFull, startedAt, endedAt, error }: SyncFailure): void {
     const { kubeProxy, own } = this.#metrics;
     if (isFull) own.fullResyncs.inc({ result: "failed" });
-    for (const labels of this.#labels) kubeProxy.syncFailures.inc(labels);
+    own.nftFailures.inc({ cause: failureCause(error) });
+    const seconds = (endedAt - startedAt) / 1000;
+    for (const labels of this.#labels) {
+      kubeProxy.syncFailures.inc(labels);
+      kubeProxy.syncDuration.observe(labels, seconds);
+      (isFull ? kubeProxy.fullSyncDuration : kubeProxy.partialSyncDuration).observe(labels, seconds);
+    }
   }
 
   cleanUpFailed(): void {
@@ -61,6 +69,21 @@ export class SyncMetrics implements SyncSubscriber {
     if (drift === undefined) return;
     own.fullResyncDifferences.inc(drift.differences);
     own.driftRepairs.inc({ kind: drift.kind });
+  }
+}
+
+/** Why nft failed, for the label `cause`. */
+function failureCause(error: unknown): NftFailureCause {
+  switch (error instanceof AppError ? error.code : undefined) {
+    case "NFT_REFUSED":
+    case "INVALID_TRANSACTION":
+      return "refused";
+    case "NFT_TIMEOUT":
+      return "timeout";
+    case "NFT_MISSING":
+      return "missing";
+    default:
+      return "other";
   }
 }
 

@@ -36,7 +36,6 @@ async function start({ dryRun = false } = {}) {
       conntrack: { entries: async () => undefined, capacity: async () => undefined },
       reservedPorts: new FakeReservedPorts(),
       netNamespace: () => "net:[1]",
-      usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
       compactHeap: () => {},
     },
     logger,
@@ -46,6 +45,7 @@ async function start({ dryRun = false } = {}) {
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => {}, stop: () => {}, states: () => states };
     },
+    observeRequests: () => {},
     eventSink: { send: async () => {} },
     dryRun,
     onFirstSync: () => firstSyncs++,

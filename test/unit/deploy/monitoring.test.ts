@@ -33,11 +33,7 @@ interface KnownMetric {
 
 /** Every metric that the daemon has, by name. */
 function knownMetrics(): Map<string, KnownMetric> {
-  const { registry } = createMetrics("1", {
-    cpu: () => ({ user: 0, system: 0 }),
-    residentBytes: () => 0,
-    startedAt: 0,
-  });
+  const { registry } = createMetrics("1");
   const source = { states: () => ({}) } as unknown as Parameters<typeof addSourceMetrics>[1];
   addSourceMetrics(registry, source);
   const reading = { read: async () => ({ frontends: [], endpoints: [] }), now: () => 0, maxAge: 1, onError: () => {} };

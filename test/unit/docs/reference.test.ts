@@ -50,8 +50,7 @@ function usedBy(flag: Flag): string {
 }
 
 async function metricRows(): Promise<string[][]> {
-  const usage = { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0, startedAt: 0 };
-  const { registry }: { registry: Registry } = createMetrics("0", usage);
+  const { registry }: { registry: Registry } = createMetrics("0");
   const state = initialState();
   addSourceMetrics(registry, {
     states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }),

@@ -48,7 +48,6 @@ async function start(path: string) {
       conntrack: { entries: async () => undefined, capacity: async () => undefined },
       reservedPorts: new FakeReservedPorts(),
       netNamespace: () => "net:[1]",
-      usage: { cpu: () => ({ user: 0, system: 0 }), residentBytes: () => 0 },
       compactHeap: () => {},
     },
     logger,
@@ -58,6 +57,7 @@ async function start(path: string) {
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => {}, stop: () => {}, states: () => states };
     },
+    observeRequests: () => {},
     eventSink: { send: async () => {} },
     flags: new Map(),
     dryRun: false,

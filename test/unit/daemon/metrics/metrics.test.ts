@@ -3,10 +3,9 @@ import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { addConnectionMetrics, type ConnectionCounts } from "../../../../src/daemon/metrics/connection-metrics.ts";
 import { createMetrics } from "../../../../src/daemon/metrics/metrics.ts";
+import { countRequest } from "../../../../src/daemon/metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "../../../../src/daemon/metrics/source-metrics.ts";
 import { initialState } from "../../../../src/kube/source.ts";
-
-const usage = { cpu: () => ({ user: 2_000_000, system: 500_000 }), residentBytes: () => 42, startedAt: 5000 };
 
 /** Each metric of a text exposition: its type, its labels besides `le`, its buckets. */
 function parseExposition(text: string) {
@@ -43,7 +42,7 @@ const recorded = readFileSync(new URL("../../../fixtures/kube-proxy/metrics-nfta
 
 describe("metrics", () => {
   test.each(recorded)("%s is kube-proxy's", async (name = "", type = "", labels = "", buckets = "") => {
-    const { registry, kubeProxy } = createMetrics("1.2.3", usage);
+    const { registry, kubeProxy } = createMetrics("1.2.3");
     kubeProxy.lastSynced.set({ ip_family: "IPv4" }, 1);
     kubeProxy.lastQueued.set({ ip_family: "IPv4" }, 1);
     const metric = parseExposition(await registry.metrics()).get(name);
@@ -53,20 +52,21 @@ describe("metrics", () => {
   });
 
   test("there are no other kubeproxy_ metrics than recorded", async () => {
-    const names = createMetrics("1", usage)
+    const names = createMetrics("1")
       .registry.getMetricsAsArray()
       .map(({ name }) => name);
     expect(names.filter((name) => name.startsWith("kubeproxy_")).sort()).toEqual(recorded.map(([name]) => name).sort());
-    for (const name of names) expect(name).toMatch(/^(kubeproxy|nft_proxy|process)_/);
+    for (const name of names) expect(name).toMatch(/^(kubeproxy|nft_proxy|process|nodejs|rest_client)_/);
   });
 
   test("series start at zero, process metrics are in base units", async () => {
-    const text = await createMetrics("1.2.3", usage).registry.metrics();
+    const text = await createMetrics("1.2.3").registry.metrics();
     expect(text).toContain('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 0\n');
-    expect(text).toContain("process_cpu_seconds_total 2.5\n");
-    expect(text).toContain("process_resident_memory_bytes 42\n");
-    expect(text).toContain("process_start_time_seconds 5\n");
+    expect(text).toMatch(/^process_cpu_seconds_total [\d.]+$/m);
+    expect(text).toMatch(/^process_resident_memory_bytes \d{7,}$/m);
+    expect(text).toMatch(/^process_start_time_seconds 1\d{9}$/m);
+    expect(text).toMatch(/^nodejs_eventloop_lag_p99_seconds [\d.e-]+$/m);
     expect(text).toContain('nft_proxy_build_info{version="1.2.3"} 1\n');
   });
 });
@@ -140,4 +140,15 @@ test("source metrics are read from the source whenever scraped", async () => {
   expect(text).toContain(`${prefix}errors_total{resource="services",kind="gone"} 4\n`);
   expect(text).toContain(`${prefix}connected{resource="services"} 1\n`);
   expect(text).toContain(`${prefix}connected{resource="nodes"} 0\n`);
+});
+
+test("requests to the API server are counted and timed as client-go does", async () => {
+  const metrics = createMetrics("1");
+  countRequest(metrics.restClient, { method: "GET", host: "10.96.0.1:443", code: "200", seconds: 0.2 });
+  countRequest(metrics.restClient, { method: "GET", host: "10.96.0.1:443", code: "<error>", seconds: 3 });
+  const text = await metrics.registry.metrics();
+  expect(text).toContain('rest_client_requests_total{code="200",method="GET",host="10.96.0.1:443"} 1\n');
+  expect(text).toContain('rest_client_requests_total{code="<error>",method="GET",host="10.96.0.1:443"} 1\n');
+  expect(text).toContain('rest_client_request_duration_seconds_bucket{le="0.25",verb="GET",host="10.96.0.1:443"} 1\n');
+  expect(text).toContain('rest_client_request_duration_seconds_sum{verb="GET",host="10.96.0.1:443"} 3.2\n');
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { AppError } from "../../../../src/base/errors.ts";
 import { countCleaning, SyncMetrics } from "../../../../src/daemon/metrics/sync-metrics.ts";
 import { renderAll, service } from "../../../support/build.ts";
 import { metricValue, testMetrics } from "../../../support/metric-values.ts";
@@ -30,11 +31,15 @@ test("a successful sync is timed for the families that are programmed", async ()
 
 test("failed syncs and clean-ups are counted", async () => {
   const { subscriber, value } = setUp();
-  subscriber.failed(syncFailure(new Error("nft hangs"), true));
+  subscriber.failed(syncFailure(new AppError("NFT_TIMEOUT", "nft hangs"), true));
   subscriber.failed(syncFailure(new Error("odd")));
   subscriber.cleanUpFailed();
   expect(await value("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", "IPv4")).toBe(2);
   expect(await value("nft_proxy_full_resyncs_total", "failed")).toBe(1);
+  expect(await value("nft_proxy_nft_failures_total", "timeout")).toBe(1);
+  expect(await value("nft_proxy_nft_failures_total", "other")).toBe(1);
+  expect(await value("kubeproxy_sync_proxy_rules_duration_seconds_sum", "IPv4")).toBe(0.5);
+  expect(await value("kubeproxy_sync_full_proxy_rules_duration_seconds_count", "IPv4")).toBe(1);
   expect(await value("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", "IPv4")).toBe(1);
 });
 
