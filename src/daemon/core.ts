@@ -38,6 +38,7 @@ import { countRequest } from "./metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
 import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
+import { ServiceChangeLog } from "./service-change-log.ts";
 import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
 import { SyncHistory } from "./status/sync-history.ts";
 import { SyncTimeline } from "./status/sync-timeline.ts";
@@ -110,6 +111,7 @@ export async function assembleCore(parts: CoreParts) {
     state.health,
     new SyncMetrics(metrics, state.families),
     new SyncLog(logger),
+    new ServiceChangeLog(cache, clock, logger),
     new SyncEvents(state.events),
     new SchedulerEvents(cache, state.events),
     history,

@@ -11,12 +11,14 @@ export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
   readonly #conflicts = new ConflictWatch();
   #quarantined: ReadonlySet<ServicePortKey> = new Set();
+  #failures: { readonly error: string; readonly count: number; readonly since: number } | undefined;
 
   constructor(logger: Logger) {
     this.#logger = logger;
   }
 
   synced(report: SyncReport): void {
+    this.#failuresEnded(report.endedAt);
     const seconds = (report.endedAt - report.startedAt) / 1000;
     if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
@@ -27,9 +29,24 @@ export class SyncLog implements SyncSubscriber {
     }
   }
 
-  failed({ error }: SyncFailure): void {
+  failed({ error, endedAt }: SyncFailure): void {
     const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
-    this.#logger.error({ error: messageOf(error), ...evidence }, "sync failed, retrying");
+    const fields = { error: messageOf(error), ...evidence };
+    const isRepeated = this.#failures?.error === fields.error;
+    this.#failures = {
+      error: fields.error,
+      count: (this.#failures?.count ?? 0) + 1,
+      since: this.#failures?.since ?? endedAt,
+    };
+    if (isRepeated) this.#logger.debug(fields, "sync failed again, retrying");
+    else this.#logger.error(fields, "sync failed, retrying (logged once)");
+  }
+
+  #failuresEnded(at: number): void {
+    if (this.#failures === undefined) return;
+    const { count, since } = this.#failures;
+    this.#failures = undefined;
+    this.#logger.info({ failed: count, seconds: (at - since) / 1000 }, "sync succeeded after failures");
   }
 
   cleanUpFailed(error: unknown): void {

@@ -41,7 +41,23 @@ test("a failed sync is logged with its evidence and hint", () => {
   const error = new AppError("NFT_TIMEOUT", "nft hangs", { evidence: { stderr: "..." }, hint: "wait" });
   log.failed(syncFailure(error));
   expect(logger.lines).toMatchObject([
-    { level: "error", fields: { error: "nft hangs", stderr: "...", hint: "wait" }, message: "sync failed, retrying" },
+    {
+      level: "error",
+      fields: { error: "nft hangs", stderr: "...", hint: "wait" },
+      message: "sync failed, retrying (logged once)",
+    },
+  ]);
+});
+
+test("repeated failures are logged once for each reason, and counted when they end", () => {
+  const { logger, log } = setUp();
+  const refused = new Error("nft refused the transaction");
+  for (const error of [refused, refused, refused, new Error("nft hangs")]) log.failed(syncFailure(error));
+  log.synced(syncReport({ endedAt: 11_250 }));
+  expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+    { level: "error", fields: { error: refused.message }, message: "sync failed, retrying (logged once)" },
+    { level: "error", fields: { error: "nft hangs" }, message: "sync failed, retrying (logged once)" },
+    { level: "info", fields: { failed: 4, seconds: 10 }, message: "sync succeeded after failures" },
   ]);
 });
 

@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { ServiceChangeLog } from "../../../src/daemon/service-change-log.ts";
+import type { ServiceName } from "../../../src/model/ids.ts";
+import { cacheOf, endpoint, named, service, slice } from "../../support/build.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const web = service();
+const on = (address: string, nodeName: string) => endpoint(address, { nodeName });
+
+function setUp() {
+  const cache = cacheOf({ services: [web], slices: [slice({ endpoints: [on("10.244.2.11", "a")] })] });
+  const clock = new ManualClock();
+  const logger = memoryLogger();
+  const log = new ServiceChangeLog(cache, clock, logger);
+  const sync = (...names: readonly string[]) => log.synced({ rendered: new Set<ServiceName>(names.map(named)) });
+  sync("web");
+  return { cache, clock, logger, sync };
+}
+
+test("the Services of the first sync are not named", () => {
+  expect(setUp().logger.lines).toEqual([]);
+});
+
+test("a changed Service is named with its change", () => {
+  const { cache, logger, sync } = setUp();
+  cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b"), on("10.244.3.12", "b")] }));
+  sync("web");
+  cache.putService({ ...web, affinitySeconds: 60 });
+  sync("web");
+  cache.putService(service({ name: "dns", clusterIPs: ["10.96.0.53"] }));
+  cache.deleteService(web.name);
+  sync("dns", "web");
+  expect(logger.lines.map(({ level, fields }) => [level, fields])).toEqual([
+    ["info", { service: "default/web", change: "endpoints", ready: 3, was: 1, nodes: 2 }],
+    ["info", { service: "default/web", change: "service", ready: 3, nodes: 2 }],
+    ["info", { service: "default/dns", change: "added", ready: 0, nodes: 0 }],
+    ["info", { service: "default/web", change: "deleted" }],
+  ]);
+});
+
+test("a Service that is rendered again without a change of its own is not named", () => {
+  const { logger, sync } = setUp();
+  sync("web");
+  expect(logger.lines).toEqual([]);
+});
+
+test("under churn 20 Services are named in 10 s, and the others counted once", () => {
+  const { cache, clock, logger, sync } = setUp();
+  for (let round = 0; round < 3; round++) {
+    for (let n = 0; n < 232; n++) {
+      cache.putService(service({ name: `s${n}`, clusterIPs: [`10.96.1.${n}`], affinitySeconds: round }));
+      sync(`s${n}`);
+    }
+  }
+  expect(logger.lines).toHaveLength(20);
+  clock.advance(10_000);
+  expect(logger.lines).toHaveLength(21);
+  expect(logger.lines[20]).toMatchObject({ fields: { others: 232 }, message: "programmed, and 232 other Services" });
+  cache.putService({ ...web, affinitySeconds: 60 });
+  sync("web");
+  expect(logger.lines[21]?.fields, "the next window").toMatchObject({ service: "default/web" });
+});
