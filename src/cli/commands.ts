@@ -89,6 +89,14 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/config.ts"),
   },
   {
+    name: "support-bundle",
+    summary: "Collect one archive for a report",
+    positional: { name: "file", description: "The archive's path, - for standard output" },
+    flags: ["redact"],
+    examples: [["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"]],
+    load: async () => await import("./commands/support-bundle.ts"),
+  },
+  {
     name: "doctor",
     summary: "Report what this host lacks, and what breaks Services on it",
     flags: ["output", "strict"],

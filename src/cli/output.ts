@@ -3,8 +3,8 @@ import { AppError, messageOf } from "../base/errors.ts";
 /** The result of a command. Only program.ts prints it and ends the process. */
 export interface CommandResult {
   readonly exitCode: number;
-  /** For standard output, with its last newline: whole, or piece by piece as it comes. */
-  readonly output?: string | AsyncIterable<string>;
+  /** For standard output: text with its last newline, whole or piece by piece as it comes; or bytes. */
+  readonly output?: string | Uint8Array | AsyncIterable<string>;
   /** For standard error, one line each: warnings, and objects that were ignored. */
   readonly notices?: readonly string[];
 }

@@ -24,7 +24,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     const { exitCode, output = "", notices = [] } = await run(chosen.argv, progress);
     progress.clear();
     for (const notice of notices) context.stderr.write(`${notice}\n`);
-    if (typeof output === "string") await write(context.stdout, output);
+    if (typeof output === "string" || output instanceof Uint8Array) await write(context.stdout, output);
     else for await (const piece of output) await write(context.stdout, piece);
     return exitCode;
   } catch (error) {
@@ -141,8 +141,8 @@ function suggestion(message: string, args: readonly string[]): string | undefine
 }
 
 /** Waits until a pipe has taken everything: exiting earlier would cut a long dump. */
-async function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
-  if (text === "") return;
+async function write(stream: NodeJS.WritableStream, text: string | Uint8Array): Promise<void> {
+  if (text.length === 0) return;
   await new Promise<void>((resolve, reject) => {
     stream.write(text, (error) => (error ? reject(error) : resolve()));
   });

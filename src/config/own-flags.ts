@@ -44,6 +44,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("diff", "boolean", "Print only the changes to this node's kernel"),
   commanding("strict", "boolean", "Treat warnings as errors"),
   commanding("dry-run", "boolean", "Change nothing, and show the changes"),
+  commanding("redact", "boolean", "Replace names and addresses by pseudonyms"),
   commanding("force", "boolean", "Remove the tables although a daemon runs, which makes them again"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),
   commanding("client", "string", "Only this client address; for trace, its packets and, without --to, those to it"),

@@ -9,6 +9,8 @@ import { stateSnapshot } from "./state-snapshot.ts";
 export interface AssemblyParts extends CoreParts {
   /** The flags that were given, by name, for /flagz. */
   readonly flags: ReadonlyMap<string, string>;
+  /** The newest lines of the log, for the daemon socket. */
+  readonly recentLog: () => readonly string[];
 }
 
 /** A daemon with its servers. */
@@ -29,9 +31,9 @@ export interface AssembledDaemon {
 export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDaemon> {
   const core = await assembleCore(parts);
   const { options, daemon, events, serviceHealth, loopback, heap, clock } = core;
-  const { dryRun, flags, version, logger } = parts;
+  const { dryRun, flags, version, logger, recentLog } = parts;
   const netNamespace = parts.system.netNamespace();
-  const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace });
+  const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace, recentLog });
   return {
     options,
     setOptions: (next) => daemon.setOptions(next),

@@ -42,3 +42,27 @@ function textLine(json: string): string {
 function fieldText(value: unknown): string {
   return typeof value === "string" && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
 }
+
+/** The newest lines of a log, for support: they pass through to the log's own stream. */
+export class RecentLog implements LogStream {
+  readonly #stream: LogStream;
+  readonly #most: number;
+  readonly #lines: string[] = [];
+
+  /** @param most lines that are kept, at most */
+  constructor(stream: LogStream, most = 1000) {
+    this.#stream = stream;
+    this.#most = most;
+  }
+
+  write(line: string): void {
+    this.#stream.write(line);
+    this.#lines.push(line);
+    if (this.#lines.length > 2 * this.#most) this.#lines.splice(0, this.#lines.length - this.#most);
+  }
+
+  /** The newest lines, the oldest of them first. */
+  lines(): readonly string[] {
+    return this.#lines.slice(-this.#most);
+  }
+}

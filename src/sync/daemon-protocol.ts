@@ -14,6 +14,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
+ *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *
  * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not know.
  */
@@ -23,6 +24,7 @@ export const DAEMON_PATHS = {
   desired: "/v1/desired",
   committed: "/v1/committed",
   pending: "/v1/pending",
+  log: "/v1/log",
 } as const;
 
 /** The answer for each of {@link DAEMON_PATHS}. */
@@ -32,6 +34,7 @@ export interface DaemonAnswers {
   readonly desired: Transaction;
   readonly committed: Transaction;
   readonly pending: Transaction;
+  readonly log: readonly string[];
 }
 
 /** Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown. */

@@ -1,3 +1,6 @@
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { bundle } from "../support/command.ts";
@@ -106,6 +109,42 @@ describe("commands beside a running daemon", () => {
       stderr: expect.stringContaining(`warning: a daemon runs on this host (${socket})`),
     });
     await daemons.converged();
+  });
+
+  test("support-bundle collects everything in one archive, without a name or an address when redacted", async () => {
+    const directory = `${socket}.bundle`;
+    await mkdir(directory);
+    const path = join(directory, "a.tar.gz");
+    const texts = async (...flags: readonly string[]): Promise<Map<string, string>> => {
+      const { exitCode, stderr } = await command("support-bundle", path, ...flags);
+      expect({ exitCode, stderr: stderr.replace(/^note: .*$/, "") }).toEqual({ exitCode: 0, stderr: "" });
+      await execa("tar", ["-xzf", path], { cwd: directory });
+      const names = await readdir(join(directory, "nft-proxy-support"));
+      const read = names.map(async (name) => [
+        name,
+        await readFile(join(directory, "nft-proxy-support", name), "utf8"),
+      ]);
+      return new Map((await Promise.all(read)) as [string, string][]);
+    };
+    const plain = await texts();
+    const files = ["committed.json", "daemon.log", "desired.json", "doctor.json", "kernel-ip.json", "kernel-ip6.json"];
+    expect([...plain.keys()].sort()).toEqual([
+      ...files,
+      "metrics.txt",
+      "options.yaml",
+      "pending.json",
+      "state.json",
+      "versions.json",
+    ]);
+    expect([...plain.values()].filter((text) => text.startsWith("unavailable"))).toEqual([]);
+    expect(plain.get("desired.json")).toContain("10.96.0.10");
+    expect(plain.get("daemon.log")).toContain("nft-proxy starts");
+    const redacted = [...(await texts("--redact")).values()].join("\n");
+    expect(redacted).not.toMatch(/kube-dns-|\bfrontend\b|\bshop\b|node-2/);
+    const addresses = redacted.match(/\b\d{1,3}(?:\.\d{1,3}){3}\b/g) ?? [];
+    expect(new Set(addresses)).toEqual(new Set(addresses.filter((one) => one.startsWith("127.") || one === "0.0.0.0")));
+    expect(redacted).not.toMatch(/\bfd00:/);
+    expect(redacted).toContain("ip4-1");
   });
 
   test("options that are given go without the daemon", async () => {

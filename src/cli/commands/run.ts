@@ -8,7 +8,7 @@ import { assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
 import { removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
-import { createLogger } from "../../daemon/logging.ts";
+import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, NO_EVENTS } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { DryRunNft } from "../../kernel/dry-run-nft.ts";
@@ -30,18 +30,25 @@ export async function run(argv: Argv): Promise<CommandResult> {
     writePrivateFile(target, printConfiguration(options));
     return { exitCode: EXIT.ok, output: `wrote the configuration to ${target}\n`, notices };
   }
-  const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), process.stderr);
+  const log = new RecentLog(process.stderr);
+  const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   for (const notice of notices) logger.warn({}, notice);
   const dryRun = isSet(argv, "dry-run");
   if (!dryRun) await setUpHost(options, logger);
   if (isSet(argv, "init-only")) return { exitCode: EXIT.ok };
-  return await serve(argv, { options, notices }, logger, dryRun);
+  return await serve(argv, { options, notices }, { logger, recentLog: () => log.lines() }, dryRun);
+}
+
+/** The log of a daemon, and its newest lines. */
+interface DaemonLog {
+  readonly logger: AdjustableLogger;
+  readonly recentLog: () => readonly string[];
 }
 
 async function serve(
   argv: Argv,
   { options }: CommandOptions,
-  logger: ReturnType<typeof createLogger>,
+  { logger, recentLog }: DaemonLog,
   dryRun: boolean,
 ): Promise<CommandResult> {
   const nodeName = nodeNameOf(options);
@@ -62,6 +69,7 @@ async function serve(
     makeSource: objects.makeSource,
     observeRequests: objects.observeRequests,
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
+    recentLog,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
     onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),

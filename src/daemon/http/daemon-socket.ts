@@ -10,6 +10,8 @@ export interface DaemonSocketParts extends DaemonCore {
   readonly dryRun: boolean;
   /** The daemon's network namespace: `net:[4026531840]`. */
   readonly netNamespace: string;
+  /** The newest lines of the log. */
+  readonly recentLog: () => readonly string[];
 }
 
 /** The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts. */
@@ -21,6 +23,7 @@ export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
     desired: () => rebuildTransaction(reconciler.state.ruleset),
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
+    log: () => parts.recentLog(),
   };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
   return new Map(names.map((name) => [DAEMON_PATHS[name], () => jsonAnswer(JSON.stringify(answers[name]()))]));

@@ -61,6 +61,7 @@ async function start(path: string) {
     eventSink: { send: async () => {} },
     flags: new Map(),
     dryRun: false,
+    recentLog: () => ["a line\n"],
     onFirstSync: () => {},
   });
   daemons.push(daemon);

@@ -1,0 +1,43 @@
+import { writePrivateFile } from "../../daemon/state-file.ts";
+import { archiveOf } from "../../inspect/support-bundle/archive.ts";
+import { collectBundle } from "../../inspect/support-bundle/collect.ts";
+import { redactor } from "../../inspect/support-bundle/redact.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
+import { nodeNameOf, optionsBesideDaemon } from "../options.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+import type { Progress } from "../print/progress.ts";
+
+/**
+ * `support-bundle`: one archive for a report, in a file that only its owner can read, or on standard output (`-`).
+ * With `--redact`, names and addresses are replaced by pseudonyms. Changes nothing but that file.
+ */
+export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+  const { options, notices, daemon } = await optionsBesideDaemon(argv);
+  const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
+  progress.step("collecting");
+  const { files, names } = await collectBundle({
+    options,
+    nodeName,
+    version: __VERSION__,
+    ...(daemon === undefined ? {} : { daemon }),
+  });
+  const isRedacted = isSet(argv, "redact");
+  const redact = isRedacted ? redactor(names) : (text: string) => text;
+  const now = systemClock.now();
+  const archive = archiveOf(
+    files.map(({ name, text }) => ({ name, text: redact(text) })),
+    Math.floor(now / 1000),
+  );
+  const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
+  if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
+  writePrivateFile(path, archive);
+  const hint = isRedacted ? [] : ["note: it names Services, pods and addresses; --redact replaces them"];
+  return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices: [...notices, ...hint] };
+}
+
+/** `nft-proxy-support-node-1-20261121T100000Z.tar.gz` */
+function defaultPath(nodeName: string, now: number): string {
+  const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, "");
+  return `nft-proxy-support-${nodeName}-${time}.tar.gz`;
+}

@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { redactor } from "../../../../src/inspect/support-bundle/redact.ts";
+
+const NAMES = {
+  namespace: ["shop", "default"],
+  service: ["cart", "cart-v2"],
+  pod: ["cart-7d9f-x2x"],
+  node: ["worker-1.example.org"],
+};
+
+test.each([
+  ["a qualified name", "shop/cart", "namespace-1/service-1"],
+  ["a name within a longer one", "shop/cart-v2 and cart-7d9f-x2x", "namespace-1/service-2 and pod-1"],
+  ["a chain of source ranges", "firewall-shop/cart/tcp/http", "firewall-namespace-1/service-1/tcp/http"],
+  ["a node with dots", "on worker-1.example.org.", "on node-1."],
+  ["names of every cluster", "default/kubernetes", "default/kubernetes"],
+  ["an IPv4 address, twice", "10.96.0.10 . tcp . 53, 10.96.0.10:53", "ip4-1 . tcp . 53, ip4-1:53"],
+  ["an IPv6 address", "[fd00:10:96::a]:53", "[ip6-1]:53"],
+  ["a CIDR", "10.244.0.0/16", "ip4-1/16"],
+  ["loopback and unspecified addresses", "127.0.0.1 ::1 0.0.0.0", "127.0.0.1 ::1 0.0.0.0"],
+  ["a time", "2026-11-21T10:11:12.000Z 10:11:12", "2026-11-21T10:11:12.000Z 10:11:12"],
+  ["a version", "nft v1.1.3, Linux 6.18.5", "nft v1.1.3, Linux 6.18.5"],
+  ["a classid", "8000:1", "8000:1"],
+  ["the API server", "https://api.example.org:6443", "https://host-1:6443"],
+])("redacting %s", (_what, text, expected) => {
+  expect(redactor(NAMES)(text)).toBe(expected);
+});
+
+test("one redactor gives the same pseudonym in every text", () => {
+  const redact = redactor(NAMES);
+  expect([redact("10.0.0.2 and 10.0.0.1"), redact("10.0.0.1")]).toEqual(["ip4-1 and ip4-2", "ip4-2"]);
+});
+
+test("JSON stays JSON", () => {
+  const redact = redactor({ service: ["cart"] });
+  expect(JSON.parse(redact(JSON.stringify({ a: "cart", b: ["10.0.0.1", 7] })))).toEqual({
+    a: "service-1",
+    b: ["ip4-1", 7],
+  });
+});
