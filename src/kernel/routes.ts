@@ -7,11 +7,11 @@ interface Route extends AddressInterval {
   readonly family: Family;
   readonly length: number;
   readonly metric: number;
-  readonly interface: string;
+  /** Undefined where the route refuses packets (`unreachable`, `blackhole`). */
+  readonly interface: string | undefined;
 }
 
 /** Source: linux/route.h and linux/ipv6_route.h. */
-const RTF_UP = 0x1;
 const RTF_REJECT = 0x200;
 
 /**
@@ -35,24 +35,30 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
 function ipv4Route(line: string): Route[] {
   const [name, destination, , flags, , , metric, mask] = line.trim().split(/\s+/);
   if (name === undefined || destination === undefined || mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return [];
-  if (!isUsable(flags)) return [];
   const length = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
   const bytes = (destination.match(/../g) ?? []).reverse().join("");
   const interval = prefixInterval("ip", BigInt(`0x${bytes}`), length);
-  return [{ family: "ip", ...interval, length, metric: Number(metric), interface: name }];
+  return [{ family: "ip", ...interval, length, metric: Number(metric), interface: usable(name, flags) }];
 }
 
 /** Destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal), interface. */
 function ipv6Route(line: string): Route[] {
   const [destination, length, , , , metric, , , flags, name] = line.trim().split(/\s+/);
-  if (destination === undefined || name === undefined || length === undefined || !isUsable(flags)) return [];
+  if (destination === undefined || name === undefined || length === undefined) return [];
   const bits = Number.parseInt(length, 16);
   const address = addressNumber("ip6", addressText("ip6", BigInt(`0x${destination}`)));
   const interval = prefixInterval("ip6", address, bits);
-  return [{ family: "ip6", ...interval, length: bits, metric: Number.parseInt(metric ?? "0", 16), interface: name }];
+  return [
+    {
+      family: "ip6",
+      ...interval,
+      length: bits,
+      metric: Number.parseInt(metric ?? "0", 16),
+      interface: usable(name, flags),
+    },
+  ];
 }
 
-function isUsable(flags: string | undefined): boolean {
-  const bits = Number.parseInt(flags ?? "0", 16);
-  return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
+function usable(name: string, flags = "0"): string | undefined {
+  return (Number.parseInt(flags, 16) & RTF_REJECT) === 0 ? name : undefined;
 }

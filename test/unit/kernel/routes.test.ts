@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { interfaceLookup } from "../../../src/kernel/routes.ts";
+import { FakeHostFiles } from "../../support/fake-host-files.ts";
+
+// As Linux 6.18 prints them on a little-endian machine.
+const IPV4 = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
+eth0	00000000	010200C0	0003	0	0	0	00000000	0	0	0
+eth0	000200C0	00000000	0001	0	0	0	00FFFFFF	0	0	0
+cali1	0B01F40A	00000000	0005	0	0	0	FFFFFFFF	0	0	0
+wlan0	000200C0	00000000	0001	0	0	600	00FFFFFF	0	0	0
+*	0000FE0A	00000000	0200	0	0	0	0000FFFF	0	0	0
+`;
+const IPV6 = `fd0000c0000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0
+fd000244000100000000000000000011 80 00000000000000000000000000000000 00 00000000000000000000000000000000 00000400 00000001 00000000 00000001    cali1
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd0000c0000000000000000000000001 00000400 00000001 00000000 00000003     eth0
+`;
+
+test.each([
+  ["10.244.1.11", "cali1"],
+  ["10.244.1.12", "eth0"],
+  ["192.0.2.3", "eth0"],
+  ["203.0.113.1", "eth0"],
+  ["fd00:244:1::11", "cali1"],
+  ["fd00:c0::9", "eth0"],
+  ["2001:db8::1", "eth0"],
+])("an address is routed by the longest prefix and the lowest metric: %s", async (address, expected) => {
+  const files = new FakeHostFiles({ "/proc/net/route": IPV4, "/proc/net/ipv6_route": IPV6 });
+  expect((await interfaceLookup(files))(address)).toBe(expected);
+});
+
+test("an address whose route refuses packets has no interface", async () => {
+  const lookup = await interfaceLookup(new FakeHostFiles({ "/proc/net/route": IPV4 }));
+  expect(lookup("10.254.1.1")).toBeUndefined();
+});
+
+test("an address without a route has no interface", async () => {
+  const lookup = await interfaceLookup(new FakeHostFiles({}));
+  expect([lookup("192.0.2.1"), lookup("fd00::1")]).toEqual([undefined, undefined]);
+});
