@@ -48,21 +48,44 @@ export function nameOf(service: number): { readonly namespace: string; readonly 
   return { namespace: `team-${service % NAMESPACES}`, name: `service-${service}` };
 }
 
-/** A Service as an API server gives it, with all that a proxy has to skip. */
+function managerEntry(manager: string, apiVersion: string, fieldsV1: object, subresource?: string): object {
+  const entry = { manager, operation: "Update", apiVersion, time: CREATED, fieldsType: "FieldsV1", fieldsV1 };
+  return subresource === undefined ? entry : { ...entry, subresource };
+}
+
+/** `managedFields` of a Service that a chart installed and a load balancer controller annotated. */
+const SERVICE_MANAGERS: readonly object[] = [
+  managerEntry("helm", "v1", {
+    "f:metadata": {
+      "f:annotations": { ".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {} },
+      "f:labels": { ".": {}, "f:app": {}, "f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {} },
+    },
+    "f:spec": {
+      "f:internalTrafficPolicy": {},
+      "f:ports": {
+        ".": {},
+        'k:{"port":80,"protocol":"TCP"}': { ".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}, "f:targetPort": {} },
+      },
+      "f:selector": {},
+      "f:sessionAffinity": {},
+      "f:type": {},
+    },
+  }),
+  managerEntry(
+    "cloud-controller-manager",
+    "v1",
+    {
+      "f:metadata": { "f:annotations": { "f:prometheus.io/port": {}, "f:prometheus.io/scrape": {} } },
+      "f:status": { "f:loadBalancer": {}, "f:conditions": {} },
+    },
+    "status",
+  ),
+];
+
+/** A Service as an API server sends it, with all fields that a proxy ignores. */
 export function serviceObject(service: number, { protocol = "TCP" }: Pick<ClusterSize, "protocol">): StubObject {
   const { namespace, name } = nameOf(service);
   const ip = clusterIP(service);
-  const manager = (fieldsV1: object, more: object) => {
-    return {
-      manager: "helm",
-      operation: "Update",
-      apiVersion: "v1",
-      time: CREATED,
-      fieldsType: "FieldsV1",
-      fieldsV1,
-      ...more,
-    };
-  };
   return {
     metadata: {
       name,
@@ -71,25 +94,13 @@ export function serviceObject(service: number, { protocol = "TCP" }: Pick<Cluste
       resourceVersion: String(1000 + service),
       creationTimestamp: CREATED,
       labels: { app: name, "app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "web-1.2.3" },
-      annotations: { "meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": namespace },
-      managedFields: [
-        manager(
-          {
-            "f:metadata": {
-              "f:annotations": { ".": {}, "f:meta.helm.sh/release-name": {}, "f:meta.helm.sh/release-namespace": {} },
-              "f:labels": { ".": {}, "f:app": {}, "f:app.kubernetes.io/managed-by": {}, "f:helm.sh/chart": {} },
-            },
-            "f:spec": {
-              "f:internalTrafficPolicy": {},
-              "f:ports": { ".": {}, 'k:{"port":80,"protocol":"TCP"}': { ".": {}, "f:name": {}, "f:port": {} } },
-              "f:selector": {},
-              "f:sessionAffinity": {},
-              "f:type": {},
-            },
-          },
-          {},
-        ),
-      ],
+      annotations: {
+        "meta.helm.sh/release-name": name,
+        "meta.helm.sh/release-namespace": namespace,
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": "9102",
+      },
+      managedFields: SERVICE_MANAGERS,
     },
     spec: {
       ports: [{ name: "http", protocol, port: SERVICE_PORT, targetPort: "http" }],
@@ -142,30 +153,38 @@ export function sliceObject(
         app: name,
         "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
         "kubernetes.io/service-name": name,
+        "topology.example/zone-aware": "true",
       },
-      annotations: { "endpoints.kubernetes.io/last-change-trigger-time": CREATED },
+      annotations: {
+        "endpoints.kubernetes.io/last-change-trigger-time": CREATED,
+        "topology.example/revision": String(1000 + service),
+      },
       ownerReferences: [
         { apiVersion: "v1", kind: "Service", name, uid: uidOf(1, service), controller: true, blockOwnerDeletion: true },
       ],
       managedFields: [
-        {
-          manager: "kube-controller-manager",
-          operation: "Update",
-          apiVersion: "discovery.k8s.io/v1",
-          time: CREATED,
-          fieldsType: "FieldsV1",
-          fieldsV1: {
-            "f:addressType": {},
-            "f:endpoints": {},
-            "f:metadata": {
-              "f:annotations": { ".": {}, "f:endpoints.kubernetes.io/last-change-trigger-time": {} },
-              "f:generateName": {},
-              "f:labels": { ".": {}, "f:app": {}, "f:kubernetes.io/service-name": {} },
-              "f:ownerReferences": { ".": {}, [`k:{"uid":"${uidOf(1, service)}"}`]: {} },
+        managerEntry("kube-controller-manager", "discovery.k8s.io/v1", {
+          "f:addressType": {},
+          "f:endpoints": {},
+          "f:metadata": {
+            "f:annotations": { ".": {}, "f:endpoints.kubernetes.io/last-change-trigger-time": {} },
+            "f:generateName": {},
+            "f:labels": {
+              ".": {},
+              "f:app": {},
+              "f:endpointslice.kubernetes.io/managed-by": {},
+              "f:kubernetes.io/service-name": {},
             },
-            "f:ports": {},
+            "f:ownerReferences": { ".": {}, [`k:{"uid":"${uidOf(1, service)}"}`]: {} },
           },
-        },
+          "f:ports": {},
+        }),
+        managerEntry("topology-controller", "discovery.k8s.io/v1", {
+          "f:metadata": {
+            "f:annotations": { "f:topology.example/revision": {} },
+            "f:labels": { "f:topology.example/zone-aware": {} },
+          },
+        }),
       ],
     },
     addressType: "IPv4",

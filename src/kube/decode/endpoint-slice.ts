@@ -6,6 +6,7 @@ import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified }
 import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { type Decoded, type FieldDiagnostic, hasLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
+import { sharedString } from "./shared-string.ts";
 
 /** The label of EndpointSlices of headless Services. */
 export const HEADLESS_LABEL = "service.kubernetes.io/headless";
@@ -142,8 +143,8 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
   const conditions = raw.conditions ?? {};
   return {
     address,
-    nodeName: raw.nodeName ?? "",
-    zone: raw.zone ?? "",
+    nodeName: sharedString(raw.nodeName ?? ""),
+    zone: sharedString(raw.zone ?? ""),
     ready: conditions.ready ?? true,
     serving: conditions.serving ?? true,
     terminating: conditions.terminating ?? false,

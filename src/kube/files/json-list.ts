@@ -7,7 +7,7 @@ export interface LongList {
 }
 
 /** Matches the beginning of a list up to the bracket, and captures the text from there to the first item's first key. */
-const BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
+export const LIST_BEGINNING = /^[^[]{0,4096}?"items"\s*:\s*\[(\s*\{\s*"[^"\\]*"\s*:)/;
 /** The placeholder for the items in the frame. */
 const PLACE = "nft-proxy: the items";
 
@@ -18,7 +18,7 @@ const PLACE = "nft-proxy: the items";
  * @returns undefined for any other text
  */
 export function cutList(text: string): LongList | undefined {
-  const [beginning = "", head] = BEGINNING.exec(text) ?? [];
+  const [beginning = "", head] = LIST_BEGINNING.exec(text) ?? [];
   if (head === undefined) return undefined;
   const from = beginning.length - head.length;
   const until = text.lastIndexOf("]");

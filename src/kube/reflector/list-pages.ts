@@ -1,26 +1,29 @@
-import { ApiFailure, failureOfAnswer } from "../client/api-failure.ts";
+import { failureOfAnswer } from "../client/api-failure.ts";
 import { type ApiClient, readText } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
-import { metadataOf } from "./object-store.ts";
+import { ListDecoder, type ListEnd } from "./list-decoder.ts";
 import type { Resource } from "./resources.ts";
 
 /** Objects in one answer, as client-go's pager asks for. */
 const PAGE_SIZE = 500;
 
-/** What a list needs besides the resource. */
+/** Options of {@link listPages}. */
 export interface ListOptions {
   readonly client: ApiClient;
-  /** A fresh one for each page. */
+  /** Returns a new one for each page. */
   readonly deadline: () => Deadline;
-  /** Milliseconds without a byte after which a page counts as hung. */
+  /** Milliseconds without data after which a page counts as hung. */
   readonly silence: number;
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   readonly now: () => number;
 }
 
 /**
- * Lists a resource in pages, resourceVersion unset (the newest state, consistent across pages), and gives each object to
- * `take` as its page arrives, so that only one page is ever held. Gives the resourceVersion to watch from. Throws ApiFailure.
+ * Lists a resource in pages with resourceVersion unset (the newest state, consistent across pages), and calls `take` for
+ * each object as it arrives.
+ * @returns the resourceVersion to watch from
+ * @throws ApiFailure for an answer other than 200, a malformed list or a missed deadline; and anything that the connection
+ * or `take` throws. The objects taken before are then not a complete list.
  */
 export async function listPages(
   resource: Resource,
@@ -29,23 +32,21 @@ export async function listPages(
 ): Promise<string> {
   let token = "";
   for (;;) {
-    const page = await fetchPage(resource, options, token);
-    for (const item of page.items) take(item);
-    if (page.next === "") return page.version;
-    token = page.next;
+    const { version, next } = await fetchPage(resource, options, token, take);
+    if (next === "") return version;
+    token = next;
   }
 }
 
-interface Page {
-  readonly items: readonly unknown[];
-  readonly version: string;
-  /** The token of the next page, "" after the last. */
-  readonly next: string;
-}
-
-async function fetchPage(resource: Resource, options: ListOptions, token: string): Promise<Page> {
+async function fetchPage(
+  resource: Resource,
+  options: ListOptions,
+  token: string,
+  take: (object: unknown) => void,
+): Promise<ListEnd> {
   const deadline = options.deadline();
-  deadline.receivesWithin(options.silence);
+  const onData = () => deadline.receivesWithin(options.silence);
+  onData();
   try {
     const answer = await options.client.request({
       method: "GET",
@@ -53,28 +54,18 @@ async function fetchPage(resource: Resource, options: ListOptions, token: string
       query: { ...resource.selectors, limit: String(PAGE_SIZE), ...(token === "" ? {} : { continue: token }) },
       signal: deadline.signal,
     });
-    const text = await readText(answer.body, () => deadline.receivesWithin(options.silence));
-    if (answer.status !== 200) throw failureOfAnswer(answer.status, answer.headers, text, options.now());
-    return parsePage(text);
+    if (answer.status !== 200) {
+      throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body, onData), options.now());
+    }
+    const decoder = new ListDecoder(take);
+    for await (const chunk of answer.body) {
+      onData();
+      decoder.push(chunk);
+    }
+    return decoder.end();
   } catch (error) {
     throw deadline.explain(error);
   } finally {
     deadline.close();
   }
-}
-
-function parsePage(text: string): Page {
-  let list: unknown;
-  try {
-    list = JSON.parse(text);
-  } catch (cause) {
-    throw new ApiFailure("parse", "the list is not JSON", { cause });
-  }
-  const metadata = metadataOf(list);
-  // A list without items may have `null` there: Go's empty slice.
-  const items = (list as { items?: unknown } | null)?.items ?? [];
-  if (typeof metadata.resourceVersion !== "string" || metadata.resourceVersion === "" || !Array.isArray(items))
-    throw new ApiFailure("parse", "the list is not a Kubernetes list");
-  const next = metadata.continue;
-  return { items, version: metadata.resourceVersion, next: typeof next === "string" ? next : "" };
 }

@@ -138,7 +138,8 @@ function identify(raw: unknown): { key: string; uid: string; version: string } {
   const name = text(metadata.name);
   const namespace = text(metadata.namespace);
   return {
-    key: namespace === "" ? name : `${namespace}/${name}`,
+    // join() makes one flat string; V8 keeps a template as a tree of its parts.
+    key: namespace === "" ? name : [namespace, name].join("/"),
     uid: text(metadata.uid),
     version: text(metadata.resourceVersion),
   };

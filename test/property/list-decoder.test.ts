@@ -1,0 +1,89 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ApiFailure } from "../../src/kube/client/api-failure.ts";
+import { ListDecoder } from "../../src/kube/reflector/list-decoder.ts";
+
+const item = fc.dictionary(fc.constantFrom("metadata", "spec", "items", "a}", '"],', "é"), fc.jsonValue(), {
+  maxKeys: 4,
+});
+const object = fc
+  .tuple(fc.string(), item)
+  .map(([name, rest]) => ({ metadata: { name, list: [{ metadata: 1 }] }, ...rest }));
+const objects = fc.array(object, { maxLength: 6 });
+const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 });
+
+/** Decodes a text that arrives in chunks of these sizes in turn. */
+function decode(text: string, chunkSizes: readonly number[]) {
+  const items: unknown[] = [];
+  const decoder = new ListDecoder((one) => items.push(one));
+  const bytes = Buffer.from(text);
+  for (let at = 0, n = 0; at < bytes.length; n++) {
+    const size = chunkSizes[n % chunkSizes.length] ?? 1;
+    decoder.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return { items, ...decoder.end() };
+}
+
+describe("a list that arrives in chunks", () => {
+  test("has the items, version and token of the whole list, wherever chunks end and whatever the items contain", () => {
+    fc.assert(
+      fc.property(objects, fc.constantFrom(undefined, 2), sizes, (items, spaces, chunkSizes) => {
+        const metadata = { resourceVersion: "7", continue: "next", remainingItemCount: 3 };
+        const text = JSON.stringify({ kind: "ServiceList", apiVersion: "v1", metadata, items }, null, spaces);
+        expect(decode(`${text}\n`, chunkSizes)).toEqual({ items: JSON.parse(text).items, version: "7", next: "next" });
+      }),
+    );
+  });
+
+  test("may have its metadata, with arrays, after the items", () => {
+    fc.assert(
+      fc.property(objects, sizes, (items, chunkSizes) => {
+        const text = JSON.stringify({ kind: "List", items, metadata: { resourceVersion: "7", more: [[1], ["]"]] } });
+        expect(decode(text, chunkSizes)).toEqual({ items: JSON.parse(text).items, version: "7", next: "" });
+      }),
+    );
+  });
+
+  test("is refused, or has the items that it has as a whole, when its text is damaged", () => {
+    fc.assert(
+      fc.property(
+        fc.array(object, { minLength: 1, maxLength: 4 }),
+        fc.nat(),
+        fc.string({ maxLength: 2 }),
+        sizes,
+        (...given) => {
+          const [items, at, noise, chunkSizes] = given;
+          const good = JSON.stringify({ kind: "List", metadata: { resourceVersion: "7" }, items });
+          const place = at % good.length;
+          const text = `${good.slice(0, place)}${noise}${good.slice(place + 1)}`;
+          try {
+            expect(decode(text, chunkSizes).items).toEqual(JSON.parse(text).items ?? []);
+          } catch (error) {
+            expect(error).toBeInstanceOf(ApiFailure);
+          }
+        },
+      ),
+    );
+  });
+
+  test.each([
+    [
+      "cut short after an item",
+      '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}},{"metadata":{}}',
+    ],
+    ["cut short within an item", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}},{"met'],
+    ["without items and cut short", '{"kind":"List","metadata":{"resourceVersion":"7"'],
+    ["without a resourceVersion", '{"kind":"List","metadata":{},"items":[{"metadata":{}}]}'],
+    ["with an object for items", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":{}}'],
+    ["with more after its end", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}'],
+    ["that is empty", ""],
+  ])("is refused %s", (_name, text) => {
+    expect(() => decode(text, [7])).toThrow(ApiFailure);
+  });
+
+  test("without items may have null there", () => {
+    const text = '{"kind":"List","metadata":{"resourceVersion":"7"},"items":null}';
+    expect(decode(text, [5])).toEqual({ items: [], version: "7", next: "" });
+  });
+});
