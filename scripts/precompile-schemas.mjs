@@ -1,6 +1,7 @@
 // Compiles schemas at build time: a small command would spend a third of its time on it.
 import { Ajv } from "ajv";
 import standalone from "ajv/dist/standalone/index.js";
+import { transform } from "esbuild";
 import { tsImport } from "tsx/esm/api";
 
 /**
@@ -12,14 +13,16 @@ export const precompileSchemas = {
   setup(build) {
     build.onLoad({ filter: /\.validator\.ts$/ }, async ({ path }) => {
       const compilers = Object.entries(await tsImport(path, import.meta.url));
-      return { contents: compilers.map(([name, compile]) => compiledFunction(name, compile())).join("\n") };
+      const functions = await Promise.all(compilers.map(([name, compile]) => compiledFunction(name, compile())));
+      return { contents: functions.join("\n") };
     });
   },
 };
 
 /** A function that holds the code of a validator and returns it; the engine parses it when it is called. */
-function compiledFunction(name, validate) {
+async function compiledFunction(name, validate) {
   // Only what the instance says of the code's form matters: the code is that of the validator.
   const code = standalone(new Ajv({ code: { source: true } }), validate);
-  return `export function ${name}() { const module = {}; ${code}; return module.exports; }`;
+  const body = `export function ${name}() { const module = {}; ${code}; return module.exports; }`;
+  return (await transform(body, { minify: true })).code;
 }

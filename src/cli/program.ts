@@ -64,12 +64,25 @@ async function parse(args: readonly string[], { stdout, columns }: ProgramContex
     );
   }
   let printed = "";
-  await parser.parseAsync(normalised, {}, (error, _argv, output) => {
+  const onPrint = (error: unknown, _argv: unknown, output: string): void => {
     printed = output;
-    if (error) throw badArgument(error.message, normalised);
-  });
+    if (error instanceof Error) throw badArgument(error.message, normalised);
+  };
+  await parser
+    .fail((message, error) => {
+      throw badArgument(message ?? error.message, normalised);
+    })
+    .parseAsync(normalised, {}, mayPrint(normalised) ? onPrint : undefined);
   if (printed !== "") await write(stdout, `${printed}\n`);
   return printed === "" ? chosen : undefined;
+}
+
+/**
+ * Whether yargs may print help, the version or completions. Only then it is given a callback: with one, it renders the
+ * command's help on every parse, which takes longer than a small command.
+ */
+function mayPrint(args: readonly string[]): boolean {
+  return args.some((argument) => /^(?:-h|--help|--version|completion|--get-yargs-completions)(?:=|$)/.test(argument));
 }
 
 function baseParser(columns: number) {
