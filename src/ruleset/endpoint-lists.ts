@@ -25,8 +25,8 @@ export interface BalancedList {
   readonly balancer: Balancer;
   /** The endpoints as `address . port`, sorted. */
   readonly targets: readonly string[];
-  /** The id of each target, for session affinity. */
-  readonly ids?: readonly number[];
+  /** The id of each target, for session affinity: decimal numbers. */
+  readonly ids?: readonly string[];
   /** For each slot the index of its target. */
   readonly slots?: Uint32Array;
 }
@@ -57,7 +57,7 @@ export function balancedList(
   return {
     balancer,
     targets: endpoints.map(({ target }) => target),
-    ...(affinitySeconds === 0 ? {} : { ids: endpointIds(endpoints, list) }),
+    ...(affinitySeconds === 0 ? {} : { ids: endpointIds(endpoints, list).map(String) }),
     ...(slots === undefined ? {} : { slots }),
   };
 }
@@ -88,7 +88,7 @@ export function dispatchElement({ kind, key }: Frontend, { balancer }: BalancedL
 
 /** The values that a list's chain finds by index or slot: endpoints, or with session affinity their ids. */
 export function indexedValues({ targets, ids, slots }: BalancedList): readonly string[] {
-  const values = ids === undefined ? targets : ids.map(String);
+  const values = ids ?? targets;
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }
 
@@ -108,8 +108,7 @@ export function indexKey({ key }: Frontend, { balancer }: BalancedList, index: n
   return joinParts(key, firstIndex(balancer) + index);
 }
 
-/** The elements by which a list with session affinity finds endpoints by their ids; none for other lists. */
-export function idElements({ kind, key }: Frontend, { targets, ids = [] }: BalancedList): DesiredElement[] {
-  const set = FRONTEND_MAPS[kind].endpoints;
-  return ids.map((id, i) => ({ set, key: joinParts(key, id), value: targets[i] as string }));
+/** The map in which the chain of a list with session affinity looks an id up, and its key there. */
+export function idElementOf({ kind, key }: Frontend, id: string): Pick<DesiredElement, "set" | "key"> {
+  return { set: FRONTEND_MAPS[kind].endpoints, key: joinParts(key, id) };
 }

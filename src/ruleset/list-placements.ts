@@ -3,7 +3,7 @@ import type { DeltaTracker } from "./delta-tracker.ts";
 import {
   type BalancedList,
   type Frontend,
-  idElements,
+  idElementOf,
   indexedSet,
   indexedValues,
   indexKey,
@@ -47,7 +47,8 @@ export class ListPlacements {
         known.push(value);
       }
       const from = this.#placementOf(frontend, list);
-      this.#place({ frontend, list }, from, placed(known, indexedValues(list)));
+      const values = indexedValues(list);
+      this.#place({ frontend, list }, from, placed(known, values), values);
     }
   }
 
@@ -59,20 +60,25 @@ export class ListPlacements {
     if (after === undefined) return;
     const kept = isSameMap ? from : [];
     const values = indexedValues(after.list);
-    this.#place(after, kept, isPlaceable(after.list) ? placed(kept, values) : values);
+    this.#place(after, kept, isPlaceable(after.list) ? placed(kept, values) : values, values);
   }
 
   #replaceIds(before: PlacedList | undefined, after: PlacedList | undefined): void {
-    const added = after === undefined ? [] : idElements(after.frontend, after.list);
-    const keys = new Set(added.map(({ key }) => key));
-    for (const { set, key } of before === undefined ? [] : idElements(before.frontend, before.list)) {
-      if (!keys.has(key)) this.#tracker.deleteElement(set, key);
+    const { removed, added } = changedIds(before?.list, after?.list);
+    for (const id of removed) {
+      if (before === undefined) continue;
+      const { set, key } = idElementOf(before.frontend, id);
+      this.#tracker.deleteElement(set, key);
     }
-    for (const { set, key, value } of added) this.#tracker.putElement(set, key, value);
+    for (const { id, target } of added) {
+      if (after === undefined) continue;
+      const { set, key } = idElementOf(after.frontend, id);
+      this.#tracker.putElement(set, key, target);
+    }
   }
 
-  /** Writes what differs between two placements of a list. */
-  #place({ frontend, list }: PlacedList, from: readonly string[], to: readonly string[]): void {
+  /** Writes what differs between two placements of a list. @param sorted the placement that need not be kept */
+  #place({ frontend, list }: PlacedList, from: readonly string[], to: readonly string[], sorted = to): void {
     const set = indexedSet(frontend.kind, list);
     for (let i = 0; i < Math.max(from.length, to.length); i++) {
       const value = to[i];
@@ -81,8 +87,7 @@ export class ListPlacements {
       else this.#tracker.putElement(set, indexKey(frontend, list, i), value);
     }
     const id = placementId(frontend, list);
-    const sorted = indexedValues(list);
-    if (to.length === 0 || to.every((value, i) => value === sorted[i])) this.#moved.delete(id);
+    if (to.length === 0 || to === sorted) this.#moved.delete(id);
     else this.#moved.set(id, to);
   }
 
@@ -94,6 +99,34 @@ export class ListPlacements {
 interface PlacedList {
   readonly frontend: Frontend;
   readonly list: BalancedList;
+}
+
+interface ChangedIds {
+  readonly removed: readonly string[];
+  readonly added: readonly { readonly id: string; readonly target: string }[];
+}
+
+const NO_LIST: Pick<BalancedList, "targets" | "ids"> = { targets: [] };
+
+/** Compares the ids of two lists in one pass, for both are sorted by target. */
+function changedIds(before = NO_LIST, after = NO_LIST): ChangedIds {
+  const removed: string[] = [];
+  const added: { id: string; target: string }[] = [];
+  const [known, wanted] = [
+    before.ids === undefined ? [] : before.targets,
+    after.ids === undefined ? [] : after.targets,
+  ];
+  for (let i = 0, j = 0; i < known.length || j < wanted.length; ) {
+    const [old, target] = [known[i], wanted[j]];
+    const isSame = old === target && before.ids?.[i] === after.ids?.[j];
+    const isOld = old !== undefined && (target === undefined || old <= target);
+    const isNew = target !== undefined && (old === undefined || target <= old);
+    if (isOld && !isSame) removed.push(before.ids?.[i] as string);
+    if (isNew && !isSame) added.push({ id: after.ids?.[j] as string, target });
+    if (isOld) i++;
+    if (isNew) j++;
+  }
+  return { removed, added };
 }
 
 function placementId({ key }: Frontend, { balancer }: BalancedList): string {

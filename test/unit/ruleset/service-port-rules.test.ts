@@ -5,7 +5,7 @@ import { chooseEndpoints } from "../../../src/model/topology.ts";
 import {
   type BalancedList,
   type DesiredElement,
-  idElements,
+  idElementOf,
   indexedSet,
   indexedValues,
   indexKey,
@@ -41,7 +41,8 @@ function plainIndex(text: string): string {
 function listElements(of: FrontendRules, list: BalancedList): DesiredElement[] {
   const set = indexedSet(of.kind, list);
   const indexed = indexedValues(list).map((value, i) => ({ set, key: indexKey(of, list, i), value }));
-  return [...indexed, ...idElements(of, list)];
+  const byId = (list.ids ?? []).map((id, i) => ({ ...idElementOf(of, id), value: list.targets[i] ?? "" }));
+  return [...indexed, ...byId];
 }
 
 /** The elements of one frontend, as `set key: value`. */
