@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { port, service, slice } from "../support/build.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
@@ -59,6 +59,41 @@ test.each(FAMILIES.flatMap((family) => (["pod1", "node"] as const).map((from) =>
     expect(await packets(family, "leaks")).toBe(0);
   },
 );
+
+describe.each(FAMILIES)("an application's own priority (%s)", (family) => {
+  const [address, target] = family === "ip" ? ["192.0.2.77", "10.244.2.11"] : ["fd00:c0::77", "fd00:244:2::11"];
+
+  /** Sets the priority before our chains see the packet, as SO_PRIORITY does, and translates past us, as hostPort does. */
+  beforeAll(async () => {
+    await node.nft(
+      `table ${family} application {
+        counter kept { }
+        counter changed { }
+        chain send {
+          type filter hook output priority -500;
+          ${family} daddr ${address} meta priority set 0:5
+        }
+        chain translate {
+          type nat hook output priority -150;
+          ${family} daddr ${address} tcp dport 8088 dnat to ${family === "ip" ? target : `[${target}]`}:8080
+        }
+        chain last {
+          type filter hook postrouting priority 1000;
+          ct original ${family} daddr ${address} ct state new meta priority 0:5 counter name kept
+          ct original ${family} daddr ${address} ct state new meta priority != 0:5 counter name changed
+        }
+      }`,
+    );
+  });
+
+  test("survives a translation that is not ours", async () => {
+    const answers = await node.answers({ from: "node", to: address, port: 8088, proto: "tcp", n: 5 });
+    expect(answers).toEqual([target]);
+    const counted = async (name: string) =>
+      Number(/packets (\d+)/.exec(await node.nft("list", "counter", family, "application", name))?.[1]);
+    expect([await counted("kept"), await counted("changed")]).toEqual([5, 0]);
+  });
+});
 
 test.each(FAMILIES)("the scratch number is seen where nothing takes it back (%s)", async (family) => {
   await node.nft("flush", "chain", family, "nft-proxy", "filter-output");
