@@ -70,7 +70,7 @@ export class Daemon {
     );
     this.#every(
       () => QUARANTINE_RETRY,
-      async () => loop.retryQuarantined(),
+      async () => loop.retryRefused(),
     );
     if (dryRun) return;
     this.#watcher.start();

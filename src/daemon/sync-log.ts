@@ -1,4 +1,5 @@
 import { AppError, messageOf } from "../base/errors.ts";
+import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
@@ -11,6 +12,7 @@ export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
   readonly #conflicts = new ConflictWatch();
   #quarantined: ReadonlySet<ServicePortKey> = new Set();
+  #excluded: ReadonlyMap<Family, string> = new Map();
   #failures: { readonly error: string; readonly count: number; readonly since: number } | undefined;
 
   constructor(logger: Logger) {
@@ -23,6 +25,7 @@ export class SyncLog implements SyncSubscriber {
     if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#quarantine(report.quarantined);
+    this.#exclusions(report.excludedFamilies);
     for (const { frontend, winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
       const fields = { frontend, winner: winner.name, loser: loser.name };
       this.#logger.warn(fields, "conflict: an older Service has this address and port");
@@ -61,6 +64,18 @@ export class SyncLog implements SyncSubscriber {
       return;
     }
     this.#logger.warn({ reason, seconds, found: drift.text }, "rules changed by someone else, repaired");
+  }
+
+  #exclusions(families: ReadonlyMap<Family, string>): void {
+    for (const [family, error] of families) {
+      if (this.#excluded.has(family)) continue;
+      const fields = { family: FAMILY_NAMES[family], error };
+      this.#logger.error(fields, "family excluded: the kernel refuses its tables; the other family works");
+    }
+    for (const family of this.#excluded.keys()) {
+      if (!families.has(family)) this.#logger.info({ family: FAMILY_NAMES[family] }, "family no longer excluded");
+    }
+    this.#excluded = families;
   }
 
   #quarantine(keys: ReadonlySet<ServicePortKey>): void {

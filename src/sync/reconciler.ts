@@ -4,14 +4,16 @@ import { isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Transaction } from "../nft/ast/json.ts";
 import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
-import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { fullSync } from "./full-sync.ts";
 import { findRefused, type Suspect } from "./quarantine.ts";
+import { refusedFamily } from "./refused-family.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 
 /** What a reconciler works with. */
@@ -37,7 +39,9 @@ export interface SyncInput {
 export class Reconciler {
   readonly #parts: ReconcilerParts;
   #quarantined: ReadonlySet<ServicePortKey> = new Set();
-  #retryQuarantined = false;
+  /** Families whose tables the kernel refuses, with its reason. */
+  #excluded: ReadonlyMap<Family, string> = new Map();
+  #retryRefused = false;
   /** Chains in the kernel that nothing leads to any more, by family. */
   #staleChains: TableDelta[] = [];
   #nodeContext: NodeContext = [];
@@ -63,6 +67,11 @@ export class Reconciler {
     return this.#quarantined;
   }
 
+  /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
+  get excludedFamilies(): ReadonlyMap<Family, string> {
+    return this.#excluded;
+  }
+
   /** Whether the next sync compares everything with the kernel. */
   get isFullSyncDue(): boolean {
     return this.#fullSync !== undefined;
@@ -74,14 +83,18 @@ export class Reconciler {
   }
 
   /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
-  retryQuarantined(): boolean {
-    this.#retryQuarantined = this.#quarantined.size > 0;
-    return this.#retryQuarantined;
+  retryRefused(): boolean {
+    this.#retryRefused = this.#quarantined.size + this.#excluded.size > 0;
+    return this.#retryRefused;
   }
 
   /** Whether the last sync used this node context. */
   isCurrent(nodeContext: NodeContext): boolean {
-    return JSON.stringify(nodeContext) === JSON.stringify(this.#nodeContext);
+    return JSON.stringify(this.#programmed(nodeContext)) === JSON.stringify(this.#nodeContext);
+  }
+
+  #programmed(nodeContext: NodeContext): NodeContext {
+    return nodeContext.filter(({ family }) => !this.#excluded.has(family));
   }
 
   /**
@@ -131,27 +144,25 @@ export class Reconciler {
   #render({ nodeContext, services }: SyncInput): void {
     const dirty = new Set(services);
     for (const key of this.#takeRetries(dirty)) dirty.add(serviceOf(key));
-    if (this.isCurrent(nodeContext)) {
-      this.#renderer.update(dirty, this.#quarantined);
-    } else {
-      this.#renderAll(nodeContext);
-      for (const name of this.#parts.cache.serviceNames()) dirty.add(name);
-    }
     for (const name of dirty) this.#rendered.add(name);
-    this.#nodeContext = nodeContext;
+    if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#quarantined);
+    else this.#renderAll(this.#programmed(nodeContext));
   }
 
   /** Ends the quarantine of what changed, and of everything when a retry was asked for. */
   #takeRetries(dirty: ReadonlySet<ServiceName>): ServicePortKey[] {
-    const retried = [...this.#quarantined].filter((key) => this.#retryQuarantined || dirty.has(serviceOf(key)));
-    this.#retryQuarantined = false;
+    const retried = [...this.#quarantined].filter((key) => this.#retryRefused || dirty.has(serviceOf(key)));
+    if (this.#retryRefused) this.#excluded = new Map();
+    this.#retryRefused = false;
     if (retried.length > 0) this.#quarantined = new Set([...this.#quarantined].filter((key) => !retried.includes(key)));
     return retried;
   }
 
   /** Other declarations of sets cannot be taken over by the state that is there: it is made anew. */
   #renderAll(nodeContext: NodeContext): void {
+    for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
     const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
+    this.#nodeContext = nodeContext;
     if (sameSets) {
       this.#renderer.setNodeContext(nodeContext, this.#quarantined);
       return;
@@ -191,19 +202,29 @@ export class Reconciler {
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      const refused = await this.#quarantine(error);
+      const refused = await this.#quarantine();
+      if (refused.length === 0 && !(await this.#excludeFamily(error))) throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
   }
 
+  /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
+  async #excludeFamily({ message }: AppError): Promise<boolean> {
+    const family = await refusedFamily(this.state.ruleset, (ruleset) => this.#accepts(rebuildTransaction(ruleset)));
+    if (family === undefined) return false;
+    this.#excluded = new Map([...this.#excluded, [family, message]]);
+    this.#renderAll(this.#programmed(this.#nodeContext));
+    return true;
+  }
+
   /**
    * Finds the service ports that the kernel refuses, and takes them out of the desired state.
-   * @throws the refusal, when it has another cause
+   * @returns none when a refusal has another cause
    */
-  async #quarantine(refusal: AppError): Promise<ServicePortKey[]> {
+  async #quarantine(): Promise<ServicePortKey[]> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
-    if (kernel.kind === "unreadable") throw refusal;
+    if (kernel.kind === "unreadable") return [];
     const suspects = this.#suspects();
     const suspected = new Set(suspects.map(({ after }) => after));
     const rules = Object.values(this.state.families).flatMap((family) => [...family.allServicePortRules()]);
@@ -211,9 +232,8 @@ export class Reconciler {
       nodeContext: this.#nodeContext,
       accepted: rules.filter((one) => !suspected.has(one)),
       suspects,
-      accepts: (ruleset) => this.#accepts(diffRuleset(kernel.ruleset, ruleset)),
+      accepts: (ruleset) => this.#accepts(toTransaction(diffRuleset(kernel.ruleset, ruleset))),
     });
-    if (found.length === 0) throw refusal;
     const refused = found.map(({ key }) => key);
     for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);
     this.#quarantined = new Set([...this.#quarantined, ...refused]);
@@ -227,10 +247,10 @@ export class Reconciler {
     );
   }
 
-  async #accepts(deltas: readonly TableDelta[]): Promise<boolean> {
-    if (deltas.length === 0) return true;
+  async #accepts(transaction: Transaction): Promise<boolean> {
+    if (transaction.nftables.length === 0) return true;
     try {
-      await this.#parts.nft.check(toTransaction(deltas));
+      await this.#parts.nft.check(transaction);
       return true;
     } catch (error) {
       if (isRefusal(error)) return false;

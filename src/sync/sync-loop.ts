@@ -72,8 +72,8 @@ export class SyncLoop {
   }
 
   /** Requests a sync that tries again what the kernel refused, if there is anything. */
-  retryQuarantined(): void {
-    if (this.#parts.reconciler.retryQuarantined()) this.request();
+  retryRefused(): void {
+    if (this.#parts.reconciler.retryRefused()) this.request();
   }
 
   /**
@@ -114,11 +114,11 @@ export class SyncLoop {
     input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
   ): SyncReport {
     const { clock, tracker, runner, reconciler } = this.#parts;
-    const { state, quarantined } = reconciler;
+    const { state, quarantined, excludedFamilies } = reconciler;
     const pendingSince = runner.pendingAfterRun;
     if (pendingSince === undefined) tracker.allSynced();
     this.#expectation = { ruleset: state.ruleset };
-    return { ...outcome, ...input, endedAt: clock.now(), pendingSince, state, quarantined };
+    return { ...outcome, ...input, endedAt: clock.now(), pendingSince, state, quarantined, excludedFamilies };
   }
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */

@@ -1,3 +1,4 @@
+import type { Family } from "../base/family.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { TableDelta } from "../nft/delta.ts";
@@ -42,6 +43,8 @@ export interface SyncReport extends SyncOutcome {
   readonly state: RulesetState;
   /** Every service port that has no rules because the kernel refuses them. */
   readonly quarantined: ReadonlySet<ServicePortKey>;
+  /** Every family without tables because the kernel refuses these, with its reason. */
+  readonly excludedFamilies: ReadonlyMap<Family, string>;
 }
 
 /** A sync that did not succeed and will be retried. Times are milliseconds since 1970. */

@@ -28,6 +28,7 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
     nodeContext: bothContexts(),
     state: renderAll({}).state,
     quarantined: new Set(),
+    excludedFamilies: new Map(),
     ...options,
   };
 }

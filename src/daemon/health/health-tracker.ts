@@ -21,12 +21,14 @@ export class HealthTracker implements SyncSubscriber {
   readonly #parts: HealthTrackerParts;
   #lastSynced: number | undefined;
   #problem = "";
+  #excluded: SyncReport["excludedFamilies"] = new Map();
 
   constructor(parts: HealthTrackerParts) {
     this.#parts = parts;
   }
 
-  synced({ endedAt }: Pick<SyncReport, "endedAt">): void {
+  synced({ endedAt, excludedFamilies }: Pick<SyncReport, "endedAt" | "excludedFamilies">): void {
+    this.#excluded = excludedFamilies;
     this.#lastSynced = endedAt;
     this.#problem = "";
   }
@@ -43,7 +45,12 @@ export class HealthTracker implements SyncSubscriber {
     const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
     const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
     return {
-      families: Object.fromEntries(families.map((family) => [family, health])),
+      families: Object.fromEntries(
+        families.map((family) => {
+          const excluded = this.#excluded.get(family);
+          return [family, excluded === undefined ? health : { ...health, excluded }];
+        }),
+      ),
       node: cache.isNodeKnown ? cache.node : undefined,
     };
   }

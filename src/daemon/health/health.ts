@@ -1,4 +1,4 @@
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Node } from "../../model/node.ts";
 
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
@@ -12,6 +12,8 @@ export interface FamilyHealth {
   readonly pendingSince: number | undefined;
   /** What keeps it from being so, "" when nothing but time is known to. */
   readonly problem: string;
+  /** Why the kernel refuses the tables of this family; absent when it does not. The other family is programmed. */
+  readonly excluded?: string;
 }
 
 /** What health is judged by. A family that is not served is absent. */
@@ -26,6 +28,8 @@ export interface FamilyVerdict {
   readonly healthy: boolean;
   readonly lastSynced: number | undefined;
   readonly reason: string;
+  /** The kernel refuses its tables: no measure of the proxy, which programs the other family. */
+  readonly isExcluded: boolean;
 }
 
 /** The verdict on the proxy and its node. */
@@ -51,14 +55,17 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   const verdicts: Partial<Record<Family, FamilyVerdict>> = {};
   for (const family of FAMILIES) {
     const health = snapshot.families[family];
-    if (health !== undefined) verdicts[family] = judgeFamily(health, now, threshold);
+    if (health === undefined) continue;
+    verdicts[family] =
+      health.excluded === undefined ? judgeFamily(health, now, threshold) : excludedVerdict(family, health.excluded);
   }
   const all = Object.values(verdicts);
+  const programmed = all.filter(({ isExcluded }) => !isExcluded);
   const ineligible = whyIneligible(snapshot.node);
   return {
-    proxyHealthy: all.every(({ healthy }) => healthy),
-    live: all.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
-    ready: all.every(({ lastSynced }) => lastSynced !== undefined),
+    proxyHealthy: programmed.every(({ healthy }) => healthy),
+    live: programmed.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
+    ready: programmed.every(({ lastSynced }) => lastSynced !== undefined),
     nodeEligible: ineligible === "",
     families: verdicts,
     // Both families change in one transaction and so mostly fail for one reason.
@@ -66,18 +73,24 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   };
 }
 
+function excludedVerdict(family: Family, why: string): FamilyVerdict {
+  const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
+  return { healthy: false, lastSynced: undefined, reason, isExcluded: true };
+}
+
 function judgeFamily(
   { lastSynced, pendingSince, problem }: FamilyHealth,
   now: number,
   threshold: number,
 ): FamilyVerdict {
-  if (pendingSince === undefined || now - pendingSince < threshold) return { healthy: true, lastSynced, reason: "" };
+  if (pendingSince === undefined || now - pendingSince < threshold)
+    return { healthy: true, lastSynced, reason: "", isExcluded: false };
   const seconds = Math.floor((now - pendingSince) / 1000);
   const what =
     lastSynced === undefined
       ? `nothing has been programmed in the ${seconds} s since the start`
       : `the kernel has not been what the cluster wants for ${seconds} s`;
-  return { healthy: false, lastSynced, reason: problem === "" ? what : `${what}: ${problem}` };
+  return { healthy: false, lastSynced, isExcluded: false, reason: problem === "" ? what : `${what}: ${problem}` };
 }
 
 function whyIneligible(node: HealthSnapshot["node"]): string {

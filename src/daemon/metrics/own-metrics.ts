@@ -10,6 +10,8 @@ export interface OwnMetrics {
   /** `kind` is `table` (ours was gone or emptied) or `element` (something in it differed). */
   readonly driftRepairs: Counter<"kind">;
   readonly quarantined: Gauge;
+  /** 1 for a family without tables because the kernel refuses these. */
+  readonly excludedFamily: Gauge<"ip_family">;
   /** Service ports that lost a contested address and port to an older Service. */
   readonly contested: Gauge;
   /** From the moment when a change was received from the API server to its rules in the kernel. */
@@ -51,6 +53,10 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
     quarantined: new Gauge(
       base("quarantined_service_ports", "Service ports without rules because the kernel refuses them"),
     ),
+    excludedFamily: new Gauge({
+      ...base("excluded_family", "1 for a family without rules because the kernel refuses its tables"),
+      labelNames: ["ip_family"],
+    }),
     contested: new Gauge(base("contested_service_ports", "Service ports that lost an address and port to another")),
     changeLag: new Histogram({
       ...base("change_lag_seconds", "Time from the receipt of a change to its rules in the kernel"),

@@ -8,7 +8,7 @@ import type { Metrics } from "./metrics.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
-  readonly reconciler: Pick<Reconciler, "state" | "quarantined">;
+  readonly reconciler: Pick<Reconciler, "state" | "quarantined" | "excludedFamilies">;
   readonly tracker: Pick<ChangeTracker, "services" | "endpoints">;
   readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt" | "pendingSince">;
   readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };
@@ -18,6 +18,8 @@ export interface GaugeSources {
 export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner, history }: GaugeSources): void {
   metrics.own.quarantined.set(reconciler.quarantined.size);
   for (const family of FAMILIES) {
+    const isExcluded = reconciler.excludedFamilies.has(family);
+    metrics.own.excludedFamily.set({ ip_family: FAMILY_NAMES[family] }, isExcluded ? 1 : 0);
     const state = reconciler.state.families[family];
     if (state === undefined) continue;
     setMapGauges(metrics, state);

@@ -22,7 +22,8 @@ export class SyncMetrics implements SyncSubscriber {
   synced(report: SyncReport): void {
     const { kubeProxy, own } = this.#metrics;
     const seconds = (report.endedAt - report.startedAt) / 1000;
-    for (const labels of this.#labels) {
+    const excluded = [...report.excludedFamilies.keys()].map((family) => FAMILY_NAMES[family] as string);
+    for (const labels of this.#labels.filter(({ ip_family }) => !excluded.includes(ip_family))) {
       kubeProxy.syncDuration.observe(labels, seconds);
       (report.kind === "full" ? kubeProxy.fullSyncDuration : kubeProxy.partialSyncDuration).observe(labels, seconds);
       kubeProxy.lastSynced.set(labels, report.endedAt / 1000);

@@ -88,3 +88,15 @@ test("a conflict is named once", () => {
     { fields: { frontend: "10.96.0.10 . tcp . 80", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
   ]);
 });
+
+test("an excluded family is named when its exclusion begins and ends", () => {
+  const { logger, log } = setUp();
+  const excludedFamilies = new Map([["ip6", "not supported"] as const]);
+  for (const families of [excludedFamilies, excludedFamilies, new Map()]) {
+    log.synced(syncReport({ kind: "partial", excludedFamilies: families }));
+  }
+  expect(logger.lines.filter(({ level }) => level !== "debug").map(({ level, fields }) => [level, fields])).toEqual([
+    ["error", { family: "IPv6", error: "not supported" }],
+    ["info", { family: "IPv6" }],
+  ]);
+});

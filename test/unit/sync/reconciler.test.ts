@@ -207,10 +207,10 @@ describe("quarantine", () => {
     });
     parts.cache.putSlice(slice({ service: "bad", endpoints: ["10.244.2.16"] }));
     expect((await parts.sync()).refused, "it changed, and is tried again").toEqual(start.refused);
-    expect(parts.reconciler.retryQuarantined()).toBe(true);
+    expect(parts.reconciler.retryRefused()).toBe(true);
     parts.fake.refuses = undefined;
     expect((await parts.sync()).refused).toEqual([]);
-    expect(parts.reconciler.retryQuarantined()).toBe(false);
+    expect(parts.reconciler.retryRefused()).toBe(false);
     expect(missing(parts)).toEqual([]);
   });
 
@@ -271,5 +271,41 @@ describe("quarantine", () => {
     parts.cache.putService(web);
     await parts.sync();
     expect(missing(parts)).toEqual([]);
+  });
+});
+
+describe("a family whose tables the kernel refuses", () => {
+  const onlyIPv4 = bothContexts().filter(({ family }) => family === "ip");
+
+  test("is excluded, and the other one programmed and followed", async () => {
+    const parts = setUp();
+    parts.fake.refuses = '"family":"ip6"';
+    await parts.sync();
+    expect([...parts.reconciler.excludedFamilies.keys()]).toEqual(["ip6"]);
+    expect(missing(parts, onlyIPv4)).toEqual([]);
+    expect(parts.reconciler.isCurrent(bothContexts())).toBe(true);
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.15", "10.244.2.16"] }));
+    expect(await parts.sync()).toMatchObject({ kind: "partial", rendered: new Set(["default/web"]) });
+    expect(missing(parts, onlyIPv4)).toEqual([]);
+  });
+
+  test("is programmed again once the kernel accepts it", async () => {
+    const parts = setUp();
+    parts.fake.refuses = '"family":"ip6"';
+    await parts.sync();
+    expect(parts.reconciler.retryRefused()).toBe(true);
+    await parts.sync();
+    expect([...parts.reconciler.excludedFamilies.keys()], "still refused").toEqual(["ip6"]);
+    parts.fake.refuses = undefined;
+    parts.reconciler.retryRefused();
+    await parts.sync();
+    expect([parts.reconciler.excludedFamilies.size, missing(parts)]).toEqual([0, []]);
+  });
+
+  test("excludes none when both are refused", async () => {
+    const parts = setUp();
+    parts.fake.refuses = "nft-proxy";
+    await expect(parts.sync()).rejects.toThrow("nft refused the transaction");
+    expect(parts.reconciler.excludedFamilies.size).toBe(0);
   });
 });

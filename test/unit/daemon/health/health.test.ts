@@ -50,7 +50,7 @@ async function ask(
 
 function synced(at: number) {
   const parts = setUp(at);
-  parts.tracker.synced({ endedAt: at });
+  parts.tracker.synced({ endedAt: at, excludedFamilies: new Map() });
   return parts;
 }
 
@@ -83,7 +83,7 @@ describe("health", () => {
       });
     }
     parts.runner.pendingSince = undefined;
-    parts.tracker.synced({ endedAt: NOW });
+    parts.tracker.synced({ endedAt: NOW, excludedFamilies: new Map() });
     expect((await ask(parts, "/healthz")).status, "the next sync ends it").toBe(200);
   });
 
@@ -108,6 +108,23 @@ describe("health", () => {
     expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
   });
 
+  test("a family that the kernel refuses is named, and does not make the proxy unhealthy", async () => {
+    const parts = setUp(NOW);
+    const excludedFamilies = new Map([["ip6", "Operation not supported"] as const]);
+    parts.tracker.synced({ endedAt: NOW, excludedFamilies });
+    const { status, body } = await ask(parts, "/healthz", NOW + 3_600_000);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      healthy: true,
+      status: {
+        IPv4: { healthy: true },
+        IPv6: { healthy: false, reason: "IPv6 is not served: Operation not supported" },
+      },
+      reasons: ["IPv6 is not served: Operation not supported"],
+    });
+    expect((await ask(parts, "/readyz")).status).toBe(200);
+  });
+
   test("/livez tells when the rules were last verified", async () => {
     const parts = { ...synced(NOW), verifiedAt: NOW - 12_000 };
     expect((await ask(parts, "/livez")).body).toMatchObject({ lastVerified: "2026-11-20T11:59:48.000Z" });
@@ -116,7 +133,7 @@ describe("health", () => {
   test("/readyz is 503 until the first sync, and 200 from then on", async () => {
     const parts = setUp(NOW);
     expect(await ask(parts, "/readyz")).toMatchObject({ status: 503, body: { healthy: false } });
-    parts.tracker.synced({ endedAt: NOW });
+    parts.tracker.synced({ endedAt: NOW, excludedFamilies: new Map() });
     parts.runner.pendingSince = NOW;
     parts.tracker.failed({ error: new Error("nft hangs") });
     expect((await ask(parts, "/readyz", NOW + 3_600_000)).status, "though it is not healthy").toBe(200);

@@ -9,14 +9,17 @@ const local = service({ internal: "Local", external: "Local", ports: [port(80, {
 const tracker = { services: { total: 7, unsynced: 2 }, endpoints: { total: 9, unsynced: 0 } };
 const runner = { lastRequestedAt: 1500, pendingSince: 1200 as number | undefined };
 const history = new SyncHistory();
+const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 
 test("the gauges show the present state", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
-  setStateGauges(metrics, { reconciler: { state, quarantined }, tracker, runner, history });
+  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, history });
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
+  expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
+  expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
   expect(await value("nft_proxy_map_elements", 'family="ip",map="cluster-ips"')).toBe(1);
   expect(await value("nft_proxy_map_capacity", 'family="ip",map="affinity"')).toBe(1024);
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);
@@ -24,7 +27,7 @@ test("the gauges show the present state", async () => {
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
   history.verified(9000);
   const idle = { ...runner, pendingSince: undefined };
-  setStateGauges(metrics, { reconciler: { state, quarantined }, tracker, runner: idle, history });
+  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner: idle, history });
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_total")).toBe(7);
@@ -38,7 +41,12 @@ test("Local policies without a local endpoint are counted until there is one", a
     metricValue(metrics, "kubeproxy_sync_proxy_rules_no_local_endpoints_total", policy);
   const show = async (endpoint: ReturnType<typeof localEndpoint> | string) => {
     const { state } = renderAll({ services: [local], slices: [slice({ endpoints: [endpoint] })] });
-    setStateGauges(metrics, { reconciler: { state, quarantined: new Set() }, tracker, runner, history });
+    setStateGauges(metrics, {
+      reconciler: { state, quarantined: new Set(), excludedFamilies },
+      tracker,
+      runner,
+      history,
+    });
     return [await missing("internal"), await missing("external")];
   };
   expect(await show("10.244.2.11")).toEqual([1, 1]);
