@@ -127,11 +127,11 @@ describe("a daemon whose next full sync is far away", () => {
     await lab.converged();
     await lab.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.7.7 . tcp . 7000 }");
     // The first comparison comes after 10 s; on a loaded machine the next one takes its time.
-    await expect.poll(() => daemon.said(repaired).length, { timeout: 180_000 }).toBe(1);
+    await expect.poll(() => daemon.said(repaired).length, { timeout: 900_000 }).toBe(1);
     await lab.converged();
     const since = Date.now();
     const verifiedAt = async () => Date.parse(JSON.parse((await lab.get(10256, "/livez")).body).lastVerified);
-    await expect.poll(verifiedAt, { timeout: 180_000 }).toBeGreaterThan(since);
+    await expect.poll(verifiedAt, { timeout: 900_000 }).toBeGreaterThan(since);
     expect(daemon.said(repaired)).toHaveLength(1);
-  }, 400_000);
+  }, 2_000_000);
 });
