@@ -56,6 +56,16 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/explain.ts"),
   },
   {
+    name: "refusals",
+    summary: "Say which connections were refused on this host within the last hour, and why",
+    flags: ["from", "namespace", "service", "client", "watch", "output"],
+    examples: [
+      ["-n shop", "to Services of one namespace"],
+      ["--client 10.244.1.9 --watch", "of one client, as they come"],
+    ],
+    load: async () => await import("./commands/refusals.ts"),
+  },
+  {
     name: "trace",
     summary: "Follow real packets through the chains of all tables on this host",
     flags: ["from", "to", "port", "proto", "service", "from-ip", "client", "duration", "rate", "output"],

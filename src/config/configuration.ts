@@ -38,6 +38,7 @@ export interface KubeProxyConfiguration {
   readonly logging: { readonly format: string; readonly verbosity: number };
   readonly nftProxy: {
     readonly affinityMapSize: number;
+    readonly refusalLogSize: number;
     readonly configChange: string;
     readonly daemonSocket: string;
     readonly fullResyncPeriod: string;

@@ -73,6 +73,7 @@ function nftProxy(configuration: GivenConfiguration): KubeProxyConfiguration["nf
   const given = configuration.nftProxy;
   return {
     affinityMapSize: given?.affinityMapSize ?? 1_048_576,
+    refusalLogSize: given?.refusalLogSize ?? 65_536,
     configChange: orDefault(given?.configChange, "reload"),
     daemonSocket: given?.daemonSocket ?? "/run/nft-proxy/daemon.sock",
     fullResyncPeriod: given?.fullResyncPeriod ?? "1h0m0s",

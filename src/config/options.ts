@@ -82,6 +82,8 @@ export interface ProxyOptions {
   readonly scheduler: Scheduler;
   /** The maximum of clients that session affinity remembers, for each family. */
   readonly affinityMapSize: number;
+  /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
+  readonly refusalLogSize: number;
   readonly configChange: ConfigChange;
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
   readonly daemonSocket: string;

@@ -38,6 +38,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
     logging: { format: options.logFormat, verbosity: options.logVerbosity },
     nftProxy: {
       affinityMapSize: options.affinityMapSize,
+      refusalLogSize: options.refusalLogSize,
       configChange: options.configChange,
       daemonSocket: options.daemonSocket,
       fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),

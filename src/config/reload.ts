@@ -31,6 +31,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   scheduler: "now",
   serviceCounters: "restart",
   affinityMapSize: "restart",
+  refusalLogSize: "restart",
   configChange: "now",
   daemonSocket: "restart",
   nftPath: "restart",

@@ -37,6 +37,7 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     scheduler: nftProxy.scheduler as Scheduler,
     serviceCounters: nftProxy.serviceCounters as ServiceCounters,
     affinityMapSize: nftProxy.affinityMapSize,
+    refusalLogSize: nftProxy.refusalLogSize,
     configChange: nftProxy.configChange as ConfigChange,
     daemonSocket: nftProxy.daemonSocket,
     nftPath: nftProxy.nftPath,

@@ -18,6 +18,7 @@ import type { StaticChainName } from "./chain-names.ts";
 import { addressSet, byPodOrigin, destinationAddress, frontendKey, sourceAddress } from "./keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "./loopback.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { HAS_PORTS, recordingRules } from "./refusals.ts";
 import {
   CLUSTER_IPS,
   FIREWALL_IPS,
@@ -29,6 +30,7 @@ import {
 
 /** Chains that verdicts of map elements lead to. */
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
+export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
 export const MARK_FOR_MASQUERADE = "mark-for-masquerade" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = {
   service: "external-local",
@@ -125,7 +127,8 @@ export function staticChains(context: FamilyContext): StaticChain[] {
     { name: EXTERNAL_LOCAL.service, rules: externalLocalRules(context, "service") },
     { name: EXTERNAL_LOCAL.nodeport, rules: externalLocalRules(context, "nodeport") },
     { name: "nodeports", rules: nodePortsRules(family) },
-    { name: REJECT_CHAIN, rules: [[{ reject: null }]] },
+    { name: REJECT_CHAIN, rules: [...recordingRules(context), [{ reject: null }]] },
+    { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
     { name: "service-endpoints-check", rules: [[frontendVmap("service", family, "noEndpoints")]] },
     {
       name: "nodeport-endpoints-check",
@@ -206,11 +209,13 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
 }
 
 /** What is left for a ClusterIP here had no frontend: its port is not served, or no Service has the address. */
-function clusterIPsRules({ family, serviceCIDRs }: FamilyContext): Rule[] {
+function clusterIPsRules(context: FamilyContext): Rule[] {
+  const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  const reject: Rule = [toClusterIP, { reject: null }];
-  if (serviceCIDRs.length === 0) return [reject];
-  return [reject, [matches(destinationAddress(family), addressSet(family, serviceCIDRs)), { drop: null }]];
+  const reject: Rule[] = [...recordingRules(context, toClusterIP, HAS_PORTS), [toClusterIP, { reject: null }]];
+  if (serviceCIDRs.length === 0) return reject;
+  const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
+  return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
 }
 
 function masqueradingRules({ family, masqueradeMark }: FamilyContext): Rule[] {

@@ -20,6 +20,7 @@ const STATIC_CHAINS = [
   "nodeport-external-local",
   "nodeports",
   "reject-chain",
+  "drop-chain",
   "service-endpoints-check",
   "nodeport-endpoints-check",
   "firewall-check",

@@ -6,6 +6,7 @@ import type { Chain } from "../nft/ast/ruleset.ts";
 import { type FirewallName, firewallName } from "./chain-names.ts";
 import { addressSet, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { recordingRules } from "./refusals.ts";
 
 /** A chain that guards load-balancer addresses. */
 export interface FirewallChain extends Chain {
@@ -28,9 +29,10 @@ export function firewallChain({ service, spec }: ServicePort, context: FamilyCon
   const length = family === "ip" ? 32 : 128;
   const allowed = [...cidrs, ...(allowsNode ? addresses.map((ip) => `${ip}/${length}`) : [])];
   if (allowsEverything(family, allowed)) return undefined;
+  const isForbidden = differs(sourceAddress(family), addressSet(family, allowed));
   return {
     name: firewallName({ service, spec }),
-    rules: [[differs(sourceAddress(family), addressSet(family, allowed)), { drop: null }]],
+    rules: [...recordingRules(context, isForbidden), [isForbidden, { drop: null }]],
   };
 }
 

@@ -31,6 +31,8 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** Most clients that an affinity map remembers. */
   readonly affinityMapSize: number;
+  /** Most refusals, by client and frontend, that are remembered; 0 records none. */
+  readonly refusalLogSize: number;
   readonly counters: ServiceCounters;
 }
 

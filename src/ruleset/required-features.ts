@@ -38,6 +38,8 @@ const CONTEXT: FamilyContext = {
   serviceCIDRs: [],
   scheduler: "random",
   affinityMapSize: 1024,
+  // Needs no more than dynamic maps and counters do.
+  refusalLogSize: 0,
   counters: "services",
 };
 

@@ -1,7 +1,7 @@
 import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./base-chains.ts";
+import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./base-chains.ts";
 import type { StaticChainName } from "./chain-names.ts";
 import {
   type BalancedList,
@@ -163,7 +163,7 @@ function externalTreatment(
 
 /** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
 function noEndpointsVerdict({ hasAny }: EndpointChoice): string {
-  return hasAny ? "drop" : `goto ${REJECT_CHAIN}`;
+  return hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}`;
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */

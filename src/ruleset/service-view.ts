@@ -3,6 +3,7 @@ import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
+import { DROP_CHAIN } from "./base-chains.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { FamilyState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
@@ -113,7 +114,7 @@ function viewFrontend(
     address,
     port: kind === "nodeport" ? spec.nodePort : spec.port,
     policy: isLocal ? "local" : "cluster",
-    outcome: isServed ? "served" : refusal === "drop" ? "dropped" : "refused",
+    outcome: isServed ? "served" : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: firewall !== undefined,
     owner: state?.ownerOf(key),

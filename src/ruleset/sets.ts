@@ -6,6 +6,8 @@ export const CLUSTER_IPS = "cluster-ips";
 export const NODEPORT_IPS = "nodeport-ips";
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 export const FIREWALL_IPS = "firewall-ips";
+/** Client and frontend of what was refused or dropped; filled by packets. */
+export const REFUSED = "refused";
 
 /** The two ways in: by an address of the Service's own, or by a port of the node. */
 export type FrontendKind = "service" | "nodeport";
@@ -62,6 +64,7 @@ export type SetName =
   | typeof NODEPORT_IPS
   | typeof HAIRPIN_CONNECTIONS
   | typeof FIREWALL_IPS
+  | typeof REFUSED
   | FrontendMapName;
 
 /** A map of frontends, as told from its name. */
@@ -93,7 +96,7 @@ interface NamedSetSpec extends SetSpec {
 }
 
 /** The declarations of all sets and maps of one family: the same however many Services there are. */
-export function setSpecs({ family, affinityMapSize, counters }: FamilyContext): NamedSetSpec[] {
+export function setSpecs({ family, affinityMapSize, counters, refusalLogSize }: FamilyContext): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const nodePortKey: DataType[] = ["inet_proto", "inet_service"];
   const serviceKey: DataType[] = [address, ...nodePortKey];
@@ -118,6 +121,11 @@ export function setSpecs({ family, affinityMapSize, counters }: FamilyContext): 
     { ...plain, name: NODEPORT_IPS, key: [address] },
     { ...plain, name: HAIRPIN_CONNECTIONS, key: [address, address, ...nodePortKey] },
     { ...plain, name: FIREWALL_IPS, key: serviceKey, value: "verdict" },
+    ...(refusalLogSize === 0
+      ? []
+      : [
+          { name: REFUSED, key: [address, ...serviceKey], dynamic: true, size: refusalLogSize, counter: true } as const,
+        ]),
     ...ofFrontend(FRONTEND_MAPS.service, serviceKey),
     ...ofFrontend(FRONTEND_MAPS.nodeport, nodePortKey),
   ];

@@ -33,6 +33,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
       affinityMapSize: options.affinityMapSize,
+      refusalLogSize: options.refusalLogSize,
       counters: options.serviceCounters,
     };
   });

@@ -124,7 +124,7 @@ describe("in every ruleset", () => {
             ].map((map) => elements(table, map));
             for (const [key, verdict] of refused ?? []) {
               expect([undefined, NOT_BALANCED]).toContain(services?.get(key));
-              if (shortcut?.has(key)) expect(verdict).toBe("drop");
+              if (shortcut?.has(key)) expect(verdict).toBe("goto drop-chain");
             }
             for (const [key, verdict] of external ?? []) {
               const isLocal = verdict.endsWith("external-local");

@@ -170,6 +170,7 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
     affinityMapSize: 1024,
+    refusalLogSize: 65_536,
     counters: "off",
     ...options,
   };

@@ -2,7 +2,7 @@ import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import type { FrontendChange } from "../../inspect/diff/frontend-change.ts";
 import { splitParts, targetText, verdictTarget } from "../../nft/elements.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
+import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
 import { NOT_BALANCED } from "../../ruleset/service-port-rules.ts";
@@ -73,7 +73,7 @@ function verdictText(verdict: string): string {
     return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
   }
   if (verdict === `goto ${REJECT_CHAIN}`) return "refused";
-  if (verdict === "drop") return "dropped";
+  if (verdict === `goto ${DROP_CHAIN}`) return "dropped";
   if (verdict === `jump ${MARK_FOR_MASQUERADE}`) return "masqueraded";
   return Object.values(EXTERNAL_LOCAL).some((chain) => verdict === `jump ${chain}`) ? "source kept" : verdict;
 }

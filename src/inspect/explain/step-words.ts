@@ -3,9 +3,9 @@ import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText, ruleText } from "../../nft/text/rule-text.ts";
-import { CLUSTER_IPS_CHECK, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS, REFUSED } from "../../ruleset/sets.ts";
 import type { Effect, Step } from "../../trace/outcome.ts";
 
 /** A rule on the way. */
@@ -65,11 +65,13 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "reject":
       return "refused with an ICMP error";
     case "updated":
+      if (effect.map === REFUSED) return undefined;
       return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
     case "missed":
     case "deleted":
       return undefined;
     case "full":
+      if (effect.map === REFUSED) return undefined;
       return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
       return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
@@ -110,7 +112,9 @@ function foundWords({ set, value }: Found, step: RuleStep): string | undefined {
       return "pods and this node reach the endpoints of the whole cluster";
     case FRONTEND_MAPS.service.noEndpoints:
     case FRONTEND_MAPS.nodeport.noEndpoints:
-      return value === "drop" ? "a Service without an endpoint on this node: dropped" : "a Service without endpoints";
+      return value === `goto ${DROP_CHAIN}`
+        ? "a Service without an endpoint on this node"
+        : "a Service without endpoints";
     case FRONTEND_MAPS.service.affinity:
     case FRONTEND_MAPS.nodeport.affinity:
       return "the client has an endpoint already";

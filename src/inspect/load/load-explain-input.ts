@@ -48,13 +48,13 @@ type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ign
  */
 export async function loadExplainInput(
   request: LoadRequest,
-  query: ExplainQuery,
-  isLive: boolean,
+  query?: ExplainQuery,
+  isLive = false,
 ): Promise<LoadedExplainInput> {
   const { notices, diagnostics, comparable, missingNode, ...parts } =
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, isLive);
   const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
-  const live = isLive ? { live: await liveRules(request.options, query) } : {};
+  const live = isLive && query !== undefined ? { live: await liveRules(request.options, query) } : {};
   if (live.live !== undefined) {
     parts.state.adoptPlacement(live.live.ruleset, diffRuleset(live.live.ruleset, parts.state.ruleset));
   }

@@ -48,6 +48,7 @@ export type Statement =
   | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
   | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
   | { readonly map: MapStatement }
+  | { readonly set: SetStatement }
   | { readonly dnat: { readonly family: Family; readonly addr: Expression } }
   | { readonly masquerade: { readonly flags: string } }
   | { readonly reject: null };
@@ -58,6 +59,13 @@ export interface MapStatement {
   readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
   readonly data: Expression;
   readonly map: string;
+}
+
+/** `update @s { k timeout t }`. */
+export interface SetStatement {
+  readonly op: "update";
+  readonly elem: { readonly elem: { readonly val: Expression; readonly timeout: number } };
+  readonly set: string;
 }
 
 /** A rule is the list of its statements. */

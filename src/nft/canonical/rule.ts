@@ -1,5 +1,5 @@
 import type { Family } from "../../base/family.ts";
-import type { Expression, MapStatement, Rule, Statement, Verdict } from "../ast/json.ts";
+import type { Expression, MapStatement, Rule, SetStatement, Statement, Verdict } from "../ast/json.ts";
 import { parseClassid } from "./constant.ts";
 import { asReference, canonicalExpression, constantTypeOf } from "./expression.ts";
 import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -53,6 +53,8 @@ function canonicalStatement(statement: unknown): Statement {
       const vmap = asObjectOf(body, ["key", "data"], kind);
       return { vmap: { key: canonicalExpression(vmap.key), data: asReference(vmap.data) } };
     }
+    case "set":
+      return { set: canonicalSetStatement(body) };
     case "map":
       return { map: canonicalMapStatement(body) };
     case "dnat": {
@@ -95,6 +97,15 @@ function canonicalMapStatement(body: unknown): MapStatement {
   if (op !== "update" && op !== "delete") throw notUnderstood("operation on a map", body);
   const elem = canonicalElement(statement.elem);
   return { op, elem, data: canonicalData(statement.data), map: asReference(statement.map) };
+}
+
+function canonicalSetStatement(body: unknown): SetStatement {
+  const statement = asObjectOf(body, ["op", "elem", "set"], "set statement");
+  const elem = canonicalElement(statement.elem);
+  if (statement.op !== "update" || typeof elem !== "object" || !("elem" in elem)) {
+    throw notUnderstood("operation on a set", body);
+  }
+  return { op: "update", elem, set: asReference(statement.set) };
 }
 
 function canonicalElement(elem: unknown): MapStatement["elem"] {

@@ -1,4 +1,4 @@
-import type { Expression, MapStatement, Rule, Statement } from "../ast/json.ts";
+import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
 import { type ConstantType, formatClassid } from "../canonical/constant.ts";
 import { constantTypeOf } from "../canonical/expression.ts";
 import { verdictText } from "../elements.ts";
@@ -22,6 +22,7 @@ function statementText(statement: Statement): string {
   }
   if ("vmap" in statement) return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
   if ("map" in statement) return mapStatementText(statement.map);
+  if ("set" in statement) return setStatementText(statement.set);
   if ("dnat" in statement) return `dnat ${statement.dnat.family} to ${expressionText(statement.dnat.addr)}`;
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
   return "reject" in statement ? "reject" : verdictText(statement);
@@ -32,6 +33,11 @@ function mapStatementText({ op, elem, data, map }: MapStatement): string {
   const key = timed === undefined ? expressionText(elem as Expression) : expressionText(timed.val);
   const timeout = timed === undefined ? "" : ` timeout ${durationText(timed.timeout)}`;
   return `${op} ${map} { ${key}${timeout} : ${expressionText(data, "classid")} }`;
+}
+
+function setStatementText({ op, elem, set }: SetStatement): string {
+  const { val, timeout } = elem.elem;
+  return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)} }`;
 }
 
 /** Seconds as nft prints them: `1d2h3m4s`. */

@@ -40,6 +40,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["metricsBindAddress", '"[::]:9"', { metricsBindAddress: { address: "::", port: 9 } }],
   ["mode", "nftables", {}],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
+  ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],
   ["nftProxy.configChange", "exit", { configChange: "exit" }],
   ["nftProxy.daemonSocket", '""', { daemonSocket: "" }],
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],

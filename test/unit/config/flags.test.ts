@@ -80,6 +80,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
   ["proxy-mode", "nftables", {}],
+  ["refusal-log-size", "0", { refusalLogSize: 0 }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["scheduler", "round-robin", { scheduler: "round-robin" }],
   ["service-counters", "endpoints", { serviceCounters: "endpoints" }],

@@ -67,6 +67,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   reserveNodePorts: fc.boolean(),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
+  refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
   daemonSocket: fc.oneof(fc.constant(""), path),
@@ -127,6 +128,7 @@ describe("a printed configuration", () => {
         fullResyncPeriod: 1h0m0s
         master: ""
         nftPath: nft
+        refusalLogSize: 65536
         reserveNodePorts: false
         scheduler: random
         serviceCounters: off

@@ -34,6 +34,7 @@ const NEW: ProxyOptions = {
   scheduler: "source-hash",
   serviceCounters: "services",
   affinityMapSize: 1,
+  refusalLogSize: 1,
   configChange: "exit",
   daemonSocket: "",
   nftPath: "/nft",

@@ -41,6 +41,7 @@ describe("without a file", () => {
         scheduler: "random",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
+        refusalLogSize: 65_536,
         configChange: "reload",
         daemonSocket: "/run/nft-proxy/daemon.sock",
         nftPath: "nft",

@@ -68,6 +68,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["logging: {format: klog}", "logging.format"],
   ["logging: {verbosity: -1}", "logging.verbosity"],
   ["nftProxy: {affinityMapSize: 0}", "nftProxy.affinityMapSize"],
+  ["nftProxy: {refusalLogSize: -1}", "nftProxy.refusalLogSize"],
   ["nftProxy: {configChange: ignore}", "nftProxy.configChange"],
   ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
   ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],

@@ -75,7 +75,7 @@ describe("a cluster IP", () => {
       "is dropped by internal Local policy with endpoints elsewhere only",
       { internal: "Local" },
       [elsewhere],
-      ["no-endpoint-services K: drop"],
+      ["no-endpoint-services K: goto drop-chain"],
     ],
     [
       "is refused by internal Local policy without any endpoint",
@@ -141,7 +141,7 @@ describe.each([
     expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere])).toEqual([
       `${external} K: jump ${prefix}external-local`,
       `${shortcut} K: goto ${prefix}balance-cluster-1`,
-      `${noEndpoints} K: drop`,
+      `${noEndpoints} K: goto drop-chain`,
       ...(prefix === "" ? [`${services} K: return`] : []),
       `${endpoints} K . 65536: 10.244.2.1 . 8080`,
     ]);

@@ -121,11 +121,32 @@ describe("where NodePorts answer", () => {
 
 test("addresses that no Service has are dropped within the ServiceCIDRs, if there are any", () => {
   const reject = [toClusterIP, { reject: null }];
-  expect(rules("cluster-ips-check", { serviceCIDRs: [] })).toEqual([reject]);
-  expect(rules("cluster-ips-check", { serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"] })).toEqual([
+  const off = { refusalLogSize: 0 };
+  expect(rules("cluster-ips-check", { ...off, serviceCIDRs: [] })).toEqual([reject]);
+  expect(rules("cluster-ips-check", { ...off, serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"] })).toEqual([
     reject,
     [{ match: { op: "==", left: daddr, right: { prefix: { addr: "10.96.0.0", len: 15 } } } }, { drop: null }],
   ]);
+});
+
+describe("refusals", () => {
+  const CHAINS = ["reject-chain", "drop-chain", "cluster-ips-check"];
+
+  test.each(CHAINS)("are recorded by a rule of its own before each rule of %s that refuses", (chain) => {
+    const all = rules(chain, { serviceCIDRs: ["10.96.0.0/16"] });
+    for (const [index, rule] of all.entries()) {
+      const refuses = rule.some((statement) => "reject" in statement || "drop" in statement);
+      expect(refuses).toBe(index % 2 === 1);
+      expect(rule.some((statement) => "set" in statement)).toBe(index % 2 === 0);
+      // A record for all that is refused, and for nothing else.
+      if (refuses) expect(all[index - 1]?.slice(0, rule.length - 1)).toEqual(rule.slice(0, -1));
+    }
+  });
+
+  test("are not recorded with a size of 0", () => {
+    for (const chain of CHAINS) expect(JSON.stringify(rules(chain, { refusalLogSize: 0 }))).not.toContain("@refused");
+    expect(setSpecs(familyContext("ip", { refusalLogSize: 0 })).map(({ name }) => name)).not.toContain("refused");
+  });
 });
 
 test("input, forward and output of both families reset our priorities, and only ours", () => {
@@ -139,9 +160,9 @@ test("input, forward and output of both families reset our priorities, and only 
 });
 
 test.each([
-  ["off", []],
-  ["services", ["service-ips", "service-nodeports"]],
-  ["endpoints", ["endpoints", "nodeport-endpoints", "service-ips", "service-nodeports"]],
+  ["off", ["refused"]],
+  ["services", ["refused", "service-ips", "service-nodeports"]],
+  ["endpoints", ["endpoints", "nodeport-endpoints", "refused", "service-ips", "service-nodeports"]],
 ] as const)("counters %s: what counts", (counters, counting) => {
   const specs = setSpecs(familyContext("ip", { counters }));
   expect(
@@ -152,9 +173,12 @@ test.each([
   ).toEqual(counting);
 });
 
-test("the affinity maps alone are filled by packets, and hold as many clients as configured", () => {
-  const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7 })).filter(({ dynamic }) => dynamic);
+test("the affinity maps and the refusals alone are filled by packets, and hold as many as configured", () => {
+  const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7, refusalLogSize: 8 })).filter(
+    ({ dynamic }) => dynamic,
+  );
   expect(dynamic.map(({ name, size, key }) => [name, size, key[0]])).toEqual([
+    ["refused", 8, "ipv6_addr"],
     ["affinity", 7, "ipv6_addr"],
     ["nodeport-affinity", 7, "ipv6_addr"],
   ]);

@@ -31,7 +31,13 @@ function contextOf(options: Partial<ProxyOptions>, family: Family = "ip"): Famil
 
 test("the node context comes from the Node, the ServiceCIDRs and the options", () => {
   expect(
-    contextOf({ masqueradeAll: true, masqueradeBit: 31, affinityMapSize: 7, serviceCounters: "services" }),
+    contextOf({
+      masqueradeAll: true,
+      masqueradeBit: 31,
+      affinityMapSize: 7,
+      refusalLogSize: 8,
+      serviceCounters: "services",
+    }),
   ).toEqual({
     family: "ip",
     place: { name: "node-1", zone: "zone-c" },
@@ -43,6 +49,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     loopbackNodePorts: false,
     serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
     affinityMapSize: 7,
+    refusalLogSize: 8,
     counters: "services",
     scheduler: "random",
   });

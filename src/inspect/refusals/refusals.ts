@@ -1,0 +1,132 @@
+import type { RefusalEntry } from "../../kernel/refusals.ts";
+import type { Protocol, ServiceName } from "../../model/ids.ts";
+import { compareAddresses } from "../../model/ip.ts";
+import { explain } from "../explain/explain.ts";
+import type { ExplainInput } from "../explain/explain-input.ts";
+import type { Result } from "../explain/explanation.ts";
+import { matchOf, servicesAt } from "../explain/match.ts";
+import { connectionOf } from "../explain/packet.ts";
+import { isNamed, type ServiceArgument } from "../explain/query.ts";
+import { podNames } from "../pod-names.ts";
+
+/** A client whose packets were refused or dropped. */
+export interface RefusedClient {
+  readonly address: string;
+  /** The Pod's `namespace/name`, as far as EndpointSlices name it; "" for others. */
+  readonly pod: string;
+  readonly packets: number;
+  /** RFC 3339: the time of the last packet. */
+  readonly lastAt: string;
+}
+
+/** The refusals of one destination. */
+export interface RefusedDestination {
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+  readonly protocol: Protocol;
+  /** Absent where no Service serves the destination. */
+  readonly service?: ServiceName;
+  /** Beside `service`: the name of its port, "" for a nameless one. */
+  readonly servicePort?: string;
+  readonly packets: number;
+  readonly lastAt: string;
+  /** The clients, the latest first. */
+  readonly clients: readonly RefusedClient[];
+  /** The outcome of such a connection now; `served` when the cause is gone. */
+  readonly now: Result;
+  /** One word for scripts, as explain's. */
+  readonly cause: string;
+  readonly message: string;
+  readonly action?: string;
+}
+
+/** Which refusals to report. */
+export interface RefusalFilter {
+  readonly namespace?: string;
+  readonly service?: ServiceArgument;
+  readonly client?: string;
+}
+
+/** The most destinations that are explained; with more, a scan is under way, and the latest tell of it. */
+const MOST_DESTINATIONS = 1000;
+
+/**
+ * Joins what the kernel refused with its causes: by destination, the latest first. The cause is the one of now, for the
+ * latest client: the kernel does not record it.
+ * @param now wall clock, milliseconds
+ */
+export function explainRefusals(
+  entries: readonly RefusalEntry[],
+  input: ExplainInput,
+  filter: RefusalFilter,
+  now: number,
+): RefusedDestination[] {
+  const pods = podNames(input.cache);
+  const groups = new Map<string, RefusalEntry[]>();
+  for (const entry of entries) {
+    if (filter.client !== undefined && entry.client !== filter.client) continue;
+    const key = `${entry.address} ${entry.protocol} ${entry.port}`;
+    groups.set(key, [...(groups.get(key) ?? []), entry]);
+  }
+  return [...groups.values()]
+    .map((group) => group.sort(byLastPacket))
+    .sort(([a], [b]) => byLastPacket(a as RefusalEntry, b as RefusalEntry))
+    .filter((group) => isWanted(group[0] as RefusalEntry, input, filter))
+    .slice(0, MOST_DESTINATIONS)
+    .map((group) => explained(group, input, pods, now));
+}
+
+function byLastPacket(a: RefusalEntry, b: RefusalEntry): number {
+  return a.silentFor - b.silentFor || compareAddresses(a.client, b.client) || a.port - b.port;
+}
+
+function isWanted(entry: RefusalEntry, input: ExplainInput, { namespace, service }: RefusalFilter): boolean {
+  if (namespace === undefined && service === undefined) return true;
+  const port = matchOf(connectionFor(entry, input), input)?.port;
+  // Of a port that is not served, the Service that has the address is the one that people look for.
+  const names = port === undefined ? servicesAt(entry.address, input).map(({ name }) => name) : [port.service.name];
+  return (
+    (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) &&
+    (service === undefined || (port === undefined ? names.includes(service.service) : isNamed(port, service)))
+  );
+}
+
+function connectionFor({ client, address, protocol, port }: RefusalEntry, input: ExplainInput) {
+  return connectionOf({ fromAddress: client, to: address, protocol, port }, input);
+}
+
+function explained(
+  group: readonly RefusalEntry[],
+  input: ExplainInput,
+  pods: ReadonlyMap<string, string>,
+  now: number,
+): RefusedDestination {
+  const latest = group[0] as RefusalEntry;
+  const connection = connectionFor(latest, input);
+  const match = matchOf(connection, input);
+  const { result, cause, message, action } = explain(connection, input).verdict;
+  const { address, port, protocol } = latest;
+  return {
+    address,
+    port,
+    protocol,
+    ...(match === undefined ? {} : { service: match.port.service.name, servicePort: match.port.spec.name }),
+    packets: group.reduce((sum, { packets }) => sum + packets, 0),
+    lastAt: timeOf(latest, now),
+    clients: group.map((entry) => ({
+      address: entry.client,
+      pod: pods.get(entry.client) ?? "",
+      packets: entry.packets,
+      lastAt: timeOf(entry, now),
+    })),
+    now: result,
+    cause,
+    message,
+    ...(action === undefined ? {} : { action }),
+  };
+}
+
+function timeOf({ silentFor }: RefusalEntry, now: number): string {
+  return new Date(now - silentFor * 1000).toISOString();
+}

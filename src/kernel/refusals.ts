@@ -1,0 +1,59 @@
+import type { Family } from "../base/family.ts";
+import type { Protocol } from "../model/ids.ts";
+import { readListing } from "../nft/canonical/parse.ts";
+import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
+import type { Nft } from "./nft.ts";
+
+/** A client's packets to one destination that our rules refused or dropped. */
+export interface RefusalEntry {
+  readonly family: Family;
+  readonly client: string;
+  readonly address: string;
+  readonly protocol: Protocol;
+  /** 1..65535 */
+  readonly port: number;
+  /** Since the entry was made, that is since the first packet after an hour without one. */
+  readonly packets: number;
+  /** Seconds since the last packet. */
+  readonly silentFor: number;
+}
+
+/**
+ * Lists what the rules refused, of these families; nothing where it is not recorded.
+ * @param set the set's name
+ * @param timeout seconds for which an entry lives after its last packet
+ * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
+ */
+export async function readRefusals(
+  nft: Pick<Nft, "listSet">,
+  families: readonly Family[],
+  { set, timeout }: { readonly set: string; readonly timeout: number },
+): Promise<RefusalEntry[]> {
+  const entries: RefusalEntry[] = [];
+  for (const family of families) {
+    const text = await nft.listSet(family, "set", set);
+    if (text !== undefined) entries.push(...refusalEntries(text, family, timeout));
+  }
+  return entries;
+}
+
+/** The entries in a listing of the set. Throws NFT_OUTPUT for a shape that nft never prints. */
+export function refusalEntries(listing: string, family: Family, timeout: number): RefusalEntry[] {
+  return readListing(listing).objects.flatMap((object) => {
+    const { set } = asObject(object, "listed object");
+    if (set === undefined) return [];
+    return asList(asObject(set, "set").elem ?? [], "elements").map((item) => {
+      const { val, expires, counter } = asObject(asObject(item, "element").elem, "element");
+      const [client, address, protocol, port] = asList(asObject(val, "key").concat, "key");
+      return {
+        family,
+        client: asText(client, "client"),
+        address: asText(address, "address"),
+        protocol: asText(protocol, "protocol") as Protocol,
+        port: asNumber(port, "port"),
+        packets: asNumber(asObject(counter, "counter").packets, "packets"),
+        silentFor: Math.max(timeout - asNumber(expires, "seconds left"), 0),
+      };
+    });
+  });
+}

@@ -1,0 +1,160 @@
+import { describe, expect, test } from "vitest";
+import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
+import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import { newRefusals } from "../../../../src/inspect/refusals/new-refusals.ts";
+import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refusals.ts";
+import { type RefusalEntry, refusalEntries } from "../../../../src/kernel/refusals.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { bothContexts, cacheOf, endpoint, named, STARTING, service, slice } from "../../../support/build.ts";
+
+const NOW = Date.parse("2026-11-21T12:00:00Z");
+
+const cache = cacheOf({
+  services: [
+    service({ name: "shop/cart", clusterIPs: ["10.96.0.10"] }),
+    service({ name: "dns/dns", clusterIPs: ["10.96.0.11"] }),
+  ],
+  slices: [
+    slice({ service: "shop/cart", endpoints: [endpoint("10.244.1.5", { ...STARTING, pod: "shop/cart-1" })] }),
+    slice({ service: "dns/dns", endpoints: [endpoint("10.244.2.9", { pod: "dns/dns-1" })] }),
+  ],
+});
+const renderer = new Renderer(cache, bothContexts());
+renderer.update(cache.takeDirty());
+const input = explainInputOf({
+  cache,
+  nodeContext: bothContexts(),
+  state: renderer.state,
+  ignored: [],
+  loadBalancers: [],
+  objectsKnown: true,
+  hostAddresses: ["192.0.2.2"],
+});
+
+function entry(options: Partial<RefusalEntry> = {}): RefusalEntry {
+  return {
+    family: "ip",
+    client: "10.244.2.9",
+    address: "10.96.0.10",
+    protocol: "tcp",
+    port: 80,
+    packets: 3,
+    silentFor: 60,
+    ...options,
+  };
+}
+
+function brief(entries: readonly RefusalEntry[], filter: RefusalFilter = {}): string[] {
+  return explainRefusals(entries, input, filter, NOW).map(({ service, address, now, cause, clients }) => {
+    return `${service ?? address} ${now} ${cause} ${clients.map((client) => client.address).join(" ")}`;
+  });
+}
+
+describe("explainRefusals", () => {
+  test("joins a destination's clients with the cause, the Pods' names and the times", () => {
+    const entries = [entry(), entry({ client: "10.244.2.7", packets: 4, silentFor: 4 })];
+    const [one] = explainRefusals(entries, input, {}, NOW);
+    expect(one).toMatchObject({
+      service: "shop/cart",
+      packets: 7,
+      lastAt: "2026-11-21T11:59:56.000Z",
+      now: "refused",
+      clients: [
+        { address: "10.244.2.7", pod: "", packets: 4 },
+        { address: "10.244.2.9", pod: "dns/dns-1", packets: 3, lastAt: "2026-11-21T11:59:00.000Z" },
+      ],
+    });
+    expect(one?.message).toContain("not ready");
+  });
+
+  test("says that a destination is served now, when the cause is gone", () => {
+    const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
+    expect(one).toMatchObject({ service: "dns/dns", now: "served" });
+    expect(refusalsText(one === undefined ? [] : [one], NOW)).toContain("not refused any more, served");
+  });
+
+  test("tells destinations that are no Service's, too", () => {
+    expect(brief([entry({ address: "10.96.9.9" }), entry({ port: 81 })])).toEqual([
+      "10.96.9.9 dropped unallocated-address 10.244.2.9",
+      "10.96.0.10 refused unserved-port 10.244.2.9",
+    ]);
+  });
+
+  test("the latest come first", () => {
+    const entries = [entry({ silentFor: 9 }), entry({ address: "10.96.9.9", silentFor: 1 })];
+    expect(brief(entries).map((line) => line.split(" ")[0])).toEqual(["10.96.9.9", "shop/cart"]);
+  });
+
+  test.each<[RefusalFilter, number]>([
+    [{ namespace: "shop" }, 1],
+    [{ namespace: "sho" }, 0],
+    [{ service: { service: named("shop/cart") } }, 1],
+    [{ service: { service: named("dns/dns") } }, 0],
+    [{ client: "10.244.2.9" }, 1],
+    [{ client: "10.244.2.8" }, 0],
+  ])("%o", (filter, count) => {
+    expect(brief([entry()], filter)).toHaveLength(count);
+  });
+
+  test("a port that is not served belongs to the Service that has the address", () => {
+    expect(brief([entry({ port: 81 })], { namespace: "shop" })).toHaveLength(1);
+    expect(brief([entry({ port: 81 })], { service: { service: named("dns/dns") } })).toHaveLength(0);
+  });
+
+  test("explains no more than 1,000 destinations", () => {
+    const entries = Array.from({ length: 1200 }, (_, i) => entry({ port: i + 1, silentFor: i }));
+    expect(brief(entries)).toHaveLength(1000);
+  });
+});
+
+test("the text names destination, cause and clients", () => {
+  const entries = Array.from({ length: 12 }, (_, i) => entry({ client: `10.244.2.${100 + i}`, silentFor: i }));
+  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW);
+  expect(text).toContain("shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ");
+  expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
+  expect(text).toContain("    and 2 clients more\n");
+  expect(refusalsText([], NOW)).toBe("nothing was refused within the last hour\n");
+});
+
+describe("newRefusals", () => {
+  test("gives what came since, and counts anew what expired meanwhile", () => {
+    const before = [entry(), entry({ port: 81, packets: 9 })];
+    const now = [entry({ packets: 5 }), entry({ port: 81, packets: 2 }), entry({ port: 82 })];
+    expect(newRefusals(before, now).map(({ port, packets }) => [port, packets])).toEqual([
+      [80, 2],
+      [81, 2],
+      [82, 3],
+    ]);
+    expect(newRefusals(now, now)).toEqual([]);
+  });
+});
+
+describe("refusalEntries", () => {
+  const metainfo = { metainfo: { version: "1.1.3", release_name: "x", json_schema_version: 1 } };
+  const listing = (set: object) => JSON.stringify({ nftables: [metainfo, { set }] });
+
+  test("reads what nft lists", () => {
+    const elem = {
+      val: { concat: ["10.0.0.1", "10.96.0.9", "tcp", 80] },
+      timeout: 3600,
+      expires: 3534,
+      counter: { packets: 22, bytes: 1320 },
+    };
+    expect(refusalEntries(listing({ name: "refused", elem: [{ elem }] }), "ip", 3600)).toEqual([
+      {
+        family: "ip",
+        client: "10.0.0.1",
+        address: "10.96.0.9",
+        protocol: "tcp",
+        port: 80,
+        packets: 22,
+        silentFor: 66,
+      },
+    ]);
+    expect(refusalEntries(listing({ name: "refused" }), "ip", 3600)).toEqual([]);
+  });
+
+  test("refuses a set that is not of our making", () => {
+    expect(() => refusalEntries(listing({ name: "refused", elem: ["10.0.0.1"] }), "ip", 3600)).toThrow();
+  });
+});
