@@ -35,7 +35,7 @@ export const COMMANDS: readonly Command[] = [
     name: "check",
     summary: "Check objects and their transaction; for CI",
     formats: ["text", "json", "github"],
-    flags: ["from", "output", "strict"],
+    flags: ["from", "output", "strict", "no-strict"],
     load: async () => await import("./commands/check.ts"),
   },
   {

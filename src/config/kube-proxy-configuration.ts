@@ -48,13 +48,21 @@ function documentIn(text: string, name: string): unknown {
   const document = parseOne(text, name);
   if (!isRecord(document) || document.kind !== "ConfigMap") return document;
   const data = isRecord(document.data) ? document.data : {};
-  const key = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
-  if (key === undefined) {
-    throw new AppError("BAD_CONFIG", `${name}: the ConfigMap contains no configuration`, {
-      hint: `The configuration belongs under one of data's keys ${CONFIG_MAP_KEYS.join(" and ")}, as a text.`,
-    });
-  }
+  const key = configurationKey(data, name);
   return parseOne(String(data[key]), `${name}, data[${JSON.stringify(key)}]`);
+}
+
+/** Returns the key of a ConfigMap's data that has the configuration: a usual one, or the only one with such a text. */
+function configurationKey(data: Readonly<Record<string, unknown>>, name: string): string {
+  const usual = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
+  if (usual !== undefined) return usual;
+  const keys = Object.keys(data).filter((key) => /\bkind"?:\s*"?KubeProxyConfiguration\b/.test(String(data[key])));
+  const [only] = keys;
+  if (only !== undefined && keys.length === 1) return only;
+  const found = keys.length === 0 ? "no configuration" : `several configurations (${keys.join(", ")})`;
+  throw new AppError("BAD_CONFIG", `${name}: the ConfigMap contains ${found}`, {
+    hint: `The configuration belongs under one of data's keys, such as ${CONFIG_MAP_KEYS[0]}, as a text.`,
+  });
 }
 
 function parseOne(text: string, name: string): unknown {

@@ -48,6 +48,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("validate", "string", "Check this configuration file, and print which of its fields are ignored"),
   commanding("diff", "boolean", "Print only the changes to this node's kernel"),
   commanding("strict", "boolean", "Treat warnings as errors"),
+  commanding("no-strict", "boolean", "Report unknown fields and what only the API server rejects as warnings"),
   commanding("dry-run", "boolean", "Change nothing, and show the changes"),
   commanding("redact", "boolean", "Replace names and addresses by pseudonyms"),
   commanding("force", "boolean", "Remove the tables although a daemon runs, which makes them again"),

@@ -91,6 +91,21 @@ describe("check", () => {
     expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
+  test("an unknown field fails, and is a warning with --no-strict", async () => {
+    const text = `apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
+`;
+    const refused = await nftProxy(["check", "--from", "-"], text);
+    expect(refused).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringContaining("did you mean externalTrafficPolicy?"),
+    });
+    const passed = await nftProxy(["check", "--from", "-", "--no-strict"], text);
+    expect(passed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("0 errors, 1 warning") });
+  });
+
   test("warnings fail only with --strict", async () => {
     const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
     expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
@@ -101,7 +116,8 @@ describe("check", () => {
     const service = (name: string) => `{apiVersion: v1, kind: Service, metadata: {name: ${name}},
       spec: {selector: {app: x}, type: NodePort, ports: [{port: 80, nodePort: 30080}]}}\n---\n`;
     const { exitCode, stdout } = await nftProxy(["check", "--from=-"], `${service("one")}${service("two")}`);
-    expect(exitCode).toBe(0);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain("nodePort 30080 is used by Service default/one already");
     expect(stdout).toContain("node port 30080 goes to default/one:/tcp");
     expect(stdout).toContain("2 Services without a cluster IP yet");
   });

@@ -2,6 +2,7 @@ import { serviceSubjects } from "../../inspect/check/cross-warnings.ts";
 import { compareDiagnostics, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import type { CheckReport } from "../../inspect/check/report.ts";
+import { strictErrors } from "../../inspect/check/strict-errors.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
@@ -22,7 +23,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = commandOptions(argv);
   const desired = await loadFromFiles(loadRequest(argv, { options }), { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
-  const found = [...desired.diagnostics, ...checkWarnings(desired)];
+  const found = [...desired.diagnostics, ...checkWarnings(desired), ...strictDiagnostics(argv, desired)];
   const { state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
@@ -35,6 +36,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     output: print(reportOf(desired, diagnostics, kernel, passed)),
     notices,
   };
+}
+
+/** What the API server would reject: errors, or warnings with `--no-strict`. */
+function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
+  const errors = strictErrors(files);
+  return isSet(argv, "no-strict") ? errors.map((error) => ({ ...error, severity: "warning" as const })) : errors;
 }
 
 /** The service ports that the kernel refuses, as diagnostics of their Services. */

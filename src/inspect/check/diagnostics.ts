@@ -15,6 +15,11 @@ export function warningAt({ origin, document, object }: Subject, path: string, r
   return { ...origin, path: whole, ...(line === undefined ? {} : { line }), object, reason, severity: "warning" };
 }
 
+/** As {@link warningAt}, with the severity error. */
+export function errorAt(subject: Subject, path: string, reason: string): Diagnostic {
+  return { ...warningAt(subject, path, reason), severity: "error" };
+}
+
 /** Returns a subject's object as it is in its document, with the fields that the model does not keep. */
 export function writtenBy({ origin, document }: Omit<Subject, "object">): unknown {
   let value = document?.value;

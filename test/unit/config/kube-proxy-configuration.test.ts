@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { errorOf, fileWith } from "./support.ts";
@@ -51,6 +52,22 @@ describe("a text", () => {
 });
 
 describe("a ConfigMap", () => {
+  it("of this repository is valid, without a warning", () => {
+    const { options, warnings } = resolved(readFileSync("deploy/base/config.yaml", "utf8"));
+    expect(warnings).toEqual([]);
+    expect(options.clusterCIDRs.ip).toEqual(["10.244.0.0/16"]);
+  });
+
+  it("may hold its only configuration under any key, beside other texts", () => {
+    const data = { "kubeconfig.conf": "kind: Config", "proxy.yaml": fileWith("oomScoreAdj: 3\n") };
+    expect(resolved(configMap(data)).options.oomScoreAdj).toBe(3);
+  });
+
+  it("with two configurations under other keys is refused", () => {
+    const error = errorOf(() => resolved(configMap({ a: fileWith(""), b: fileWith("") })));
+    expect(error.message).toBe("proxy.yaml: the ConfigMap contains several configurations (a, b)");
+  });
+
   it("holds the configuration under config.conf, or config", () => {
     const first = fileWith("oomScoreAdj: 1\n");
     const second = fileWith("oomScoreAdj: 2\n");

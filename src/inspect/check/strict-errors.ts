@@ -1,0 +1,31 @@
+import type { ObjectKind } from "../../kube/decode/shape.ts";
+import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import type { Subject } from "./diagnostics.ts";
+import { duplicateNodePortErrors, serviceRuleErrors } from "./service-rules.ts";
+import { unknownFieldErrors } from "./unknown-fields.ts";
+
+/**
+ * Returns the errors that the API server would report for objects which nft-proxy can use: unknown fields (as with
+ * `kubectl --validate=strict`), and rules of Services that do not matter to a proxy. The files must be read thoroughly.
+ */
+export function strictErrors({ objects, ignored }: FilesResult): Diagnostic[] {
+  const others = (kind: ObjectKind) => ignored.filter(({ object }) => object.startsWith(`${kind} `));
+  const services: Subject[] = [
+    ...objects.services.map((from) => ({ ...from, object: `Service ${from.value.name}` })),
+    ...others("Service"),
+  ];
+  const slices: Subject[] = [
+    ...objects.endpointSlices.map((from) => {
+      return { ...from, object: `EndpointSlice ${from.value.namespace}/${from.value.name}` };
+    }),
+    ...others("EndpointSlice"),
+  ];
+  const serviceCIDRs = objects.serviceCIDRs.map((from) => ({ ...from, object: `ServiceCIDR ${from.value.name}` }));
+  return [
+    ...services.flatMap((subject) => [...unknownFieldErrors("Service", subject), ...serviceRuleErrors(subject)]),
+    ...duplicateNodePortErrors(services),
+    ...slices.flatMap((subject) => unknownFieldErrors("EndpointSlice", subject)),
+    ...serviceCIDRs.flatMap((subject) => unknownFieldErrors("ServiceCIDR", subject)),
+  ];
+}

@@ -1,0 +1,122 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { strictErrors } from "../../../../src/inspect/check/strict-errors.ts";
+import { readFiles } from "../../../../src/kube/files/read-files.ts";
+
+const directory = mkdtempSync(join(tmpdir(), "strict-errors-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+async function errorsOf(...documents: string[]): Promise<string[]> {
+  const path = join(directory, "objects.yaml");
+  writeFileSync(path, documents.join("\n---\n"));
+  const result = await readFiles([path], process.stdin, { thorough: true, placeholders: true });
+  expect(result.diagnostics).toEqual([]);
+  return strictErrors(result).map(({ line, path: field, reason, severity }) => {
+    expect(severity).toBe("error");
+    return `${line} ${field} ${reason.replaceAll(directory, "")}`;
+  });
+}
+
+const service = (spec: string, name = "web", type = "ClusterIP") => `apiVersion: v1
+kind: Service
+metadata: {name: ${name}, namespace: shop}
+spec:
+  type: ${type}
+${spec}`;
+
+const PORT = "  ports: [{port: 80}]";
+
+describe("an unknown field", () => {
+  test.each([
+    ["of the spec", `${PORT}\n  externalTrafficPolice: Local`, "7 spec.externalTrafficPolice", "externalTrafficPolicy"],
+    ["of a port", "  ports: [{port: 80, nodeport: 30080}]", "6 spec.ports[0].nodeport", "nodePort"],
+    ["in a different case", `${PORT}\n  externalIps: []`, "7 spec.externalIps", "externalIPs"],
+  ])("%s is an error that names the nearest field", async (_name, spec, place, near) => {
+    expect(await errorsOf(service(spec))).toEqual([`${place} is not a field of the API: did you mean ${near}?`]);
+  });
+
+  test("that is like no other is an error without a suggestion", async () => {
+    const errors = await errorsOf(service(`${PORT}\n  weather: fine`));
+    expect(errors).toEqual(["7 spec.weather is not a field of the API"]);
+  });
+
+  test("of an ignored Service and of an EndpointSlice is an error", async () => {
+    const slice = `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
+    expect(await errorsOf(service("  clusterIP: None\n  selectors: {}"), slice)).toEqual([
+      "7 spec.selectors is not a field of the API: did you mean selector?",
+      "13 endpoints[0].condition is not a field of the API: did you mean conditions?",
+    ]);
+  });
+
+  test("within labels, annotations and selectors is a key of theirs", async () => {
+    const text = service(`${PORT}\n  selector: {anything: goes}`).replace("namespace: shop", "labels: {any: thing}");
+    expect(await errorsOf(text)).toEqual([]);
+  });
+});
+
+describe("a rule of the API server that does not matter to a proxy is an error:", () => {
+  test.each<[string, string, string, string]>([
+    [
+      "ClusterIP",
+      "  ports: [{port: 80, nodePort: 30080}]",
+      "6 spec.ports[0].nodePort",
+      "must not be set with type ClusterIP",
+    ],
+    [
+      "NodePort",
+      "  ports: [{port: 80, nodePort: 80}]",
+      "6 spec.ports[0].nodePort",
+      "80 is not in the node port range 30000-32767",
+    ],
+    [
+      "ClusterIP",
+      "  ports: [{port: 80, name: a}, {port: 81}]",
+      "6 spec.ports[1].name",
+      "is required if there are several ports",
+    ],
+    ["NodePort", "  clusterIP: None", "6 spec.clusterIP", "must not be None with type NodePort"],
+    ["ExternalName", PORT, "4 spec.externalName", "is required with type ExternalName"],
+    [
+      "ClusterIP",
+      `${PORT}\n  externalTrafficPolicy: Local`,
+      "7 spec.externalTrafficPolicy",
+      "must not be set with type ClusterIP without externalIPs",
+    ],
+    [
+      "NodePort",
+      `${PORT}\n  healthCheckNodePort: 30001`,
+      "7 spec.healthCheckNodePort",
+      "must not be set without type LoadBalancer and externalTrafficPolicy Local",
+    ],
+    [
+      "ClusterIP",
+      `${PORT}\n  sessionAffinityConfig: {clientIP: {timeoutSeconds: 5}}`,
+      "7 spec.sessionAffinityConfig",
+      "must not be set without sessionAffinity ClientIP",
+    ],
+  ])("%s, %s", async (type, spec, place, reason) => {
+    expect(await errorsOf(service(spec, "web", type))).toEqual([`${place} ${reason}`]);
+  });
+
+  test("a node port of two Services; TCP and UDP may share one", async () => {
+    const ports = (protocol: string) => `  ports: [{port: 80, nodePort: 30080, protocol: ${protocol}}]`;
+    expect(
+      await errorsOf(
+        service(ports("TCP"), "a", "NodePort"),
+        service(ports("UDP"), "b", "NodePort"),
+        service(ports("TCP"), "c", "LoadBalancer"),
+      ),
+    ).toEqual(["20 spec.ports[0].nodePort 30080 is used by Service shop/a already (/objects.yaml:1)"]);
+  });
+});
+
+test.each(["town", "town-after"])("objects that an API server accepted have no errors: %s", async (name) => {
+  const paths = [`test/fixtures/${name}/objects`];
+  expect(strictErrors(await readFiles(paths, process.stdin, { thorough: true }))).toEqual([]);
+});
