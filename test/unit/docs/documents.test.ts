@@ -60,13 +60,21 @@ describe.each(DOCUMENTS)("%s", (document) => {
   });
 
   test("names commands, flags and scripts that exist", () => {
-    const commands = words.flatMap((word) => /^nft-proxy ([a-z]+)/.exec(word)?.[1] ?? []);
+    const commands = words.flatMap((word) => /^nft-proxy ([a-z-]+)/.exec(word)?.[1] ?? []);
     // completion is the argument parser's own.
     expect([...COMMANDS.map(({ name }) => name), "completion"]).toEqual(expect.arrayContaining(commands));
     const flags = words.flatMap((word) => /^(?:nft-proxy .*)?--([a-z][a-z-]*)/.exec(word)?.[1] ?? []);
     expect([...FLAGS.map(({ name }) => name), ...PARSER_FLAGS]).toEqual(expect.arrayContaining(flags));
     const used = [...text.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, script]) => script);
     expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(used));
+  });
+});
+
+describe("README.md", () => {
+  test("lists every command", () => {
+    const words = code(readFileSync(join(ROOT, "README.md"), "utf8"));
+    const listed = words.flatMap((word) => /^nft-proxy ([a-z-]+)/.exec(word)?.[1] ?? []);
+    expect(listed).toEqual(expect.arrayContaining(COMMANDS.map(({ name }) => name)));
   });
 });
 
