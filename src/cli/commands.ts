@@ -99,6 +99,13 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("./commands/config.ts"),
   },
   {
+    name: "fleet",
+    summary: "Show the nft-proxy of every node of the cluster, the worst first",
+    flags: ["namespace", "selector", "wait", "output"],
+    examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
+    load: async () => await import("./commands/fleet.ts"),
+  },
+  {
     name: "support-bundle",
     summary: "Collect one archive for a report",
     positional: { name: "file", description: "The archive's path, - for standard output" },

@@ -31,7 +31,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding(
     "namespace",
     "string",
-    "The namespace of Services that are named without one; of refusals, only those to its Services",
+    "The namespace of Services that are named without one; of refusals only its Services, of fleet that of the pods",
     "n",
   ),
   commanding("all", "boolean", "Explain every frontend of every Service, or of one namespace (--namespace)"),
@@ -50,6 +50,8 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("strict", "boolean", "Treat warnings as errors"),
   commanding("no-strict", "boolean", "Report unknown fields and what only the API server rejects as warnings"),
   commanding("dry-run", "boolean", "Change nothing, and show the changes"),
+  commanding("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
+  commanding("wait", "boolean", "Wait until every node is healthy, 10 minutes at most"),
   commanding("redact", "boolean", "Replace names and addresses by pseudonyms"),
   commanding("force", "boolean", "Remove the tables although a daemon runs, which makes them again"),
   commanding("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),

@@ -33,6 +33,12 @@ export interface StubApiOptions {
   readonly cluster?: StubCluster;
 }
 
+/** An answer of {@link StubApi.other}. */
+export interface OtherAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
 /**
  * A Kubernetes API server, as much as a service proxy sees of one, on loopback. Lists in pages, watches, sends
  * bookmarks, takes Events, and misbehaves when told to. Everything that it is asked is recorded.
@@ -44,6 +50,11 @@ export class StubApi {
   /** Tokens that are let in; everybody is while there are none. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
+  /** Answers requests for other paths, such as the pod proxy's, before everything else; undefined for none. */
+  other: (
+    path: string,
+    query: Readonly<Record<string, string>>,
+  ) => Promise<OtherAnswer | undefined> | OtherAnswer | undefined = () => undefined;
   readonly #faults = new FaultQueue();
   /** What is left of lists that were begun, by continue token. */
   readonly #snapshots = new Map<string, { readonly version: number; readonly rest: readonly StubObject[] }>();
@@ -126,6 +137,11 @@ export class StubApi {
       resource,
       verb,
     });
+    const other = await this.other(url.pathname, query);
+    if (other !== undefined) {
+      response.writeHead(other.status, { "content-type": "application/json" }).end(other.body);
+      return;
+    }
     const body = verb === "write" ? await readJson(request) : undefined;
     const fault = this.#faults.take(resource, verb);
     if (fault !== undefined) {

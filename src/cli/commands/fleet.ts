@@ -1,0 +1,56 @@
+import { gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import { HttpApiClient } from "../../kube/client/client.ts";
+import { loadConnection } from "../../kube/client/load-connection.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
+import { commandOptions, USER_AGENT } from "../options.ts";
+import { type CommandResult, EXIT } from "../output.ts";
+import { fleetText } from "../print/fleet-text.ts";
+import { outputFormat } from "../print/output-format.ts";
+import type { Progress } from "../print/progress.ts";
+import { namespaceArgument } from "../service-argument.ts";
+
+const POLL_MS = 2000;
+const WAIT_MS = 10 * 60_000;
+
+/**
+ * `fleet`: a line for each node of the cluster, the worst first. `--wait` until all are healthy, 10 minutes at most.
+ * Exit code 0: all are healthy; 1: some are not.
+ */
+export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+  const format = outputFormat(argv, ["text", "json"]);
+  const { options, notices } = commandOptions(argv);
+  const { kubeconfig, master } = options.client;
+  const connect = () =>
+    loadConnection({ kubeconfig: kubeconfig || (master === "" ? defaultKubeconfig() : ""), master, env: process.env });
+  const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
+  const request = {
+    client,
+    namespace: namespaceArgument(argv) ?? "kube-system",
+    selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
+    healthPort: options.healthzBindAddress.port,
+    metricsPort: options.metricsBindAddress.port,
+  };
+  try {
+    const deadline = systemClock.now() + (isSet(argv, "wait") ? WAIT_MS : 0);
+    for (;;) {
+      progress.step("asking the nodes");
+      const nodes = await gatherFleet(request);
+      const isHealthy = nodes.every(({ state }) => state === "healthy");
+      if (isHealthy || systemClock.now() >= deadline) {
+        const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
+        return { exitCode: isHealthy ? EXIT.ok : EXIT.refused, output, notices };
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  } finally {
+    client.close();
+  }
+}
+
+/** kubectl's: the first file of $KUBECONFIG, or the user's; none within a pod. */
+function defaultKubeconfig(): string {
+  const { KUBECONFIG = "", HOME = "", KUBERNETES_SERVICE_HOST } = process.env;
+  if (KUBECONFIG !== "") return KUBECONFIG.split(":")[0] ?? "";
+  return KUBERNETES_SERVICE_HOST === undefined && HOME !== "" ? `${HOME}/.kube/config` : "";
+}
