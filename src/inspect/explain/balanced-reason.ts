@@ -16,8 +16,14 @@ export function balancedReason(
 ): Reason {
   const used = endpoints.filter(({ probability }) => probability > 0);
   const of = match === undefined ? "that the rules have for it" : `of ${portText(match.port)}`;
-  const isKept = endpoints.some(({ excluded }) => excluded?.reason === "affinity");
-  const goes = `goes to ${isKept ? "the endpoint that affinity keeps this client on," : whichText(used.length, endpoints.length)} ${of}`;
+  const isOf = (reason: string) => endpoints.some(({ excluded }) => excluded?.reason === reason);
+  const isKept = isOf("affinity");
+  const which = isKept
+    ? "the endpoint that affinity keeps this client on,"
+    : isOf("hash")
+      ? "the endpoint that the hash has for this client,"
+      : whichText(used.length, endpoints.length);
+  const goes = `goes to ${which} ${of}`;
   const hinted = endpoints.filter(({ excluded }) => isHint(excluded?.reason));
   if (hinted.length > 0 && !isKept) return hintsReason(used.length, hinted, of, cache);
   if (match !== undefined && areTerminating(used, match)) return terminatingReason(goes);

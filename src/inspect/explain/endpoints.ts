@@ -6,6 +6,7 @@ import { EXCLUSION_NAMES } from "../../ruleset/view-words.ts";
 import type { Summary } from "../../trace/outcome.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
+import type { ClientChoice } from "./found.ts";
 import type { Match } from "./match.ts";
 import { rounded } from "./steps.ts";
 import { listText } from "./words.ts";
@@ -16,21 +17,21 @@ const NOT_REACHED: ExcludedEndpoint = {
   message: "usable, but never reached",
 };
 const NOT_IN_KERNEL: ExcludedEndpoint = { reason: "not-in-kernel", message: "usable, but the kernel does not have it" };
-const KEPT_ELSEWHERE: ExcludedEndpoint = {
-  reason: "affinity",
-  message: "usable, but affinity keeps this client elsewhere",
+const ELSEWHERE: Readonly<Record<ClientChoice, ExcludedEndpoint>> = {
+  affinity: { reason: "affinity", message: "usable, but affinity keeps this client elsewhere" },
+  hash: { reason: "hash", message: "usable, but the hash sends this client elsewhere" },
 };
 
 /**
  * The endpoints of a Service port, those that get connections and those that do not; and those that only the rules
  * know, where these are not what the objects ask for.
  * @param list whether endpoints of the whole cluster may be chosen, or of this node only
- * @param isKept whether session affinity has chosen, for the client was here before
+ * @param chosenBy why exactly this client has one endpoint of several
  */
 export function explainEndpoints(
   match: Match | undefined,
   list: "cluster" | "local",
-  isKept: boolean,
+  chosenBy: ClientChoice | undefined,
   summary: Summary,
   input: ExplainInput,
 ): ExplainedEndpoint[] {
@@ -41,7 +42,7 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
-  const unchosen = chances.size === 0 ? NOT_REACHED : isKept ? KEPT_ELSEWHERE : NOT_IN_KERNEL;
+  const unchosen = chances.size === 0 ? NOT_REACHED : chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
   const others = [...chances]

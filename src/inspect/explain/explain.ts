@@ -6,7 +6,7 @@ import { liveDifferences } from "./differences.ts";
 import { explainEndpoints } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
-import { isFoundIn, isKept } from "./found.ts";
+import { clientChoice, isFoundIn } from "./found.ts";
 import { loopbackExplanation, relayedConnection } from "./loopback.ts";
 import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes.ts";
@@ -58,7 +58,7 @@ function endpointsThroughAll(
 ): Evidence["endpoints"] {
   const summary = summarize(everywhere ?? []);
   if (everywhere === undefined || summary.notUnderstood > 0) return endpoints;
-  return explainEndpoints(match, list, isKept(outcomes), summary, input);
+  return explainEndpoints(match, list, clientChoice(outcomes), summary, input);
 }
 
 function evidenceOf(
@@ -71,7 +71,7 @@ function evidenceOf(
   const outcomes = evaluate(ruleset, input.host, packetOf(connection, input), input.live?.affinityEntries ?? []);
   const summary = summarize(outcomes);
   const list = listOf(match, outcomes);
-  const endpoints = explainEndpoints(match, list, isKept(outcomes), summary, input);
+  const endpoints = explainEndpoints(match, list, clientChoice(outcomes), summary, input);
   return { connection, match, list, outcomes, summary, endpoints };
 }
 

@@ -124,6 +124,7 @@ export interface ExcludedEndpoint {
     | "other-zone"
     | "other-node"
     | "affinity"
+    | "hash"
     | "not-reached"
     | "not-in-kernel";
   readonly message: string;

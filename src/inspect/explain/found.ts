@@ -23,3 +23,15 @@ export function isKept(outcomes: readonly Outcome[]): boolean {
   );
   return isFoundIn("affinity", outcomes) && !isDeleted;
 }
+
+/** Why exactly this client has one endpoint of several. */
+export type ClientChoice = "affinity" | "hash";
+
+/** The reason for which a client has one endpoint of several; undefined where none has to do with the client. */
+export function clientChoice(outcomes: readonly Outcome[]): ClientChoice | undefined {
+  if (isKept(outcomes)) return "affinity";
+  const isHashed = outcomes.some(({ steps }) =>
+    steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "hash")),
+  );
+  return isHashed ? "hash" : undefined;
+}

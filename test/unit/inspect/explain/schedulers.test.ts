@@ -50,7 +50,14 @@ describe("explain", () => {
   test("names the endpoint of exactly this client, and its slot, for a hash of its address", async () => {
     const ends = await Promise.all(
       ["10.244.1.20", "10.244.1.21", "10.244.1.22", "10.244.1.23", "10.244.1.24"].map(async (from) => {
-        const { endpoints, notes } = await shares(service(SOURCE_HASH) + THREE, { ...TO, "from-ip": from });
+        const { explanation, endpoints, notes } = await shares(service(SOURCE_HASH) + THREE, {
+          ...TO,
+          "from-ip": from,
+        });
+        expect(explanation?.verdict.message).toBe(
+          "goes to the endpoint that the hash has for this client, of shop/cart port http (80/tcp)",
+        );
+        expect(endpoints?.filter(([, share]) => share === "hash")).toHaveLength(2);
         expect(notes?.join()).toMatch(
           /scheduler: source-hash \(annotation nft-proxy.io\/scheduler\): this client has slot \d+ of 251/,
         );
