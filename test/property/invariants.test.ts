@@ -7,6 +7,7 @@ import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationChunks, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
+import { parseChainName } from "../../src/ruleset/chain-names.ts";
 import { NOT_BALANCED } from "../../src/ruleset/service-port-rules.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
@@ -54,11 +55,12 @@ function dispatches(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): D
   return [maps.services, maps.shortcut].flatMap((map) =>
     [...elements(table, map)].flatMap(([frontend, verdict]) => {
       if (verdict === NOT_BALANCED) return [];
-      const parsed = /^goto (?:nodeport-)?(balance|affinity)-(cluster-)?(\d+)(?:-\d+)?$/.exec(verdict);
-      if (parsed === null) throw new Error(`an odd verdict: ${verdict}`);
+      const role = parseChainName(verdictTarget(verdict) ?? "");
+      if (role?.kind !== "balancer") throw new Error(`an odd verdict: ${verdict}`);
+      const { shortcut, count, affinitySeconds } = role.balancer;
       const offset = map === maps.shortcut ? FIRST_SHORTCUT_INDEX : FIRST_INDEX;
-      expect(parsed[2] === undefined).toBe(offset === FIRST_INDEX);
-      return { frontend, count: Number(parsed[3]), sticky: parsed[1] === "affinity", offset };
+      expect(shortcut).toBe(offset === FIRST_SHORTCUT_INDEX);
+      return { frontend, count, sticky: affinitySeconds > 0, offset };
     }),
   );
 }
@@ -74,7 +76,8 @@ function checkEndpoints(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]
     expected.set(frontend, [...(expected.get(frontend) ?? []), ...numbers]);
     if (sticky) for (const index of drawn) ids.get(frontend)?.delete(index);
   }
-  const sorted = (numbers: Iterable<number>) => [...numbers].sort((a, b) => a - b);
+  // Several slots may lead to one endpoint id.
+  const sorted = (numbers: Iterable<number>) => [...new Set(numbers)].sort((a, b) => a - b);
   expect(new Map([...endpoints].map(([frontend, known]) => [frontend, sorted(known.keys())]))).toEqual(
     new Map([...expected].map(([frontend, numbers]) => [frontend, sorted(numbers)])),
   );
@@ -94,7 +97,9 @@ describe("in every ruleset", () => {
           const targets = new Set(verdicts.map(verdictTarget).filter((target) => target !== undefined));
           expect([...targets].filter((target) => !chains.has(target))).toEqual([]);
           const rules = JSON.stringify([...chains.values()].map(({ rules }) => rules));
-          const perUse = [...chains.keys()].filter((name) => /balance-|affinity-|firewall-.*\//.test(name));
+          const perUse = [...chains.keys()].filter((name) =>
+            /balance-|affinity-|slots-|round-robin-|-hash-|firewall-.*\//.test(name),
+          );
           expect(perUse.filter((name) => !targets.has(name))).toEqual([]);
           for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g)) expect(chains.has(name)).toBe(true);
         }

@@ -4,6 +4,7 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/en
 import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
+import { SCHEDULERS } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
@@ -54,8 +55,9 @@ const anyService: fc.Arbitrary<Service> = fc
     affinitySeconds: fc.constantFrom(0, 0, 60, 10800),
     internal: policy,
     external: policy,
+    scheduler: fc.oneof({ arbitrary: fc.constant(null), weight: 7 }, fc.constantFrom(...SCHEDULERS)),
   })
-  .map(service);
+  .map(({ scheduler, ...options }) => service({ ...options, ...(scheduler === null ? {} : { scheduler }) }));
 
 const slicePort: fc.Arbitrary<SlicePort> = fc.record({
   name: fc.constantFrom(...PORT_NAMES),
@@ -88,6 +90,8 @@ const anySlice: fc.Arbitrary<EndpointSlice> = fc
           maxLength: 6,
         }),
         endpoints: fc.array(sliceEndpoint(family), { minLength: 1, maxLength: 5 }),
+        // Slot tables are large, so that few clusters have them.
+        weight: fc.oneof({ arbitrary: fc.constant(1), weight: 14 }, fc.constantFrom(0, 3)),
       })
       .map((rest) => slice({ ...rest, service: owner, family, name: `${owner.replace("/", "-")}-${family}-${index}` })),
   );
