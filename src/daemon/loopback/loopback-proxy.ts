@@ -4,10 +4,14 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
+import { systemErrorCode } from "../../kernel/host.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { OpenServer, SocketAddress } from "../http/http-server.ts";
 import { RetryingServer } from "../http/retrying-server.ts";
 import { type RelayTarget, relay } from "./relay.ts";
+
+/** The codes of system errors for a host without a route. */
+const NO_ROUTE: readonly string[] = ["ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL"];
 
 /** A NodePort that loopback serves. */
 export interface LoopbackNodePort {
@@ -52,6 +56,7 @@ export class LoopbackProxy {
   readonly #clients = new Set<Socket>();
   readonly #listeners = { ip: 0, ip6: 0 };
   #queue: Promise<void> = Promise.resolve();
+  #hasNoRoute = false;
 
   constructor(parts: LoopbackProxyParts) {
     this.#parts = parts;
@@ -115,7 +120,7 @@ export class LoopbackProxy {
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
-    const { maxConnections, observer, logger, targets } = this.#parts;
+    const { maxConnections, observer, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
       observer.refused(nodePort, "limit");
@@ -124,7 +129,7 @@ export class LoopbackProxy {
     this.#clients.add(client);
     const target: RelayTarget = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
-      logger.debug({ ...nodePort, error: messageOf(error) }, "no endpoint reached for a loopback NodePort");
+      this.#reportUnreachable(nodePort, target, error);
       observer.refused(nodePort, "unreachable");
     });
     this.#changed();
@@ -132,6 +137,19 @@ export class LoopbackProxy {
       this.#clients.delete(client);
       this.#changed();
     });
+  }
+
+  /** Endpoints that do not answer are for others to report; a host without a route serves no loopback NodePort at all. */
+  #reportUnreachable(nodePort: LoopbackNodePort, { host }: RelayTarget, error: Error): void {
+    const { logger } = this.#parts;
+    const fields = { ...nodePort, error: messageOf(error) };
+    if (!NO_ROUTE.includes(systemErrorCode(error)) || this.#hasNoRoute) {
+      logger.debug(fields, "no endpoint reached for a loopback NodePort");
+      return;
+    }
+    this.#hasNoRoute = true;
+    const hint = `this host needs a route to ${host}, as for cluster IPs: a default route is enough`;
+    logger.warn({ ...fields, hint }, "no route for loopback NodePorts (logged once)");
   }
 
   /** Connections that are open go on. */

@@ -6,9 +6,9 @@ import type { Metrics } from "./metrics.ts";
 
 const REASONS = ["limit", "unreachable"] as const;
 
-/** Turns what happens to loopback NodePorts into metrics and Events. The first two have kube-proxy 1.37's names. */
+/** Turns what happens to loopback NodePorts into metrics and Events. */
 export function loopbackObserver({ registry }: Metrics, events: EventChannel): LoopbackObserver {
-  const { listeners, failures, connections, refused } = loopbackMetrics(registry);
+  const { listeners, failures, connections, refused } = addLoopbackMetrics(registry);
   return {
     changed: (byFamily, open) => {
       for (const family of FAMILIES) listeners.set({ ip_family: FAMILY_NAMES[family] }, byFamily[family]);
@@ -22,7 +22,8 @@ export function loopbackObserver({ registry }: Metrics, events: EventChannel): L
   };
 }
 
-function loopbackMetrics(registry: Registry) {
+/** Adds the metrics of loopback NodePorts; the first two have kube-proxy 1.37's names. */
+export function addLoopbackMetrics(registry: Registry) {
   const registers = [registry];
   const labelNames = ["ip_family"] as const;
   const metrics = {

@@ -9,6 +9,7 @@ import { FLAGS } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS, TRANSLATED_FIELDS } from "../../../src/config/ignored-fields.ts";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
 import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
+import { addLoopbackMetrics } from "../../../src/daemon/metrics/loopback-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { initialState } from "../../../src/kube/source.ts";
@@ -62,6 +63,7 @@ async function metricRows(): Promise<string[][]> {
     onError: () => {},
   });
   addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
+  addLoopbackMetrics(registry);
   const metrics = await registry.getMetricsAsJSON();
   return metrics.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }

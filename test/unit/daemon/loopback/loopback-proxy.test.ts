@@ -41,8 +41,9 @@ interface Seen {
   readonly refused: string[];
 }
 
-function proxy(maxConnections = 100) {
+function proxy(maxConnections = 100, target = "127.0.0.2") {
   const clock = new ManualClock();
+  const logger = memoryLogger();
   const seen: Seen = { listeners: 0, connections: 0, bindFailures: [], refused: [] };
   const observer: LoopbackObserver = {
     changed: (listeners, connections) => Object.assign(seen, { listeners: listeners.ip, connections }),
@@ -51,14 +52,14 @@ function proxy(maxConnections = 100) {
   };
   const made = new LoopbackProxy({
     addresses: { ip: "127.0.0.1", ip6: "::1" },
-    targets: { ip: "127.0.0.2", ip6: "::1" },
+    targets: { ip: target, ip6: "::1" },
     clock,
-    logger: memoryLogger(),
+    logger,
     observer,
     maxConnections,
   });
   closers.push(() => made.close());
-  return { proxy: made, clock, seen };
+  return { proxy: made, clock, seen, logger };
 }
 
 const nodePort = (port: number): LoopbackNodePort => ({ family: "ip", port, service: named("shop/cart") });
@@ -151,6 +152,19 @@ describe("LoopbackProxy", () => {
     expect(await closed(socket)).toBe(true);
     await expect.poll(() => seen.refused, PATIENCE).toEqual(["unreachable"]);
     expect(seen.connections).toBe(0);
+  });
+
+  test("warns once of a host without a route", async () => {
+    const { port } = await endpoint(() => {});
+    // TCP has no route to the broadcast address, on any host.
+    const { proxy: made, seen, logger } = proxy(100, "255.255.255.255");
+    await made.sync([nodePort(port)]);
+    for (const count of [1, 2]) {
+      connect({ host: "127.0.0.1", port }).on("error", () => {});
+      await expect.poll(() => seen.refused.length, PATIENCE).toBe(count);
+    }
+    const warnings = logger.lines.filter(({ level }) => level === "warn");
+    expect(warnings.map(({ message }) => message)).toEqual(["no route for loopback NodePorts (logged once)"]);
   });
 
   test("keeps connections over a sync, and after their NodePort has gone", async () => {
