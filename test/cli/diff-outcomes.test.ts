@@ -28,7 +28,7 @@ describe("diff --with kube-proxy", () => {
     expect(before).toEqual({
       exitCode: 0,
       stderr: "",
-      stdout: expect.stringMatching(/^no difference: 134 frontends, /),
+      stdout: expect.stringMatching(/^no difference: 142 frontends, /),
     });
     await nftProxy(["apply", ...TOWN]);
     expect(await compare("--live")).toMatchObject({ exitCode: 0, stdout: before.stdout });
@@ -66,6 +66,16 @@ describe("diff --with kube-proxy", () => {
       "shop/frontend:http at NodePort 192.0.2.2:30080/tcp",
     ],
     [
+      "the drop of unallocated addresses",
+      ["flush", "chain", "ip6", "kube-proxy", "cluster-ips-check"],
+      "fd00:10:96::ffff, which no Service has, from pods",
+    ],
+    [
+      "the rules of one endpoint",
+      ["insert", "rule", "ip", "kube-proxy", "endpoint-PSOW2GKD-shop/cart/tcp/http__10.244.3.11/8080", "drop"],
+      "shop/cart:http at 10.96.1.2:80/tcp",
+    ],
+    [
       "a NodePort that no Service has",
       ["add", "element", "ip", "kube-proxy", "no-endpoint-nodeports", "{ udp . 30999 : drop }"],
       "no Service at NodePort 192.0.2.2:30999/udp",
@@ -82,13 +92,18 @@ describe("diff --with kube-proxy", () => {
     onTestFinished(() => rm(directory, { recursive: true }));
     const { stdout: listing } = await execa("nft", ["-j", "list", "table", "ip", "kube-proxy"]);
     await writeFile(`${directory}/listing.json`, listing);
+    const other = listing.replace('"timeout": 600', '"timeout": 601');
+    await writeFile(`${directory}/other.json`, other);
     await flush();
     const { exitCode, stdout, stderr } = await compare("--with-tables", `${directory}/listing.json`);
     expect({ exitCode, stderr }).toEqual({
       exitCode: 0,
       stderr: "note: there is no table ip6 kube-proxy: IPv6 is not compared",
     });
-    expect(stdout).toMatch(/^no difference: 100 frontends/);
+    expect(stdout).toMatch(/^no difference: 104 frontends/);
+    const changed = await compare("--with-tables", `${directory}/other.json`);
+    expect(changed.exitCode, "one endpoint keeps its clients for another time").toBe(1);
+    expect(changed.stdout).toContain("affinity of ");
   });
 
   test("prints JSON that its schema describes", async () => {

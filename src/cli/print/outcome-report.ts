@@ -36,6 +36,7 @@ function titleText({ service, frontend }: ReportedDifference): string {
   const { kind, address, port, protocol } = frontend;
   const target = `${socketText(address, port)}/${protocol}`;
   if (kind === "unserved") return `cluster IP ${address}, at a port that no Service serves`;
+  if (kind === "unallocated") return `${address}, which no Service has`;
   const name = service ?? "no Service";
   return kind === "node-port" ? `${name} at NodePort ${target}` : `${name} at ${target}`;
 }
@@ -70,7 +71,7 @@ function behaviourText({ result, destinations, refused, dropped, affinitySeconds
     ...(refused > 0 ? [`refused (${percentText(refused)})`] : []),
     ...(dropped > 0 ? [`dropped (${percentText(dropped)})`] : []),
     ...(affinitySeconds > 0
-      ? [`affinity of ${durationText(affinitySeconds)}, ${percentText(returning)} of clients return`]
+      ? [`affinity of ${durationText(Math.round(affinitySeconds))}, ${percentText(returning)} of clients return`]
       : []),
   ];
   return parts.join("; ");

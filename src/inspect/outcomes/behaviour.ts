@@ -10,14 +10,14 @@ export interface Behaviour {
   readonly destinations: readonly WeightedDestination[];
   readonly refused: number;
   readonly dropped: number;
-  /** Seconds for which the client keeps its endpoint; 0 without session affinity. */
+  /** Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session affinity. */
   readonly affinitySeconds: number;
   /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
   readonly returning: number;
 }
 
 /** As many of the possible endpoints of a sticky client are followed to its second connection. */
-const MOST_RETURNS = 4;
+const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */
 export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
@@ -28,9 +28,13 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
     destinations: destinations.map((one) => ({ ...one, probability: rounded(one.probability) })),
     refused: rounded(refused),
     dropped: rounded(dropped),
-    affinitySeconds: Math.max(0, ...outcomes.flatMap(({ updates }) => updates.map(({ timeout }) => timeout))),
+    affinitySeconds: rounded(meanTimeout(outcomes)),
     returning: sticky ? rounded(returningShare(tables, host, packet, outcomes)) : 0,
   };
+}
+
+function meanTimeout(outcomes: readonly Outcome[]): number {
+  return outcomes.reduce((sum, { probability, updates }) => sum + probability * (updates.at(-1)?.timeout ?? 0), 0);
 }
 
 function resultOf(

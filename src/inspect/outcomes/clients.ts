@@ -1,12 +1,12 @@
-import { addressNumber, addressText, addressWidth, prefixInterval } from "../../base/address-interval.ts";
+import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
 import { cidrContains } from "../../model/ip.ts";
-import type { AnyExpression, AnyTable } from "../../nft/ast/any-table.ts";
-import { addressInterval } from "../../nft/canonical/address.ts";
+import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { FIREWALL_IPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import type { Packet } from "../../trace/packet.ts";
+import { comparedAddresses } from "./compared-addresses.ts";
 import type { ComparedFrontend } from "./frontends.ts";
 
 /** A client whose connections are compared, and what it stands for. */
@@ -24,21 +24,25 @@ const OUTSIDE: Readonly<Record<Family, readonly string[]>> = {
 /**
  * The clients to compare at a frontend: a pod, the node itself, a client from outside, and, where source ranges guard
  * it, the addresses at both sides of each range's ends.
+ * @param sources more addresses to compare
  * @param podCidrs the CIDRs of pods by family, where the rules do not tell pods by them
  */
 export function clientsOf(
   frontend: ComparedFrontend,
   context: FamilyContext,
   ranges: SourceRanges,
+  sources: readonly string[],
   podCidrs: readonly string[],
 ): ComparedClient[] {
   const cidrs = [...(context.localTraffic.kind === "sources" ? context.localTraffic.cidrs : []), ...podCidrs];
-  if (frontend.kind === "unserved") return podClient(context, cidrs[0]);
+  if (frontend.kind === "unserved" || frontend.kind === "unallocated") return podClient(context, cidrs[0]);
+  const isOfFamily = (address: string) => address.includes(":") === (context.family === "ip6");
+  const ends = new Set([...(ranges.get(frontend.key) ?? []), ...sources.filter(isOfFamily)]);
   return [
     ...podClient(context, cidrs[0]),
     ...nodeClient(frontend, context),
     ...outsideClient(context.family, cidrs),
-    ...(ranges.get(frontend.key) ?? []).map((address): ComparedClient => {
+    ...[...ends].map((address): ComparedClient => {
       const isPod = cidrs.some((cidr) => cidrContains(cidr, address));
       return { kind: "range", from: { address, at: isPod ? "pod" : "outside" } };
     }),
@@ -79,32 +83,28 @@ export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 
 /** Finds the source ranges in the firewall chains of nft-proxy's or kube-proxy's tables. */
 export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
-  const ranges = new Map<string, Set<string>>();
+  const ranges = new Map<string, ReadonlySet<string>>();
   for (const table of tables) {
     for (const [key, verdict] of table.sets.get(FIREWALL_IPS)?.elements ?? []) {
-      const rules = table.chains.get(verdictTarget(verdict) ?? "")?.rules ?? [];
-      const edges = rules.flat().flatMap((statement) => {
-        const isSource = "match" in statement && isSourceAddress(statement.match.left);
-        return isSource ? edgesOf(table.family === "ip6" ? "ip6" : "ip", statement.match.right) : [];
-      });
-      ranges.set(key, new Set([...(ranges.get(key) ?? []), ...edges]));
+      const target = verdictTarget(verdict) ?? "";
+      const chain = table.chains.get(target);
+      const guarded = chain === undefined ? [] : [{ ...table, chains: new Map([[target, chain]]) }];
+      const addresses = comparedAddresses(guarded, "saddr", () => true);
+      ranges.set(key, new Set([...(ranges.get(key) ?? []), ...addresses]));
     }
   }
   return new Map([...ranges].map(([key, addresses]) => [key, [...addresses].sort()]));
 }
 
-function isSourceAddress(left: AnyExpression): boolean {
-  return typeof left === "object" && "payload" in left && left.payload.field === "saddr";
-}
-
-function edgesOf(family: Family, right: AnyExpression): string[] {
-  if (typeof right === "object" && "set" in right) return right.set.flatMap((member) => edgesOf(family, member));
-  if (typeof right === "number" || (typeof right === "string" && right.startsWith("@"))) return [];
-  const { first, last } = addressInterval(family, right);
-  const most = (1n << BigInt(addressWidth(family))) - 1n;
-  return [first - 1n, first, last, last + 1n]
-    .filter((number) => number > 0n && number < most)
-    .map((number) => addressText(family, number));
+/**
+ * The source addresses that tell the rules of two sides apart outside of firewall chains, such as those between two
+ * CIDRs of pods; none where both compare with the same.
+ */
+export function differingSources(before: readonly AnyTable[], after: readonly AnyTable[]): readonly string[] {
+  const [left, right] = [before, after].map((tables) =>
+    comparedAddresses(tables, "saddr", (chain) => !chain.startsWith("firewall-")),
+  ) as [ReadonlySet<string>, ReadonlySet<string>];
+  return [...[...left].filter((one) => !right.has(one)), ...[...right].filter((one) => !left.has(one))].sort();
 }
 
 /** The local endpoints that tables know as possible clients of themselves, by `family address port protocol`. */

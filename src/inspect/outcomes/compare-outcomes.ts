@@ -3,7 +3,14 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
 import type { Host } from "../../trace/packet.ts";
 import { type Behaviour, behaviourOf } from "./behaviour.ts";
-import { type ComparedClient, clientsOf, contextOf, hairpinEndpoints, sourceRangesOf } from "./clients.ts";
+import {
+  type ComparedClient,
+  clientsOf,
+  contextOf,
+  differingSources,
+  hairpinEndpoints,
+  sourceRangesOf,
+} from "./clients.ts";
 import { type ComparedFrontend, comparedFrontends } from "./frontends.ts";
 
 /** A way in which the outcome of connections differs: the new result where that is another, or a detail of it. */
@@ -47,6 +54,7 @@ export function compareOutcomes(
   const tables = [...before.tables, ...after.tables];
   const frontends = comparedFrontends(tables, new Set([...before.host.localAddresses, ...after.host.localAddresses]));
   const ranges = sourceRangesOf(tables);
+  const sources = differingSources(before.tables, after.tables);
   const hairpins = hairpinEndpoints(tables);
   const sides = [before, after].map(({ tables: own, host }) => ({ prepared: prepareTables(own), host }));
   let connections = 0;
@@ -59,7 +67,7 @@ export function compareOutcomes(
     const context = contextOf(nodeContext, frontend.family);
     if (context === undefined) return [];
     const cidrs = podCidrs.filter((cidr) => cidr.includes(":") === (frontend.family === "ip6"));
-    const clients = clientsOf(frontend, context, ranges, cidrs);
+    const clients = clientsOf(frontend, context, ranges, sources, cidrs);
     const seen = clients.map((client) => ({ client, behaviours: observe(frontend, client) }));
     const selves = ownEndpoints(
       frontend,

@@ -3,13 +3,18 @@ import type { Protocol } from "../../model/ids.ts";
 import { isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts, splitParts } from "../../nft/elements.ts";
+import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, NODEPORT_IPS } from "../../ruleset/sets.ts";
+import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
 export interface ComparedFrontend {
   readonly family: Family;
-  /** `unserved`: a cluster IP, at a port that no Service serves. */
-  readonly kind: "address" | "node-port" | "unserved";
+  /**
+   * `unserved`: a cluster IP, at a port that no Service serves. `unallocated`: an address at an end of a ServiceCIDR,
+   * which no Service has.
+   */
+  readonly kind: "address" | "node-port" | "unserved" | "unallocated";
   /** The frontend's key in nft: `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
   readonly key: string;
   readonly address: string;
@@ -39,10 +44,14 @@ export function comparedFrontends(tables: readonly AnyTable[], localAddresses: I
   };
   for (const family of ["ip", "ip6"] as const) {
     const own = tables.filter((table) => table.family === family);
-    for (const address of keysOf(own, [CLUSTER_IPS])) {
+    const unserved = (kind: "unserved" | "unallocated", address: string) => {
       const key = joinParts(address, "tcp", UNSERVED_PORT);
-      add({ family, kind: "unserved", key, address, port: UNSERVED_PORT, protocol: "tcp" });
+      add({ family, kind, key, address, port: UNSERVED_PORT, protocol: "tcp" });
+    };
+    for (const address of comparedAddresses(own, "daddr", (chain) => chain === CLUSTER_IPS_CHECK)) {
+      unserved("unallocated", address);
     }
+    for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
     const addresses = new Set([...keysOf(own, [NODEPORT_IPS]), ...ofFamily]);
     for (const key of keysOf(own, NODEPORT_MAPS)) {
