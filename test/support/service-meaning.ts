@@ -1,17 +1,16 @@
-import { type Endpoint, endpointsOf } from "../../src/model/endpoint.ts";
 import { cidrContains } from "../../src/model/ip.ts";
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
-import { chooseEndpoints, type EndpointChoice } from "../../src/model/topology.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
 import type { Objects } from "./build.ts";
+import { type Served, servedBy, type Target } from "./topology-oracle.ts";
 
 /** What becomes of a packet: delivered to one of these, as `<address> <port> <kept|masqueraded>`, sorted, or a word. */
 export type Meaning = readonly string[] | "refused" | "dropped";
 
 interface Candidate {
   readonly port: ServicePort;
-  readonly choice: EndpointChoice;
+  readonly choice: Served;
 }
 
 interface Arrival {
@@ -49,7 +48,7 @@ function arrive(objects: Required<Objects>, context: FamilyContext, packet: Pack
     .sort(comparePrecedence)
     .map((port) => {
       const own = objects.slices.filter((slice) => slice.service === port.service.name);
-      return { port, choice: chooseEndpoints(port, endpointsOf(own, port, context.place.name), context.place) };
+      return { port, choice: servedBy(own, port, context.place.name, context.place.zone) };
     });
   return {
     packet,
@@ -99,12 +98,7 @@ function fromOutside(arrival: Arrival, { port, choice }: Candidate): Meaning {
   return deliver(arrival, choice, choice.local, false);
 }
 
-function deliver(
-  arrival: Arrival,
-  { hasAny }: EndpointChoice,
-  endpoints: readonly Endpoint[],
-  masquerade: boolean,
-): Meaning {
+function deliver(arrival: Arrival, { hasAny }: Served, endpoints: readonly Target[], masquerade: boolean): Meaning {
   if (endpoints.length === 0) return hasAny ? "dropped" : "refused";
   const { masqueradeAll, localTraffic } = arrival.context;
   const foreign = masqueradeAll || (localTraffic.kind !== "unknown" && !arrival.fromPod);

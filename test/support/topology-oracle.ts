@@ -1,0 +1,84 @@
+import type { EndpointSlice, SliceEndpoint } from "../../src/model/endpoint-slice.ts";
+import type { ServicePort } from "../../src/model/service-port.ts";
+
+/** Where a connection can be sent. */
+export interface Target {
+  readonly address: string;
+  readonly port: number;
+  /** On our node. */
+  readonly local: boolean;
+}
+
+/** The endpoints of a service port for traffic by either policy, whether or not it ever has such traffic. */
+export interface Served {
+  readonly cluster: readonly Target[];
+  readonly local: readonly Target[];
+  /** Some endpoint is usable somewhere. */
+  readonly hasAny: boolean;
+}
+
+interface Entry extends Target {
+  readonly source: SliceEndpoint;
+}
+
+/**
+ * Which endpoints serve, said once more from the documents and not from the code under test: KEP-1669 (terminating
+ * endpoints), KEP-2433 (zone hints), KEP-3015 (node hints). All weights are taken to be alike.
+ */
+export function servedBy(slices: readonly EndpointSlice[], port: ServicePort, node: string, zone: string): Served {
+  const entries = oneForEach(
+    slices
+      .filter((slice) => slice.family === port.family)
+      .flatMap((slice) =>
+        slice.ports
+          .filter(({ name, protocol }) => name === port.spec.name && protocol === port.spec.protocol)
+          .flatMap((slicePort) =>
+            slice.endpoints.map(
+              (source): Entry => ({
+                address: source.address,
+                port: slicePort.port,
+                local: node !== "" && source.nodeName === node,
+                source,
+              }),
+            ),
+          ),
+      ),
+  );
+  const ready = entries.filter(({ source }) => source.ready);
+  const leaving = entries.filter(({ source }) => !source.ready && source.serving && source.terminating);
+  const here = (list: readonly Entry[]) => list.filter(({ local }) => local);
+  return {
+    cluster: ready.length > 0 ? hinted(ready, node, zone) : leaving,
+    local: here(ready).length > 0 ? here(ready) : here(leaving),
+    hasAny: ready.length + leaving.length > 0,
+  };
+}
+
+/** Hints count if all ready endpoints have them and some name us; those for nodes come first. */
+function hinted(ready: readonly Entry[], node: string, zone: string): readonly Entry[] {
+  for (const [hintsOf, own] of [
+    [({ source }: Entry) => source.nodeHints, node],
+    [({ source }: Entry) => source.zoneHints, zone],
+  ] as const) {
+    const forUs = ready.filter((entry) => hintsOf(entry).includes(own));
+    if (ready.every((entry) => hintsOf(entry).length > 0) && forUs.length > 0) return forUs;
+  }
+  return ready;
+}
+
+/** Of several entries for one address and port: not terminating, then local, then ready, then the least as JSON. */
+function oneForEach(entries: readonly Entry[]): readonly Entry[] {
+  const rank = ({ local, source }: Entry): string =>
+    [
+      source.terminating ? 1 : 0,
+      local ? 0 : 1,
+      source.ready ? 0 : source.serving ? 1 : 2,
+      JSON.stringify(source),
+    ].join();
+  const groups = new Map<string, Entry[]>();
+  for (const entry of entries) {
+    const key = `${entry.address} ${entry.port}`;
+    groups.set(key, [...(groups.get(key) ?? []), entry]);
+  }
+  return [...groups.values()].map((group) => group.sort((a, b) => (rank(a) < rank(b) ? -1 : 1))[0] as Entry);
+}

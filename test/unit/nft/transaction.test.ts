@@ -1,0 +1,72 @@
+import { describe, expect, test } from "vitest";
+import type { Command } from "../../../src/nft/ast/json.ts";
+import { creation, diffRuleset } from "../../../src/nft/delta.ts";
+import {
+  creationChunks,
+  rebuildTransaction,
+  removalTransaction,
+  toTransaction,
+  withoutChainDeletions,
+} from "../../../src/nft/transaction.ts";
+import { bothContexts, renderAll, service, slice } from "../../support/build.ts";
+
+const rules = (...endpoints: string[]) =>
+  renderAll({ services: [service({})], slices: [slice({ endpoints })] }, bothContexts()).state.ruleset;
+
+/** `add chain balance-1`, `delete element endpoints`, `add rule balance-1`. */
+function lineOf(command: Command): string {
+  const [verb = "", object = {}] = Object.entries(command)[0] ?? [];
+  const [kind = "", body = {}] = Object.entries(object)[0] ?? [];
+  const { name, chain } = body as { readonly name?: string; readonly chain?: string };
+  return `${verb} ${kind} ${name ?? chain}`;
+}
+
+const lines = (commands: readonly Command[]) => commands.map(lineOf);
+
+describe("a transaction of changes", () => {
+  const deltas = diffRuleset(rules("10.244.1.1"), rules("10.244.1.1", "10.244.1.2"));
+  const sent = lines(toTransaction(deltas).nftables);
+  const at = (line: string) => sent.indexOf(line);
+
+  test("declares a chain before elements lead to it", () => {
+    expect(at("add chain balance-2")).toBeGreaterThanOrEqual(0);
+    expect(at("add chain balance-2")).toBeLessThan(at("add element service-ips"));
+  });
+
+  test("deletes a chain after the elements that led to it", () => {
+    expect(at("delete chain balance-1")).toBeGreaterThan(at("delete element service-ips"));
+  });
+
+  test("does without the deletions of chains where the kernel needs that", () => {
+    const { main, deletions } = withoutChainDeletions(deltas);
+    expect(lines(toTransaction(main).nftables)).not.toContain("delete chain balance-1");
+    expect(lines(toTransaction(deletions).nftables)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
+  });
+});
+
+test("a cold start is in chunks of the given size, of which the last puts the hooks in force", () => {
+  const deltas = Object.values(rules("10.244.1.1", "10.244.1.2", "10.244.1.3")).map((table) =>
+    creation(table, "create"),
+  );
+  const chunks = [...creationChunks(deltas, 2)].map(({ nftables }) => nftables);
+  expect(chunks.length).toBeGreaterThan(2);
+  for (const [index, chunk] of chunks.entries()) {
+    const elements = chunk.flatMap((command) =>
+      "add" in command && "element" in command.add ? command.add.element.elem : [],
+    );
+    expect(elements.length).toBeLessThanOrEqual(2);
+    expect(JSON.stringify(chunk).includes('"hook"')).toBe(index === chunks.length - 1);
+  }
+});
+
+test("a rebuild empties all chains and sets but those that packets fill", () => {
+  const sent = lines(rebuildTransaction(rules("10.244.1.1")).nftables);
+  expect(sent).toContain("flush chain services");
+  expect(sent).toContain("flush map endpoints");
+  expect(sent).not.toContain("flush map affinity");
+});
+
+test("a removal adds each table first, which nft needs where there is none", () => {
+  const table = { family: "ip", name: "nft-proxy" } as const;
+  expect(removalTransaction([table]).nftables).toEqual([{ add: { table } }, { delete: { table } }]);
+});

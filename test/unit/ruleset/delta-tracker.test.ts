@@ -1,0 +1,67 @@
+import { describe, expect, test } from "vitest";
+import type { Chain, SetSpec } from "../../../src/nft/ast/ruleset.ts";
+import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
+
+const SET: SetSpec = { name: "cluster-ips", key: ["ipv4_addr"], dynamic: false, counter: false };
+const MAP: SetSpec = { name: "service-ips", key: ["ipv4_addr"], value: "verdict", dynamic: false, counter: false };
+const chain = (name: string, count = 1): Chain => ({
+  name,
+  rules: Array.from({ length: count }, () => [{ drop: null }]),
+});
+
+/** A tracker whose kernel has one element and one chain. */
+function committed(): DeltaTracker {
+  const tracker = new DeltaTracker("ip", [SET, MAP]);
+  tracker.putElement("service-ips", "10.96.0.1", "drop");
+  tracker.putChain(chain("balance-1"));
+  tracker.committed();
+  return tracker;
+}
+
+describe("a delta tracker", () => {
+  test("has nothing pending after a commit", () => {
+    expect(committed().pending()).toBeUndefined();
+  });
+
+  test("has elements and chains pending that were added, changed or deleted", () => {
+    const tracker = committed();
+    tracker.putElement("service-ips", "10.96.0.1", "goto balance-2");
+    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.deleteChain("balance-1");
+    tracker.putChain(chain("balance-2"));
+    expect(tracker.pending()).toMatchObject({
+      mode: "change",
+      writtenChains: [{ name: "balance-2" }],
+      deletedChains: ["balance-1"],
+      elements: [
+        { spec: MAP, deleted: ["10.96.0.1"], added: [{ key: "10.96.0.1", value: "goto balance-2" }] },
+        { spec: SET, deleted: [], added: [{ key: "10.96.0.2", value: "" }] },
+      ],
+    });
+  });
+
+  test("has nothing pending when every change was undone", () => {
+    const tracker = committed();
+    tracker.deleteElement("service-ips", "10.96.0.1");
+    tracker.putElement("service-ips", "10.96.0.1", "drop");
+    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.deleteElement("cluster-ips", "10.96.0.2");
+    tracker.putChain(chain("balance-1", 2));
+    tracker.putChain(chain("balance-1"));
+    expect(tracker.pending()).toBeUndefined();
+  });
+
+  test("gives the committed table while changes are pending", () => {
+    const tracker = committed();
+    tracker.putElement("service-ips", "10.96.0.1", "goto balance-2");
+    tracker.deleteChain("balance-1");
+    const { sets, chains } = tracker.committedTable();
+    expect(sets.get("service-ips")?.elements).toEqual(new Map([["10.96.0.1", "drop"]]));
+    expect([...chains.keys()]).toEqual(["balance-1"]);
+    expect(tracker.table.chains.size).toBe(0);
+  });
+
+  test("refuses an element of a set that the table does not have", () => {
+    expect(() => committed().putElement("endpoints", "10.96.0.1", "")).toThrow("no set endpoints");
+  });
+});
