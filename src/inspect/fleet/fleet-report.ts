@@ -34,8 +34,6 @@ export interface FleetMetrics {
   /** Repairs of what others changed, since the start. */
   readonly driftRepairs: number;
   readonly quarantined: number;
-  /** Connections that were refused or dropped for want of endpoints or of a permitted source, since the start. */
-  readonly refused?: number;
   /** Seconds from a change to its rules in the kernel that 99 % stay below; absent without a change. */
   readonly lagP99?: number;
 }

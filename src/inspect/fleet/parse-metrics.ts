@@ -19,13 +19,11 @@ export function metricsOf(text: string, now: number): FleetMetrics | undefined {
   if (build === undefined) return undefined;
   const since = sum("out_of_sync_since_timestamp_seconds");
   const lagP99 = quantile(0.99, of("change_lag_seconds_bucket"));
-  const refused = of("refused_connections_total");
   return {
     version: build.labels.version ?? "",
     outOfSyncFor: since === 0 ? 0 : Math.max(0, Math.round(now - since)),
     driftRepairs: sum("drift_repairs_total"),
     quarantined: sum("quarantined_service_ports"),
-    ...(refused.length === 0 ? {} : { refused: sum("refused_connections_total") }),
     ...(lagP99 === undefined ? {} : { lagP99 }),
   };
 }
