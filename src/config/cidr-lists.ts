@@ -17,7 +17,7 @@ export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | u
 
 const LOOPBACK: ByFamily<string> = { ip: "127.0.0.0/8", ip6: "::1/128" };
 
-/** What the words of `nodePortAddresses` stand for besides `primary`. Source: cmd/kube-proxy/app/server.go, 1.37 */
+/** The CIDRs of the words of `nodePortAddresses` other than `primary`. Source: cmd/kube-proxy/app/server.go, 1.37 */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   primary: [],
   localhost: Object.values(LOOPBACK),

@@ -88,7 +88,7 @@ export async function conntrackTimeouts(files: HostFiles): Promise<ConntrackTime
   return timeouts;
 }
 
-/** How long a connection has been silent. */
+/** The time since a connection's last packet. */
 export interface Idleness {
   /** Seconds since its last packet. */
   readonly seconds: number;

@@ -9,7 +9,7 @@ const RESERVED_PORTS = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 /** The ports that we have added there, so that those of others are told from ours. */
 const OUR_PORTS = "/run/nft-proxy/reserved-node-ports";
 
-/** Where reserved ports are kept. */
+/** The file of the reserved ports. */
 export interface ReservedPortFiles {
   /** The kernel's list. Rejects with the system's error. */
   read(): Promise<string>;

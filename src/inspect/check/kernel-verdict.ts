@@ -9,7 +9,7 @@ import { requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
-/** What the kernel says of a ruleset. */
+/** The kernel's answer to a ruleset. */
 export type KernelVerdict =
   | { readonly kind: "accepted"; readonly nft: string }
   | {
@@ -18,7 +18,7 @@ export type KernelVerdict =
       readonly reason: string;
       readonly culprits: readonly ServicePort[];
     }
-  /** It could not be asked, for this reason; `hint` says what would help. */
+  /** The kernel could not check it, for this reason; `hint` is the remedy. */
   | { readonly kind: "not-asked"; readonly reason: string; readonly hint?: string };
 
 /**

@@ -86,7 +86,7 @@ describe("a ConfigMap", () => {
     },
   );
 
-  it("says in which part the text is broken", () => {
+  it("with a broken text is refused with the key of the text", () => {
     const error = errorOf(() => resolved(configMap({ config: "a: [" })));
     expect(error.message).toMatch(/^proxy\.yaml, data\["config"\] cannot be read/);
   });

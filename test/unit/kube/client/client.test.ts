@@ -256,7 +256,7 @@ describe.skipIf(!hasOpenssl())("over https", () => {
     expect(await ask()).toBe(200);
   });
 
-  test("a server of another authority is not believed, unless the kubeconfig says so", async () => {
+  test("a certificate of another authority is rejected, unless the kubeconfig skips verification", async () => {
     await start({ certificate: old.server }, () => ({
       kubeconfig: kubeconfig({ token: "t" }, { "certificate-authority-data": base64(fresh.ca) }),
     }));

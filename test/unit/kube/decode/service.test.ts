@@ -232,7 +232,7 @@ describe("policies", () => {
     expect(ours({ spec }).value.affinitySeconds).toBe(seconds);
   });
 
-  test("a Service that is being deleted says so", () => {
+  test("a Service with a deletionTimestamp is marked as deleting", () => {
     expect(ours({ metadata: { deletionTimestamp: "2026-11-20T09:22:44Z" } }).value.deleting).toBe(true);
   });
 });

@@ -72,7 +72,7 @@ describe("what is read", () => {
     expect(otherKinds).toBe(0);
   });
 
-  test("YAML says the same as JSON", async () => {
+  test("YAML gives the same objects as JSON", async () => {
     const { objects } = await read(TOWN);
     const lists = ["services", "endpointslices", "nodes", "servicecidrs"].map(async (name) => {
       const { default: list } = await import(`../../../fixtures/town/objects/${name}.json`, { with: { type: "json" } });

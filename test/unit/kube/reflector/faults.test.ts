@@ -176,7 +176,7 @@ describe("faults of an open watch", () => {
     await follower.untilEqual();
   });
 
-  test("a version that the server has forgotten gives a list, which finds deletions that no watch told of", async () => {
+  test("an expired version is followed by a list, which finds deletions that no watch reported", async () => {
     follower.start();
     await follower.untilEqual();
     const [first] = api.cluster.objects("services");

@@ -95,7 +95,7 @@ describe("requests", () => {
 });
 
 describe("events", () => {
-  test("additions, changes and deletions are told, with what was there before", async () => {
+  test("additions, changes and deletions are reported, with the previous object", async () => {
     const follower = await follow();
     const a = api.cluster.put("services", tinyService("a"));
     api.cluster.put("services", tinyService("a", { changed: "yes" }));
