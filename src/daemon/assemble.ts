@@ -30,7 +30,7 @@ export interface AssembledDaemon {
 /** Puts a daemon together. @throws AppError HOST when the host cannot be read */
 export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDaemon> {
   const core = await assembleCore(parts);
-  const { options, daemon, events, serviceHealth, loopback, heap, clock } = core;
+  const { options, daemon, events, serviceHealth, loopback, heap, refusals, clock } = core;
   const { dryRun, flags, version, logger, recentLog } = parts;
   const netNamespace = parts.system.netNamespace();
   const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace, recentLog });
@@ -42,8 +42,10 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
       for (const server of servers) await server.start();
       events.recorder.record(startingEvent(events.node()));
       daemon.start();
+      refusals?.start();
     },
     stop: async () => {
+      refusals?.stop();
       await daemon.stop();
       heap.stop();
       const closing = [...servers, serviceHealth, loopback].map((server) => server.close());

@@ -4,10 +4,13 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { readRefusals } from "../kernel/refusals.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
+import { REFUSAL_TIMEOUT } from "../ruleset/refusals.ts";
+import { REFUSED } from "../ruleset/sets.ts";
 import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { CurrentOptions } from "../sync/current-options.ts";
@@ -37,6 +40,7 @@ import { createMetrics } from "./metrics/metrics.ts";
 import { countRequest } from "./metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
+import { RefusalWatch } from "./refusals/refusal-watch.ts";
 import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
@@ -123,8 +127,19 @@ export async function assembleCore(parts: CoreParts) {
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const refusals = refusalWatch(parts, state);
   const daemon = new Daemon({ options, nft, clock, logger, source, nodeContext, runner, loop, verifier, dryRun });
-  return { ...state, serviceHealth, loopback, history, timeline, heap, daemon, counts: connectionCounts(parts, state) };
+  return {
+    ...state,
+    serviceHealth,
+    loopback,
+    history,
+    timeline,
+    heap,
+    refusals,
+    daemon,
+    counts: connectionCounts(parts, state),
+  };
 }
 
 type State = Awaited<ReturnType<typeof assembleState>>;
@@ -206,6 +221,23 @@ function connectionCounts({ nft, system, logger }: CoreParts, { options, metrics
     now: system.clock.now,
     maxAge: COUNTERS_MAX_AGE,
     onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters"),
+  });
+}
+
+/** @returns undefined where refusals are not recorded */
+function refusalWatch({ nft, logger, dryRun }: CoreParts, state: State): RefusalWatch | undefined {
+  const { clock, options, metrics, events, reconciler, families } = state;
+  if (dryRun || options.value.refusalLogSize === 0) return undefined;
+  return new RefusalWatch({
+    clock,
+    logger,
+    read: () => readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT }),
+    state: () => reconciler.state,
+    onPackets: (name, reason, packets) => {
+      const [namespace = "", service = ""] = name.split("/");
+      metrics.own.refusedPackets.inc({ namespace, service, reason }, packets);
+    },
+    onRefused: (service, summary) => events.refused(service, summary),
   });
 }
 

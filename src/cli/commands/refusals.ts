@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { FAMILIES } from "../../base/family.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
-import { newRefusals } from "../../inspect/refusals/new-refusals.ts";
 import { explainRefusals, type RefusalFilter, type RefusedDestination } from "../../inspect/refusals/refusals.ts";
+import { newRefusals } from "../../kernel/new-refusals.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { type RefusalEntry, readRefusals } from "../../kernel/refusals.ts";
 import { REFUSAL_TIMEOUT } from "../../ruleset/refusals.ts";

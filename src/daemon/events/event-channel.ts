@@ -6,7 +6,13 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { EventRecorder, type EventSink } from "./event-recorder.ts";
-import { type EventSubject, failedHealthPortEvent, failedLoopbackNodePortEvent, failedServerEvent } from "./events.ts";
+import {
+  type EventSubject,
+  failedHealthPortEvent,
+  failedLoopbackNodePortEvent,
+  failedServerEvent,
+  refusedEvent,
+} from "./events.ts";
 
 /** What Events are made with. */
 export interface EventChannelParts {
@@ -64,5 +70,10 @@ export class EventChannel {
   healthPortFailed(service: ServiceName, port: number, error: unknown): void {
     const problem = messageOf(error);
     this.recorder.record(failedHealthPortEvent(this.service(service), port, this.#parts.cache.node.name, problem));
+  }
+
+  /** Connections to a Service were refused. */
+  refused(service: ServiceName, summary: string): void {
+    this.recorder.record(refusedEvent(this.service(service), this.#parts.cache.node.name, summary));
   }
 }

@@ -87,6 +87,12 @@ export function unknownSchedulerEvent(service: EventSubject, given: string): Eve
   return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service };
 }
 
+/** Connections to a Service were refused or dropped on a node. `summary` says how many, and why. */
+export function refusedEvent(service: EventSubject, nodeName: string, summary: string): EventNote {
+  const note = `node ${nodeName} refused or dropped ${summary}; nft-proxy refusals, there, names the clients`;
+  return { type: "Warning", reason: "ConnectionsRefused", action: "Refuse", note, regarding: service };
+}
+
 /** A sync failed; it is retried. */
 export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
   return { type: "Warning", reason: "SyncFailed", action: "Sync", note: problem, regarding: node };

@@ -104,6 +104,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
   const { cache, counts, dryRun, history, nodeContext, reconciler, judge, source, version, startedAt, clock } = parts;
   const { runner, timeline } = parts;
   const counted = await counts?.();
+  const refusals = parts.refusals?.recent;
   const now = clock.now();
   return {
     version,
@@ -119,6 +120,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     history: history.snapshot(),
     pending: { since: runner.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
+    ...(refusals === undefined ? {} : { refusals }),
     counts: counted,
   };
 }

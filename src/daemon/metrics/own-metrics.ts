@@ -34,6 +34,8 @@ export interface OwnMetrics {
   /** Since when the kernel has lacked a change; 0 while it is up to date. */
   readonly outOfSyncSince: Gauge;
   readonly eventsDropped: Counter;
+  /** `reason` is a RefusalReason; namespace and service are "" where no Service serves the destination. */
+  readonly refusedPackets: Counter<"namespace" | "service" | "reason">;
 }
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
@@ -92,6 +94,10 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
         "Since when the kernel has lacked a change, 0 while it is up to date",
       ),
     ),
+    refusedPackets: new Counter({
+      ...base("refused_packets_total", "Packets of new connections that the rules refused or dropped, by cause"),
+      labelNames: ["namespace", "service", "reason"],
+    }),
     eventsDropped: new Counter(base("events_dropped_total", "Kubernetes Events that were not delivered")),
   };
   for (const cause of ["refused", "timeout", "missing", "other"]) metrics.nftFailures.inc({ cause }, 0);

@@ -18,7 +18,7 @@ const LONG_OUT_OF_SYNC = 30_000;
 /** The state of the daemon: syncs, verification, repairs, sources, and excluded Services. */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}
 </section>
 ${sourcesHtml(status)}`;
@@ -68,6 +68,18 @@ function pendingCard({ pending: { since, services }, now }: DaemonStatus): Html 
   if (since === undefined) return card("Pending", "good", "nothing", ["the kernel has every change"]);
   const value = services.length === 0 ? "a change" : counted(services.length, "Service");
   return card("Pending", "idle", value, [`for ${durationWords(now - since)}`, ...listed(services)]);
+}
+
+/** Looked at twice a minute. Nothing where refusals are not recorded. */
+function refusalCard({ refusals }: DaemonStatus): Html | undefined {
+  if (refusals === undefined) return undefined;
+  const { packets, clients, destinations } = refusals;
+  if (packets === 0) return card("Refusals", "good", "none", ["within the last hour"]);
+  const summary = `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`;
+  return card("Refusals", "idle", counted(packets, "packet"), [
+    summary,
+    "within the last hour; nft-proxy refusals, on this node, says why",
+  ]);
 }
 
 /** A full sync compares every element with the kernel, and repairs what differs. */

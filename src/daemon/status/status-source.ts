@@ -5,6 +5,7 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
+import type { RecentRefusals } from "../refusals/refusal-watch.ts";
 import type { Pending } from "./pending-services.ts";
 import type { SyncHistorySnapshot } from "./sync-history.ts";
 import type { TimelineMinute } from "./sync-timeline.ts";
@@ -26,6 +27,8 @@ export interface DaemonStatus {
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];
+  /** Absent where refusals are not recorded, and before they were first looked at. */
+  readonly refusals?: RecentRefusals;
   /** undefined where connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
 }

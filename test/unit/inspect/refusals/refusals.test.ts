@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
-import { newRefusals } from "../../../../src/inspect/refusals/new-refusals.ts";
 import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refusals.ts";
+import { newRefusals } from "../../../../src/kernel/new-refusals.ts";
 import { type RefusalEntry, refusalEntries } from "../../../../src/kernel/refusals.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { bothContexts, cacheOf, endpoint, named, STARTING, service, slice } from "../../../support/build.ts";

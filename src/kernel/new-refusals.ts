@@ -1,4 +1,4 @@
-import type { RefusalEntry } from "../../kernel/refusals.ts";
+import type { RefusalEntry } from "./refusals.ts";
 
 /** The refusals since an earlier look, with the packets since then. Entries that expired meanwhile are in neither. */
 export function newRefusals(before: readonly RefusalEntry[], now: readonly RefusalEntry[]): RefusalEntry[] {

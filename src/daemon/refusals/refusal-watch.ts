@@ -1,0 +1,143 @@
+import type { Clock } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { counted } from "../../base/text.ts";
+import { newRefusals } from "../../kernel/new-refusals.ts";
+import type { RefusalEntry } from "../../kernel/refusals.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { PeriodicTask } from "../../sync/periodic-task.ts";
+
+/** What {@link RefusalWatch} needs. */
+export interface RefusalWatchParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Lists what the kernel recorded. */
+  readonly read: () => Promise<readonly RefusalEntry[]>;
+  readonly state: () => RulesetState;
+  /** Told of the packets since the last look, by Service (`namespace/name`, "" for none) and reason. */
+  readonly onPackets: (service: string, reason: RefusalReason, packets: number) => void;
+  /** Told of a Service's refusals, at most once an hour. */
+  readonly onRefused: (service: ServiceName, summary: string) => void;
+}
+
+/** Between two looks, milliseconds. One lists up to 65,536 entries of each family. */
+const PERIOD = 30_000;
+
+const EVENT_PERIOD = 3_600_000;
+
+/** The Services and reasons that are told apart at most; the rest is counted without the Service's name. */
+const MOST_COUNTED = 1000;
+
+/** What was refused within the last hour, as of the last look. */
+export interface RecentRefusals {
+  readonly packets: number;
+  readonly clients: number;
+  readonly destinations: number;
+}
+
+interface Refused {
+  readonly service: ServiceName;
+  readonly reasons: Set<RefusalReason>;
+  readonly clients: Set<string>;
+  packets: number;
+}
+
+/** Looks at what the kernel recorded as refused, from time to time, and tells what is new. */
+export class RefusalWatch {
+  readonly #parts: RefusalWatchParts;
+  readonly #counted = new Set<string>();
+  /** When each Service was last told of, milliseconds; those of the last hour. */
+  readonly #toldAt = new Map<string, number>();
+  #before: readonly RefusalEntry[] | undefined;
+  #task: PeriodicTask | undefined;
+  #hasWarned = false;
+
+  constructor(parts: RefusalWatchParts) {
+    this.#parts = parts;
+  }
+
+  /** What the kernel remembers; undefined before the first look. */
+  get recent(): RecentRefusals | undefined {
+    const entries = this.#before;
+    if (entries === undefined) return undefined;
+    return {
+      packets: entries.reduce((sum, { packets }) => sum + packets, 0),
+      clients: new Set(entries.map(({ client }) => client)).size,
+      destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
+    };
+  }
+
+  /** Begins to look. */
+  start(): void {
+    this.#task = new PeriodicTask(
+      this.#parts.clock,
+      () => PERIOD,
+      () => this.look(),
+    );
+  }
+
+  /** Looks no more. */
+  stop(): void {
+    this.#task?.stop();
+  }
+
+  /** Looks once. The first look finds what was there before, which was told by an earlier process. Never rejects. */
+  async look(): Promise<void> {
+    try {
+      const entries = await this.#parts.read();
+      if (this.#before !== undefined) this.#tell(newRefusals(this.#before, entries));
+      this.#before = entries;
+      this.#hasWarned = false;
+    } catch (error) {
+      if (!this.#hasWarned) this.#parts.logger.warn({ error: messageOf(error) }, "cannot read the refused connections");
+      this.#hasWarned = true;
+    }
+  }
+
+  #tell(entries: readonly RefusalEntry[]): void {
+    const { families } = this.#parts.state();
+    const refused = new Map<string, Refused>();
+    for (const entry of entries) {
+      const state = families[entry.family];
+      if (state === undefined) continue;
+      const { port, reason } = refusedFrontend(state, entry);
+      this.#count(port?.service.name ?? "", reason, entry.packets);
+      if (port !== undefined) addTo(refused, port.service.name, reason, entry);
+    }
+    for (const one of refused.values()) this.#tellService(one);
+  }
+
+  #count(service: string, reason: RefusalReason, packets: number): void {
+    const key = `${service} ${reason}`;
+    if (!this.#counted.has(key) && this.#counted.size >= MOST_COUNTED) {
+      this.#parts.onPackets("", reason, packets);
+      return;
+    }
+    this.#counted.add(key);
+    this.#parts.onPackets(service, reason, packets);
+  }
+
+  #tellService({ service, reasons, clients, packets }: Refused): void {
+    const now = this.#parts.clock.now();
+    for (const [name, at] of this.#toldAt) if (now - at >= EVENT_PERIOD) this.#toldAt.delete(name);
+    if (this.#toldAt.has(service)) return;
+    this.#toldAt.set(service, now);
+    const why = [...reasons].sort().join(", ");
+    this.#parts.onRefused(service, `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${why}`);
+  }
+}
+
+function addTo(
+  refused: Map<string, Refused>,
+  service: ServiceName,
+  reason: RefusalReason,
+  { client, packets }: RefusalEntry,
+): void {
+  const one = refused.get(service) ?? { service, reasons: new Set(), clients: new Set(), packets: 0 };
+  one.reasons.add(reason);
+  one.clients.add(client);
+  one.packets += packets;
+  refused.set(service, one);
+}

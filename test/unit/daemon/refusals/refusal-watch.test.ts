@@ -1,0 +1,131 @@
+import { describe, expect, test } from "vitest";
+import { RefusalWatch } from "../../../../src/daemon/refusals/refusal-watch.ts";
+import type { RefusalEntry } from "../../../../src/kernel/refusals.ts";
+import { port, renderAll, service, slice } from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+const { state } = renderAll({
+  services: [
+    service({ name: "shop/none", clusterIPs: ["10.96.0.10"], ports: [port(80, { nodePort: 30080 })] }),
+    service({ name: "shop/far", clusterIPs: ["10.96.0.11"], internal: "Local" }),
+    service({
+      name: "shop/guarded",
+      clusterIPs: ["10.96.0.12"],
+      loadBalancerIPs: ["203.0.113.9"],
+      sourceRanges: ["198.51.100.0/24"],
+    }),
+  ],
+  slices: [
+    slice({ service: "shop/far", endpoints: ["10.244.2.1"] }),
+    slice({ service: "shop/guarded", endpoints: ["10.244.2.2"] }),
+  ],
+});
+
+function entry(address: string, port = 80, packets = 1, client = "10.244.1.9"): RefusalEntry {
+  return { family: "ip", client, address, protocol: "tcp", port, packets, silentFor: 0 };
+}
+
+function watching() {
+  const clock = new ManualClock();
+  const logger = memoryLogger();
+  const told: string[] = [];
+  const counts: Record<string, number> = {};
+  let entries: readonly RefusalEntry[] | Error = [];
+  const watch = new RefusalWatch({
+    clock,
+    logger,
+    read: async () => {
+      if (entries instanceof Error) throw entries;
+      return entries;
+    },
+    state: () => state,
+    onPackets: (name, reason, packets) => {
+      const key = `${name} ${reason}`;
+      counts[key] = (counts[key] ?? 0) + packets;
+    },
+    onRefused: (name, summary) => told.push(`${name}: ${summary}`),
+  });
+  const see = async (...seen: readonly RefusalEntry[] | [Error]) => {
+    entries = seen[0] instanceof Error ? seen[0] : (seen as readonly RefusalEntry[]);
+    await watch.look();
+  };
+  return { watch, clock, logger, told, counts, see };
+}
+
+describe("RefusalWatch", () => {
+  test("counts by Service and reason what came since the last look", async () => {
+    const { see, counts } = watching();
+    await see(entry("10.96.0.10", 80, 5));
+    await see(
+      entry("10.96.0.10", 80, 7),
+      entry("192.0.2.2", 30080),
+      entry("10.96.0.11"),
+      entry("203.0.113.9"),
+      entry("10.96.0.12"),
+      entry("10.96.0.12", 81),
+      entry("10.96.9.9"),
+    );
+    expect(counts).toEqual({
+      "shop/none no-endpoints": 3,
+      "shop/far no-local-endpoints": 1,
+      "shop/guarded source-ranges": 1,
+      "shop/guarded served": 1,
+      " unserved-port": 1,
+      " no-service": 1,
+    });
+  });
+
+  test("tells of each Service once an hour", async () => {
+    const { see, told, clock } = watching();
+    await see();
+    await see(entry("10.96.0.10", 80, 2), entry("10.96.0.10", 80, 1, "10.244.1.8"));
+    await see(entry("10.96.0.10", 80, 9));
+    expect(told).toEqual(["shop/none: 3 packets of 2 clients: no-endpoints"]);
+    await clock.advance(3_600_000);
+    await see(entry("10.96.0.10", 80, 10));
+    expect(told).toHaveLength(2);
+  });
+
+  test("tells 1,000 Services and reasons apart, and counts all", async () => {
+    const many = renderAll({
+      services: Array.from({ length: 1100 }, (_, i) => {
+        return service({ name: `shop/s${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] });
+      }),
+    }).state;
+    const names = new Map<string, number>();
+    let entries: RefusalEntry[] = [];
+    const watch = new RefusalWatch({
+      clock: new ManualClock(),
+      logger: memoryLogger(),
+      read: async () => entries,
+      state: () => many,
+      onPackets: (name, _reason, packets) => names.set(name, (names.get(name) ?? 0) + packets),
+      onRefused: () => {},
+    });
+    await watch.look();
+    entries = Array.from({ length: 1100 }, (_, i) => entry(`10.96.${i >> 8}.${i & 255}`));
+    await watch.look();
+    expect([names.size, names.get("")]).toEqual([1001, 100]);
+  });
+
+  test("looks twice a minute until it is stopped", async () => {
+    const { watch, clock, see, counts } = watching();
+    await see();
+    watch.start();
+    const before = { ...counts };
+    await clock.advance(29_000);
+    expect(counts).toEqual(before);
+    watch.stop();
+  });
+
+  test("a look that fails is warned of once, and the next counts what came meanwhile", async () => {
+    const { see, logger, counts } = watching();
+    await see();
+    await see(new Error("no nft"));
+    await see(new Error("no nft"));
+    expect(logger.lines.map(({ level }) => level)).toEqual(["warn"]);
+    await see(entry("10.96.0.10", 80, 4));
+    expect(counts).toEqual({ "shop/none no-endpoints": 4 });
+  });
+});
