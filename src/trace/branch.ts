@@ -18,8 +18,6 @@ export interface Evaluation {
   readonly host: Host;
   /** Contents of dynamic maps before the packet, by {@link setKey}; they replace what the tables list. */
   readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
-  /** Whether outcomes are to tell their steps. */
-  readonly withSteps: boolean;
   /** Branches not followed yet. */
   readonly pending: Branch[];
   readonly outcomes: Outcome[];
@@ -49,6 +47,8 @@ export interface Assumption {
 
 /** One possible course of the packet: its current fields, and its position in the rules. */
 export interface Branch {
+  /** Whether effects and steps are recorded. */
+  readonly withSteps: boolean;
   probability: number;
   destination: string;
   port: number;
@@ -89,9 +89,10 @@ export interface Branch {
 }
 
 /** Returns the branch with which the evaluation of a packet starts. */
-export function firstBranch(packet: Packet): Branch {
+export function firstBranch(packet: Packet, withSteps: boolean): Branch {
   const isNew = packet.conntrack !== "established";
   return {
+    withSteps,
     probability: 1,
     destination: packet.to,
     port: packet.port,
@@ -123,12 +124,12 @@ export function firstBranch(packet: Packet): Branch {
 
 /** Records an effect of the current rule. */
 export function addEffect(branch: Branch, effect: Effect): void {
-  branch.effects = [...branch.effects, effect];
+  if (branch.withSteps) branch.effects = [...branch.effects, effect];
 }
 
 /** Records a step. */
 export function addStep(branch: Branch, step: Step): void {
-  branch.steps = { step, before: branch.steps };
+  if (branch.withSteps) branch.steps = { step, before: branch.steps };
 }
 
 /** Returns the steps of a list, oldest first. */

@@ -49,7 +49,7 @@ export function dropIrrelevantAssumptions(branch: Branch): void {
 export function endBranch(evaluation: Evaluation, branch: Branch, ending: Ending): false {
   const { probability, updates } = branch;
   const rules = branch.assumptions.flatMap(({ rule }) => (endsAs(rule) === ending.kind ? [] : [rule]));
-  const common = { probability, updates, steps: evaluation.withSteps ? stepsOf(branch.steps) : [] };
+  const common = { probability, updates, steps: stepsOf(branch.steps) };
   evaluation.outcomes.push(
     rules.length === 0 ? { ...ending, ...common } : { kind: "not-understood", rules, otherwise: ending, ...common },
   );

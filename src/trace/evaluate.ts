@@ -70,8 +70,7 @@ export function evaluatePrepared(
     packet,
     host,
     dynamic: contentsOf(dynamic),
-    withSteps,
-    pending: [firstBranch(packet)],
+    pending: [firstBranch(packet, withSteps)],
     outcomes: [],
   };
   const { pending } = evaluation;

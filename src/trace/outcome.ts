@@ -148,6 +148,7 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
     refused,
     dropped,
     notUnderstood,
-    sticky: outcomes.some(({ updates }) => updates.length > 0),
+    // A refused or dropped connection may be recorded in a set, too, but chooses no endpoint.
+    sticky: outcomes.some(({ kind, updates }) => kind === "delivered" && updates.length > 0),
   };
 }

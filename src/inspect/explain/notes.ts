@@ -59,7 +59,8 @@ function masqueradeReason({ source, steps }: Delivered, { nodeContext }: Explain
 
 /** Taken from the affinity map's updates while the packet is followed, not from the Service's fields. */
 function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
-  const updates = outcomes.flatMap((outcome) => outcome.updates);
+  // Refused and dropped connections are recorded in a set as well, but keep no endpoint.
+  const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;

@@ -34,7 +34,8 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
 }
 
 function meanTimeout(outcomes: readonly Outcome[]): number {
-  return outcomes.reduce((sum, { probability, updates }) => sum + probability * (updates.at(-1)?.timeout ?? 0), 0);
+  const timeoutOf = ({ kind, updates }: Outcome) => (kind === "delivered" ? (updates.at(-1)?.timeout ?? 0) : 0);
+  return outcomes.reduce((sum, outcome) => sum + outcome.probability * timeoutOf(outcome), 0);
 }
 
 function resultOf(
