@@ -20,10 +20,11 @@ test("programs are started in two places, with argument lists and without a shel
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 
-test("files are written in two places: for the user and as settings of the kernel", () => {
+test("files are written in three places: for the user, as settings of the kernel, and to remember reserved ports", () => {
   expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
     "daemon/state-file.ts",
     "kernel/host.ts",
+    "kernel/reserved-ports.ts",
   ]);
 });
 
