@@ -1,4 +1,4 @@
-/** What went wrong, as a word that scripts and tests can rely on. */
+/** The kind of an error: a word that scripts and tests can rely on. */
 export type ErrorCode =
   | "BAD_ARGUMENT"
   | "BAD_CONFIG"
@@ -15,11 +15,11 @@ export type ErrorCode =
 
 /** The optional parts of an {@link AppError}. */
 export interface ErrorDetails {
-  /** What the reader can do about it, one sentence. */
+  /** How the reader can solve the problem, one sentence. */
   readonly hint?: string;
   /** The error underneath, kept for logs at debug level. */
   readonly cause?: unknown;
-  /** What proves it: file and path, stderr, the transaction. Short values; they are printed. */
+  /** The facts behind the message: file and path, stderr, the transaction. Short values; they are printed. */
   readonly evidence?: Readonly<Record<string, string>>;
 }
 

@@ -10,9 +10,9 @@ import { runProcess } from "./process.ts";
 
 /** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
 export class NftRefusedError extends AppError {
-  /** What was refused. */
+  /** The refused transaction. */
   readonly transaction: Transaction;
-  /** What nft said, whole. */
+  /** nft's whole error output. */
   readonly stderr: string;
 
   constructor(transaction: Transaction, stderr: string) {
@@ -47,7 +47,7 @@ export interface NftOptions {
   readonly limits?: ProcessLimits;
 }
 
-/** What applying a transaction took. */
+/** The cost of applying a transaction. */
 export interface AppliedTransaction {
   /** Length of the JSON, in bytes. */
   readonly bytes: number;
@@ -90,7 +90,7 @@ export class Nft {
     }
   }
 
-  /** Asks the kernel whether it would take a transaction, and changes nothing. Throws as {@link Nft.apply}. */
+  /** Asks the kernel whether it would take a transaction, and changes nothing. @throws as {@link Nft.apply} */
   async check(transaction: Transaction): Promise<AppliedTransaction> {
     return await this.#send(transaction, ["-j", "-c", "-f", "-"]);
   }
@@ -198,7 +198,7 @@ export class Nft {
   }
 }
 
-/** What nft reads. Throws INVALID_TRANSACTION. */
+/** A transaction as nft reads it. @throws AppError INVALID_TRANSACTION */
 function written(transaction: Transaction): string {
   validateTransaction(transaction);
   return JSON.stringify(transaction);

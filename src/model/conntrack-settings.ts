@@ -1,4 +1,4 @@
-/** What to make of the kernel's connection tracking; 0 always means: leave it as it is. */
+/** Settings of the kernel's connection tracking; 0 leaves one as it is. */
 export interface ConntrackSettings {
   /** Entries per CPU core. 0 also switches `min` off. */
   readonly maxPerCore: number;

@@ -27,7 +27,7 @@ export interface SliceEndpoint {
   readonly pod: string;
 }
 
-/** What we keep of an EndpointSlice. Source: discovery.k8s.io/v1 EndpointSlice. */
+/** The part of an EndpointSlice that rules depend on. Source: discovery.k8s.io/v1 EndpointSlice. */
 export interface EndpointSlice {
   readonly namespace: string;
   readonly name: string;

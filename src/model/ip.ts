@@ -17,7 +17,7 @@ const LINK_LOCAL = /^169\.254\.|^fe[89ab][\da-f]:/;
 const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
 
 /**
- * What merging leaves of some CIDRs: a prefix where the addresses are exactly one, otherwise a range. This is
+ * A result of merging CIDRs: a prefix where the addresses are exactly one, otherwise a range. This is
  * how nft lists an anonymous interval set, in which it joins neighbours by itself.
  */
 export type AddressRange =

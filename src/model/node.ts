@@ -1,6 +1,6 @@
 import type { ByFamily } from "../base/family.ts";
 
-/** What we keep of the Node we run on. Source: core/v1 Node. */
+/** The part of our own Node that rules depend on. Source: core/v1 Node. */
 export interface Node {
   readonly name: string;
   readonly uid: string;
@@ -29,7 +29,7 @@ export function unknownNode(name: string): Node {
   };
 }
 
-/** What we keep of a ServiceCIDR (networking.k8s.io/v1, KEP-1880). */
+/** The part of a ServiceCIDR that rules depend on (networking.k8s.io/v1, KEP-1880). */
 export interface ServiceCIDR {
   readonly name: string;
   readonly uid: string;

@@ -13,7 +13,7 @@ export interface ServicePortSpec {
 }
 
 /**
- * What we keep of a Service: every address is valid and in canonical form (see ip.ts), and of the
+ * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and of the
  * right family. Source: core/v1 Service.
  */
 export interface Service {
@@ -43,5 +43,5 @@ export interface Service {
   readonly deleting: boolean;
 }
 
-/** What new connections are counted by, at the price of memory for every CPU and element. */
+/** The granularity at which new connections are counted; counters take memory for every CPU and element. */
 export type ServiceCounters = "off" | "services" | "endpoints";

@@ -32,7 +32,7 @@ export type ExclusionReason =
   | "other-zone"
   | "other-node";
 
-/** Where a node stands, for hints. */
+/** The node and zone that hints are compared with. */
 export type Place = Pick<Node, "name" | "zone">;
 
 /**

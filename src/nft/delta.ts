@@ -9,7 +9,7 @@ export interface ElementsDelta {
   readonly added: readonly Element[];
 }
 
-/** What turns one table as it is into the table as it should be. */
+/** The changes that turn a table as it is into the desired one. */
 export interface TableDelta {
   readonly family: Family;
   readonly table: string;
@@ -25,7 +25,7 @@ export interface TableDelta {
   readonly elements: readonly ElementsDelta[];
 }
 
-/** How many things a delta touches, for logs and metrics. */
+/** The number of objects that a delta changes, for logs and metrics. */
 export interface DeltaSize {
   readonly chains: number;
   readonly sets: number;
@@ -78,9 +78,10 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
 }
 
 /**
- * What of the differences found in the kernel does not come from what it was not told yet: what someone else did.
+ * The differences found in the kernel that other software caused: those that are not explained by changes of our own
+ * that were not sent yet.
  * @param found from comparing the kernel with the desired state
- * @param pending what the kernel was not told yet
+ * @param pending our own changes that were not sent to the kernel yet
  */
 export function unexplained(found: readonly TableDelta[], pending: readonly TableDelta[]): TableDelta[] {
   return found.flatMap((delta) => {
@@ -113,7 +114,7 @@ export function sameChain(a: Chain | undefined, b: Chain): boolean {
   return a !== undefined && sameBase(a, b) && JSON.stringify(a.rules) === JSON.stringify(b.rules);
 }
 
-/** What a list of deltas touches, in numbers. */
+/** Counts the chains, sets and elements that deltas change. */
 export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
   let chains = 0;
   let sets = 0;

@@ -55,7 +55,7 @@ interface References {
   readonly sets: string[];
 }
 
-/** What rules name: `@set` wherever a constant may stand, and the targets of jumps. */
+/** The names in rules: `@set` wherever a constant may stand, and the targets of jumps. */
 function referencesOf(value: unknown, found: References = { chains: [], sets: [] }): References {
   if (typeof value === "string") {
     if (value.startsWith("@")) found.sets.push(value.slice(1));

@@ -8,8 +8,7 @@ let compiled: ValidateFunction | undefined;
 
 /**
  * Holds a transaction against schemas/transaction.schema.json, before it leaves.
- *
- * Throws INVALID_TRANSACTION that names the first fault's JSON path and reason.
+ * @throws AppError INVALID_TRANSACTION with the JSON path and the reason of the first fault
  */
 export function validateTransaction(transaction: Transaction): void {
   compiled ??= compileTransactionValidator();

@@ -68,7 +68,7 @@ const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): B
 });
 
 /**
- * Where packets enter: names, hooks and priorities as kube-proxy's, which other software relies on. The
+ * The chains in which packets enter: names, hooks and priorities as kube-proxy's, which other software relies on. The
  * firewall looks before any dnat; the checks for endpoints look after it, when a balanced packet already
  * bears its endpoint's address.
  */
@@ -208,7 +208,7 @@ function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
   ];
 }
 
-/** What is left for a ClusterIP here had no frontend: its port is not served, or no Service has the address. */
+/** Packets for a cluster IP that reach this chain have no frontend: no Service has the port, or the address. */
 function clusterIPsRules(context: FamilyContext): Rule[] {
   const { family, serviceCIDRs } = context;
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);

@@ -54,7 +54,7 @@ export interface Balancer {
   readonly affinitySeconds: number;
 }
 
-/** What a chain of ours is for, as told from its name. */
+/** The purpose of a chain of ours, read from its name. */
 export type ChainRole =
   | { readonly kind: "static"; readonly name: StaticChainName }
   | { readonly kind: "balancer"; readonly balancer: Balancer }

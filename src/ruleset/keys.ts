@@ -12,7 +12,7 @@ export const destinationAddress = (family: Family): Expression => payload(family
 
 const PROTOCOL_AND_PORT: readonly Expression[] = [meta("l4proto"), payload("th", "dport")];
 
-/** The parts of a frontend's key, as read from the packet: K3 and KN of the design. */
+/** The parts of a frontend's key, as read from the packet: address, protocol and port; of a NodePort, without the address. */
 export function frontendParts(kind: FrontendKind, family: Family): readonly Expression[] {
   return kind === "service" ? [destinationAddress(family), ...PROTOCOL_AND_PORT] : PROTOCOL_AND_PORT;
 }

@@ -25,14 +25,14 @@ export interface PartChange {
   readonly service?: string;
 }
 
-/** What differs between two rulesets. */
+/** The differences between two rulesets. */
 export interface RulesetDiff {
   /** By `namespace/name` of the Service, sorted; no changes for one of which nothing but its source ranges differ. */
   readonly services: ReadonlyMap<string, readonly ElementChange[]>;
   /** Elements of no Service that is known: the node's own, and what is left of those that are gone. */
   readonly others: readonly ElementChange[];
   readonly parts: readonly PartChange[];
-  /** Where connections to a frontend may go, whatever the client, for each one where that may differ. */
+  /** The endpoints of each frontend for which they may differ, of all its lists. */
   readonly targets: ReadonlyMap<string, TargetsChange>;
 }
 

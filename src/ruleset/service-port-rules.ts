@@ -24,7 +24,7 @@ export interface FrontendRules extends Frontend {
   readonly firewall?: FirewallChain;
 }
 
-/** What one service port adds to the ruleset of its family: a pure function of the port, its choice and the context. */
+/** The rules of one service port in the ruleset of its family: a pure function of the port, its choice and the context. */
 export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
@@ -70,7 +70,7 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
   ];
 }
 
-/** What a frontend does with connections: see {@link FrontendRules}. */
+/** The treatment of connections to a frontend: see {@link FrontendRules}. */
 type Treatment = Pick<FrontendRules, "elements" | "lists">;
 
 /** Sends all traffic to one list. */

@@ -13,7 +13,7 @@ export const REFUSED = "refused";
 export type FrontendKind = "service" | "nodeport";
 
 /**
- * What the maps of frontends are for:
+ * The purposes of the maps of frontends:
  * - `services`: frontend to balancing
  * - `external`: frontend to the treatment of traffic from outside: masqueraded, or kept and short-cut
  * - `shortcut`: frontend to the balancing of short-cut traffic

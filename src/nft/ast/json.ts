@@ -84,7 +84,7 @@ export type ElementKeyJson =
   | Expression
   | { readonly elem: { readonly val: Expression; readonly timeout?: number; readonly expires?: number } };
 
-/** What a command acts on. */
+/** The object of a command. */
 export type CommandObject =
   | { readonly table: { readonly family: Family; readonly name: string } }
   | { readonly chain: ChainJson }
@@ -138,7 +138,7 @@ export type Command =
   | { readonly delete: CommandObject }
   | { readonly flush: CommandObject };
 
-/** What `nft -j -f -` reads: all of it is applied, or nothing. */
+/** The input of `nft -j -f -`: all of it is applied, or nothing. */
 export interface Transaction {
   readonly nftables: readonly Command[];
 }

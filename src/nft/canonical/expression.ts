@@ -5,7 +5,8 @@ import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood 
 
 /**
  * An expression in its canonical form. `type` says how to read the constants in it; fields and
- * lookups bring their own. Throws NFT_OUTPUT for what it does not know.
+ * lookups bring their own.
+ * @throws AppError NFT_OUTPUT for an expression that we never write
  */
 export function canonicalExpression(value: unknown, type: ConstantType = "text"): Expression {
   if (typeof value === "string" || typeof value === "number") return canonicalConstant(value, type);

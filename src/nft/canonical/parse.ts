@@ -7,7 +7,7 @@ import { parseSetSpec } from "./declarations.ts";
 import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
 import { asList, asNumber, asObject, asTagged, type JsonObject, notUnderstood } from "./shape.ts";
 
-/** What `nft -j list ...` printed: a list of objects such as `{"chain": {...}}`. */
+/** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
   readonly objects: readonly unknown[];
 }
@@ -20,7 +20,7 @@ export interface DynamicElement extends TimedElement {
   readonly byTypeNames?: true;
 }
 
-/** Reads the JSON text that nft printed; throws NFT_OUTPUT when it is none. */
+/** Reads the JSON text that nft printed. @throws AppError NFT_OUTPUT for other text */
 export function readListing(text: string): Listing {
   let json: unknown;
   try {
@@ -36,7 +36,8 @@ export function readListing(text: string): Listing {
 
 /**
  * The canonical ruleset of a listing (`nft -j list table ip nft-proxy`, terse or not). Elements of
- * dynamic maps are excluded: see {@link dynamicElements}. Throws NFT_OUTPUT naming what it does not know.
+ * dynamic maps are excluded: see {@link dynamicElements}.
+ * @throws AppError NFT_OUTPUT that quotes the part that is not understood
  */
 export function parseListing(listing: Listing): Ruleset {
   const draft: Draft = {};
@@ -47,7 +48,7 @@ export function parseListing(listing: Listing): Ruleset {
   return draft;
 }
 
-/** What packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
+/** The elements that packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
 export function dynamicElements(listing: Listing): readonly DynamicElement[] {
   const found: DynamicElement[] = [];
   forEachMapElement(listing, ({ family, spec, key, value, properties }) => {

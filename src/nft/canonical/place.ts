@@ -30,14 +30,14 @@ export function ownFamily(kind: string, object: JsonObject): Family | undefined 
   return table === TABLE_NAME && (family === "ip" || family === "ip6") ? family : undefined;
 }
 
-/** The table of a family in a draft; throws NFT_OUTPUT when it has not been made. */
+/** The table of a family in a draft. @throws AppError NFT_OUTPUT when there is none */
 export function tableOf(draft: Draft, family: Family): DraftTable {
   const table = draft[family];
   if (table === undefined) throw notUnderstood(`object of the missing table ${family} ${TABLE_NAME}`, family);
   return table;
 }
 
-/** A member of a table by its name; throws NFT_OUTPUT when there is none. */
+/** A member of a table by its name. @throws AppError NFT_OUTPUT when there is none */
 export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
   const member = members.get(asText(name, "name"));
   if (member === undefined) throw notUnderstood(`reference to the missing "${name}"`, name);
@@ -46,7 +46,7 @@ export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
 
 /**
  * Adds one object as listed or as written (`{"chain": {...}}` apart: kind and body) to the draft.
- * What exists already stays as it is, as with nft's `add`. Objects of other tables are ignored.
+ * An object that exists already stays as it is, as with nft's `add`. Objects of other tables are ignored.
  */
 export function place(draft: Draft, kind: string, body: unknown): void {
   const object = asObject(body, kind);

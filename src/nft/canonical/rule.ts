@@ -8,7 +8,8 @@ import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notU
  * The one form of a rule, in which we write it and to which we bring what nft lists: the same rule
  * gives the same `JSON.stringify`. Takes the list of statements in the JSON of any nft. Sets of one
  * become their member, addresses are joined as the kernel joins them, classids and marks become
- * numbers, members stand in a fixed order. Throws NFT_OUTPUT naming what it does not know.
+ * numbers, members stand in a fixed order.
+ * @throws AppError NFT_OUTPUT that quotes the part that is not understood
  */
 export function canonicalRule(rule: unknown): Rule {
   return asList(rule, "rule").map(canonicalStatement);

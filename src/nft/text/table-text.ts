@@ -5,13 +5,13 @@ import { declaringExpression } from "../data-types.ts";
 import { splitParts } from "../elements.ts";
 import { expressionText, ruleText } from "./rule-text.ts";
 
-/** What to say beside elements and chains, in a `#` comment; undefined for nothing. */
+/** Text for `#` comments beside elements and chains; undefined for none. */
 export interface Comments {
   readonly element?: (spec: SetSpec, key: string) => string | undefined;
   readonly chain?: (name: string) => string | undefined;
 }
 
-/** What separates lines of elements: they are aligned behind `elements = { `. */
+/** The separator of lines of elements, which are aligned behind `elements = { `. */
 const ALIGNED = ",\n\t\t\t     ";
 
 /**
@@ -34,7 +34,7 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
   ].join("");
 }
 
-/** What declares a set or map, a line each: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
+/** The declaration of a set or map in lines: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
 export function declarationLines({ key, value, size, dynamic, counter, byTypeNames }: SetSpec): string[] {
   const typesText = (types: readonly DataType[], side: "key" | "value") =>
     byTypeNames ? types.join(" . ") : expressionText(declaringExpression(types, side));
@@ -95,7 +95,7 @@ export function chainText({ name, base, rules }: Chain, comments: Comments = {})
   ].join("");
 }
 
-/** What makes a chain a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
+/** The declaration that makes a chain a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
 export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
   return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy};`;
 }
