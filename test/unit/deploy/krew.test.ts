@@ -1,0 +1,89 @@
+import { createHash } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse } from "yaml";
+
+const directory = mkdtempSync(join(tmpdir(), "krew-"));
+const plugin = join(directory, "kubectl-nft_proxy");
+let hasBundle = true;
+
+beforeAll(async () => {
+  hasBundle = existsSync("dist/nft-proxy.js");
+  if (!hasBundle) {
+    mkdirSync("dist", { recursive: true });
+    writeFileSync("dist/nft-proxy.js", "console.log('no bundle');\n");
+    writeFileSync("dist/THIRD_PARTY_LICENSES", "");
+  }
+  await execa(join("scripts", "make-krew.sh"), ["1.2.3", "https://example.org/v1.2.3", directory]);
+  await execa("tar", ["-xzf", "nft-proxy-kubectl.tar.gz"], { cwd: directory });
+  // A kubectl that prints its arguments, and knows one pod on node-2.
+  const kubectl = `#!/bin/sh
+case "$*" in
+  *get*nodeName=node-9*) ;;
+  *get*nodeName=node-2*) echo pod/nft-proxy-b ;;
+  *get*) echo pod/nft-proxy-a ;;
+  *) printf '%s|' "$@" ;;
+esac
+`;
+  writeFileSync(join(directory, "kubectl"), kubectl);
+  chmodSync(join(directory, "kubectl"), 0o755);
+});
+afterAll(() => {
+  rmSync(directory, { recursive: true });
+  if (!hasBundle) rmSync("dist", { recursive: true });
+});
+
+async function run(...args: readonly string[]) {
+  const { exitCode, stdout, stderr } = await execa(plugin, args, {
+    env: { PATH: `${directory}:${process.env.PATH}` },
+    reject: false,
+  });
+  return { exitCode, stdout, stderr };
+}
+
+test("the krew manifest names the archive by its checksum", () => {
+  const { spec } = parse(readFileSync(join(directory, "nft-proxy.yaml"), "utf8"));
+  const archive = readFileSync(join(directory, "nft-proxy-kubectl.tar.gz"));
+  expect(spec.version).toBe("v1.2.3");
+  expect(spec.platforms).toHaveLength(1);
+  expect(spec.platforms[0]).toMatchObject({
+    uri: "https://example.org/v1.2.3/nft-proxy-kubectl.tar.gz",
+    sha256: createHash("sha256").update(archive).digest("hex"),
+    bin: "kubectl-nft_proxy",
+  });
+});
+
+test("fleet runs here, from the archive's own program", async () => {
+  const { stderr, stdout } = await run("fleet", "--help");
+  expect({ stderr, isFleet: hasBundle ? stdout.includes("nft-proxy fleet") : stdout === "no bundle" }).toEqual({
+    stderr: "",
+    isFleet: true,
+  });
+});
+
+test("explain runs in the pod of the node that --node names, with its other arguments as they are", async () => {
+  const program = "-n|kube-system|exec|pod/nft-proxy-b|--|node|/usr/local/lib/nft-proxy/nft-proxy.mjs";
+  expect(await run("explain", "--node", "node-2", "shop/cart", "--from-ip", "a b")).toEqual({
+    exitCode: 0,
+    stdout: `${program}|explain|shop/cart|--from-ip|a b|`,
+    stderr: "",
+  });
+  expect((await run("diff", "--node=node-2")).stdout).toBe(`${program}|diff|`);
+});
+
+test("without --node, the first running pod is asked and named", async () => {
+  const { stdout, stderr } = await run("explain", "10.96.0.10:53");
+  expect(stdout).toContain("exec|pod/nft-proxy-a|");
+  expect(stderr).toContain("asking pod/nft-proxy-a; --node NAME");
+});
+
+test("a node without a running pod: exit code 2", async () => {
+  expect(await run("diff", "--node", "node-9")).toEqual({
+    exitCode: 2,
+    stdout: "",
+    stderr: expect.stringContaining("no running pod of nft-proxy in kube-system on node node-9"),
+  });
+});
