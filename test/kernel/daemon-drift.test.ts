@@ -124,14 +124,13 @@ describe("a daemon whose next full sync is far away", () => {
   test("repairs a single deleted element, and tells when it verified the rules", async () => {
     await daemon.stop();
     daemon = lab.start(["--full-resync-period=10h"]);
-    await lab.converged();
-    await lab.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.7.7 . tcp . 7000 }");
-    // The first comparison comes after 10 s; on a loaded machine the next one takes its time.
-    await expect.poll(() => daemon.said(repaired).length, { timeout: 900_000 }).toBe(1);
-    await lab.converged();
+    // At once: the first comparison comes after 10 s, the next one on a loaded machine after minutes.
+    await daemon.saying("full sync");
     const since = Date.now();
-    const verifiedAt = async () => Date.parse(JSON.parse((await lab.get(10256, "/livez")).body).lastVerified);
-    await expect.poll(verifiedAt, { timeout: 900_000 }).toBeGreaterThan(since);
-    expect(daemon.said(repaired)).toHaveLength(1);
-  }, 2_000_000);
+    await lab.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.7.7 . tcp . 7000 }");
+    await daemon.saying(repaired);
+    await lab.converged();
+    const { lastVerified } = JSON.parse((await lab.get(10256, "/livez")).body);
+    expect(Date.parse(lastVerified)).toBeGreaterThan(since);
+  });
 });
