@@ -6,7 +6,7 @@ import type { HealthReport } from "../health/health.ts";
 import { Html, html } from "./html.ts";
 import { sparklineHtml } from "./sparkline-html.ts";
 import type { DaemonStatus } from "./status-source.ts";
-import type { FullSyncRecord } from "./sync-history.ts";
+import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
 import { durationWords, type Tone } from "./words.ts";
 
 /** More of these are counted, not listed. */
@@ -82,12 +82,12 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   ]);
 }
 
-/** A full sync compares every element with the kernel, and repairs what differs. */
-function verificationCard({ history: { fullSync }, now }: DaemonStatus): Html {
-  if (fullSync === undefined) return card("Verification", "idle", "none yet", []);
+/** When every element was last compared with the kernel, and the last full sync, which also repairs what differs. */
+function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
+  if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const summary = `full sync (${reason ?? "unknown reason"}), took ${(durationMs / 1000).toFixed(2)} s`;
-  return card("Verification", "good", agoText(fullSync, now), [summary, timeText(fullSync.at)]);
+  const summary = `full sync ${fullSyncReasonText(reason)}, took ${(durationMs / 1000).toFixed(2)} s`;
+  return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [summary, timeText(fullSync.at)]);
 }
 
 function syncsCard({ timeline }: DaemonStatus): Html {

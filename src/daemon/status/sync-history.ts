@@ -75,3 +75,16 @@ export interface SyncHistorySnapshot {
   /** Why the last sync failed; undefined after a success. */
   readonly problem: string | undefined;
 }
+
+/** The reason of a full sync in words, to follow "full sync". */
+export function fullSyncReasonText(reason: FullSyncReason | undefined): string {
+  return reason === undefined ? "" : REASON_TEXTS[reason];
+}
+
+const REASON_TEXTS: Readonly<Record<FullSyncReason, string>> = {
+  start: "at start",
+  periodic: "by period",
+  failure: "after a failed sync",
+  drift: "after drift",
+  configuration: "after a change of the configuration",
+};

@@ -3,6 +3,7 @@ import { pendingServices } from "../../../../src/daemon/status/pending-services.
 import { sparklineHtml } from "../../../../src/daemon/status/sparkline-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import type { DaemonStatus } from "../../../../src/daemon/status/status-source.ts";
+import { fullSyncReasonText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { bothContexts, cacheOf, service } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
@@ -51,13 +52,17 @@ describe("pending Services", () => {
 });
 
 describe("the card Verification", () => {
-  test("shows when a full sync last compared every element, and why", () => {
+  test("shows when every element was last compared, and the last full sync with its reason", () => {
     const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
     const { history } = daemonStatus({});
-    expect(text({ history: { ...history, fullSync } })).toContain(
-      "Verification 90 s ago full sync (periodic), took 0.42 s 2026-01-31 11:58:30 UTC",
+    expect(text({ history: { ...history, fullSync, verifiedAt: NOW - 20_000 } })).toContain(
+      "Verification 20 s ago full sync by period, took 0.42 s 2026-01-31 11:58:30 UTC",
     );
   });
+});
+
+test("a full sync that follows a failure says so", () => {
+  expect(fullSyncReasonText("failure")).toBe("after a failed sync");
 });
 
 describe("the charts of the last hour", () => {
