@@ -1,5 +1,11 @@
 import { cidrContains } from "../../src/model/ip.ts";
-import { comparePrecedence, type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import {
+  comparePrecedence,
+  type ServicePort,
+  servicePortsOf,
+  usesClusterEndpoints,
+  usesLocalEndpoints,
+} from "../../src/model/service-port.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { familyOfPacket, type Packet } from "../../src/trace/packet.ts";
 import type { Objects } from "./build.ts";
@@ -111,12 +117,12 @@ function deliver(arrival: Arrival, { hasAny }: Served, endpoints: readonly Targe
     .sort();
 }
 
-/** A local endpoint of any Service that reaches itself. */
+/** A local endpoint that reaches itself, of any Service that sends connections to it from this node. */
 function isHairpin({ packet, candidates }: Arrival, address: string, to: number): boolean {
   if (packet.from.address !== address) return false;
-  return candidates.some(({ port: { spec }, choice }) =>
-    [...choice.cluster, ...choice.local].some(
-      (each) => each.local && each.address === address && each.port === to && spec.protocol === packet.protocol,
+  return candidates.some(({ port, choice }) =>
+    [...(usesClusterEndpoints(port) ? choice.cluster : []), ...(usesLocalEndpoints(port) ? choice.local : [])].some(
+      (each) => each.local && each.address === address && each.port === to && port.spec.protocol === packet.protocol,
     ),
   );
 }

@@ -19,11 +19,13 @@ export interface Served {
 
 interface Entry extends Target {
   readonly source: SliceEndpoint;
+  /** Of its slice; 0 drains the endpoint. */
+  readonly weight: number;
 }
 
 /**
  * Which endpoints serve, said once more from the documents and not from the code under test: KEP-1669 (terminating
- * endpoints), KEP-2433 (zone hints), KEP-3015 (node hints). All weights are taken to be alike.
+ * endpoints), KEP-2433 (zone hints), KEP-3015 (node hints), README.md (weights).
  */
 export function servedBy(slices: readonly EndpointSlice[], port: ServicePort, node: string, zone: string): Served {
   const entries = oneForEach(
@@ -39,6 +41,7 @@ export function servedBy(slices: readonly EndpointSlice[], port: ServicePort, no
                 port: slicePort.port,
                 local: node !== "" && source.nodeName === node,
                 source,
+                weight: slice.weight,
               }),
             ),
           ),
@@ -48,10 +51,16 @@ export function servedBy(slices: readonly EndpointSlice[], port: ServicePort, no
   const leaving = entries.filter(({ source }) => !source.ready && source.serving && source.terminating);
   const here = (list: readonly Entry[]) => list.filter(({ local }) => local);
   return {
-    cluster: ready.length > 0 ? hinted(ready, node, zone) : leaving,
-    local: here(ready).length > 0 ? here(ready) : here(leaving),
+    cluster: ready.length > 0 ? hinted(undrained(ready), node, zone) : undrained(leaving),
+    local: undrained(here(ready).length > 0 ? here(ready) : here(leaving)),
     hasAny: ready.length + leaving.length > 0,
   };
+}
+
+/** Endpoints of weight 0 serve only if there are no others. */
+function undrained(list: readonly Entry[]): readonly Entry[] {
+  const others = list.filter(({ weight }) => weight > 0);
+  return others.length > 0 ? others : list;
 }
 
 /** Hints count if all ready endpoints have them and some name us; those for nodes come first. */
@@ -66,13 +75,14 @@ function hinted(ready: readonly Entry[], node: string, zone: string): readonly E
   return ready;
 }
 
-/** Of several entries for one address and port: not terminating, then local, then ready, then the least as JSON. */
+/** Of several entries for one address and port: not terminating, then local, then ready, then of most weight, then the least as JSON. */
 function oneForEach(entries: readonly Entry[]): readonly Entry[] {
-  const rank = ({ local, source }: Entry): string =>
+  const rank = ({ local, source, weight }: Entry): string =>
     [
       source.terminating ? 1 : 0,
       local ? 0 : 1,
       source.ready ? 0 : source.serving ? 1 : 2,
+      String(100 - weight).padStart(3, "0"),
       JSON.stringify(source),
     ].join();
   const groups = new Map<string, Entry[]>();
