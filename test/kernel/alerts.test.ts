@@ -1,0 +1,167 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { execa, execaSync } from "execa";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { parse, stringify } from "yaml";
+import { DEPLOY } from "../support/overlays.ts";
+
+// Each alert in a real Prometheus rule engine (promtool test rules): series that make it fire, and the same series of a
+// healthy daemon, over which it stays silent.
+
+const GET_PROGRAM = fileURLToPath(new URL("../../scripts/get-debian-program.sh", import.meta.url));
+const RULES = parse(readFileSync(join(DEPLOY, "monitoring/prometheus-rule.yaml"), "utf8")).spec;
+
+/** The values of a series, one a minute, in promtool's notation: `0+1x60` grows by 1 each minute for an hour. */
+interface Case {
+  readonly alert: string;
+  /** Series by name and labels, without those of the target. */
+  readonly failing: Readonly<Record<string, string>>;
+  readonly healthy: Readonly<Record<string, string>>;
+  /** When the alert fires, and is silent over the healthy series. */
+  readonly at: string;
+}
+
+const NODE = 'job="nft-proxy", instance="node-1"';
+const BUCKET = "kubeproxy_network_programming_duration_seconds_bucket";
+
+const CASES: readonly Case[] = [
+  { alert: "NftProxyTargetDown", failing: { up: "0x30" }, healthy: { up: "1x30" }, at: "20m" },
+  {
+    alert: "NftProxyRestarting",
+    failing: { process_start_time_seconds: "1 600 1200 1800 2400x30" },
+    healthy: { process_start_time_seconds: "1x60" },
+    at: "10m",
+  },
+  {
+    alert: "NftProxyMemoryNearLimit",
+    failing: { process_resident_memory_bytes: "1000000000x30" },
+    healthy: { process_resident_memory_bytes: "200000000x30" },
+    at: "25m",
+  },
+  {
+    alert: "NftProxySyncLate",
+    failing: { nft_proxy_out_of_sync_since_timestamp_seconds: "60x30" },
+    healthy: { nft_proxy_out_of_sync_since_timestamp_seconds: "0x30" },
+    at: "10m",
+  },
+  {
+    alert: "NftProxySyncFailing",
+    failing: { kubeproxy_sync_proxy_rules_nftables_sync_failures_total: "0+1x30" },
+    healthy: { kubeproxy_sync_proxy_rules_nftables_sync_failures_total: "3x30" },
+    at: "25m",
+  },
+  {
+    alert: "NftProxyUnhealthy",
+    failing: { 'kubeproxy_proxy_livez_total{code="503"}': "0+6x30" },
+    healthy: { 'kubeproxy_proxy_livez_total{code="503"}': "2x30" },
+    at: "20m",
+  },
+  {
+    alert: "NftProxyServiceQuarantined",
+    failing: { nft_proxy_quarantined_service_ports: "1x30" },
+    healthy: { nft_proxy_quarantined_service_ports: "0x30" },
+    at: "10m",
+  },
+  {
+    alert: "NftProxyServiceConflict",
+    failing: { nft_proxy_contested_service_ports: "2x30" },
+    healthy: { nft_proxy_contested_service_ports: "0x30" },
+    at: "20m",
+  },
+  {
+    alert: "NftProxyRulesChangedByOthers",
+    failing: { 'nft_proxy_drift_repairs_total{kind="table"}': "0+1x60" },
+    healthy: { 'nft_proxy_drift_repairs_total{kind="table"}': "1x60" },
+    at: "50m",
+  },
+  {
+    alert: "NftProxyFullSyncFailing",
+    failing: { 'nft_proxy_full_resyncs_total{result="failed"}': "0 0 1x200" },
+    healthy: { 'nft_proxy_full_resyncs_total{result="failed"}': "1x200" },
+    at: "60m",
+  },
+  {
+    alert: "NftProxyVerificationOverdue",
+    failing: { nft_proxy_last_verified_timestamp_seconds: "60x300", process_start_time_seconds: "1x300" },
+    healthy: { nft_proxy_last_verified_timestamp_seconds: "0+60x300", process_start_time_seconds: "1x300" },
+    at: "280m",
+  },
+  {
+    alert: "NftProxyNotFollowing",
+    failing: { 'nft_proxy_reflector_connected{resource="services"}': "0x30" },
+    healthy: { 'nft_proxy_reflector_connected{resource="services"}': "1x30" },
+    at: "15m",
+  },
+  {
+    alert: "NftProxyApiErrors",
+    failing: { 'nft_proxy_reflector_errors_total{resource="services"}': "0+30x60" },
+    healthy: { 'nft_proxy_reflector_errors_total{resource="services"}': "0+1x60" },
+    at: "40m",
+  },
+  {
+    alert: "NftProxyConntrackNearlyFull",
+    failing: { nft_proxy_conntrack_entries: "90x30", nft_proxy_conntrack_capacity: "100x30" },
+    healthy: { nft_proxy_conntrack_entries: "50x30", nft_proxy_conntrack_capacity: "100x30" },
+    at: "10m",
+  },
+  {
+    alert: "NftProxyProgrammingSlow",
+    failing: { [`${BUCKET}{le="10"}`]: "0x60", [`${BUCKET}{le="60"}`]: "0+60x60", [`${BUCKET}{le="+Inf"}`]: "0+60x60" },
+    healthy: {
+      [`${BUCKET}{le="10"}`]: "0+60x60",
+      [`${BUCKET}{le="60"}`]: "0+60x60",
+      [`${BUCKET}{le="+Inf"}`]: "0+60x60",
+    },
+    at: "45m",
+  },
+];
+
+let promtool: string;
+let directory: string;
+beforeAll(() => {
+  promtool = execaSync(GET_PROGRAM, ["trixie", "prometheus", "promtool"]).stdout;
+  directory = mkdtempSync(join(tmpdir(), "alerts-"));
+  writeFileSync(join(directory, "rules.yaml"), stringify(RULES));
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** A series with the labels of the target. */
+function series(name: string): string {
+  return name.endsWith("}") ? `${name.slice(0, -1)}, ${NODE}}` : `${name}{${NODE}}`;
+}
+
+/** What promtool says of the series, "" when exactly the alerts expected fire; labels and annotations do not count. */
+async function judge({ alert, at }: Case, values: Case["failing"], fires: boolean): Promise<string> {
+  const firing = `count(ALERTS{alertname="${alert}", alertstate="firing"}) or vector(0)`;
+  const file = join(directory, `${alert}-${fires}.yaml`);
+  writeFileSync(
+    file,
+    stringify({
+      rule_files: ["rules.yaml"],
+      evaluation_interval: "1m",
+      tests: [
+        {
+          interval: "1m",
+          input_series: Object.entries(values).map(([name, text]) => ({ series: series(name), values: text })),
+          promql_expr_test: [
+            { expr: `(${firing}) > bool 0`, eval_time: at, exp_samples: [{ labels: "{}", value: fires ? 1 : 0 }] },
+          ],
+        },
+      ],
+    }),
+  );
+  const { exitCode, all } = await execa(promtool, ["test", "rules", file], { reject: false, all: true });
+  return exitCode === 0 ? "" : all;
+}
+
+test("every alert of the manifest has a case here", () => {
+  const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) => rules.map(({ alert }) => alert));
+  expect(CASES.map(({ alert }) => alert).sort()).toEqual(alerts.sort());
+});
+
+test.each(CASES)("$alert fires over failing series and is silent over healthy ones", async (one) => {
+  expect(await judge(one, one.failing, true)).toBe("");
+  expect(await judge(one, one.healthy, false)).toBe("");
+});
