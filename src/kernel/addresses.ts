@@ -1,3 +1,4 @@
+import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
@@ -24,6 +25,46 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
     }
   }
   return [...found].sort(compareAddresses);
+}
+
+/** The interfaces with a carrier and their addresses, as `os.networkInterfaces` returns them. */
+type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "address">[]>;
+
+/**
+ * Returns the addresses of this host's interfaces, canonical and sorted: those that kube-proxy matches with the CIDRs of
+ * `nodePortAddresses`. Local routes to other addresses (AnyIP, addresses of a load balancer that a cloud's agent routes to
+ * the node) are not among them. Node omits interfaces without a carrier, so a local address in a subnet that is connected
+ * by such an interface counts, too; only a /32 on one is missed.
+ * @throws AppError HOST when /proc cannot be read
+ */
+export async function interfaceAddresses(
+  family: Family,
+  files: HostFiles,
+  running: RunningInterfaces = networkInterfaces(),
+): Promise<string[]> {
+  const locals = await localAddresses(family, files);
+  if (family === "ip6") return locals;
+  const own = new Set(Object.values(running).flatMap((list) => (list ?? []).map(({ address }) => address)));
+  const idle: string[] = [];
+  for await (const { name, cidr } of connectedSubnets(files)) if (running[name] === undefined) idle.push(cidr);
+  return locals.filter((address) => own.has(address) || idle.some((cidr) => cidrContains(cidr, address)));
+}
+
+interface ConnectedSubnet {
+  /** The name of the interface. */
+  readonly name: string;
+  readonly cidr: string;
+}
+
+/** Parses /proc/net/route: interface, destination, gateway, flags, ..., mask. Numbers are hexadecimal, in host order. */
+async function* connectedSubnets(files: HostFiles): AsyncIterable<ConnectedSubnet> {
+  for await (const line of files.lines("/proc/net/route")) {
+    const [name, destination, gateway, , , , , mask] = line.split("\t");
+    if (name === undefined || destination === undefined || mask === undefined || gateway !== "00000000") continue;
+    const bytes = (destination.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).reverse();
+    const bits = Number.parseInt(mask, 16).toString(2).replaceAll("0", "").length;
+    if (bits > 0) yield { name, cidr: `${bytes.join(".")}/${bits}` };
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import { networkInterfaces } from "node:os";
 import { execaSync } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { localAddresses } from "../../src/kernel/addresses.ts";
+import { interfaceAddresses, localAddresses } from "../../src/kernel/addresses.ts";
 import { hostFamilies, hostFiles, onlineCores } from "../../src/kernel/host.ts";
 import { applySettings } from "../../src/kernel/sysctl.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
@@ -23,10 +23,12 @@ describe("the host", () => {
     ip("addr", "add", "fd00:51::1/64", "dev", "host-a", "nodad");
     // Up without a carrier, because the other end is down.
     ip("link", "set", "host-a", "up");
+    ip("route", "add", "local", "203.0.113.77/32", "dev", "lo");
   });
 
   afterAll(() => {
     ip("link", "del", "host-a");
+    ip("route", "del", "local", "203.0.113.77/32", "dev", "lo");
     ip("addr", "del", "203.0.113.9/32", "dev", "lo");
     execaSync("nft", ["delete table ip host-test"]);
   });
@@ -38,6 +40,14 @@ describe("the host", () => {
     const own = ["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"];
     expect(await localAddresses("ip", hostFiles)).toEqual(expect.arrayContaining(own));
     expect(await localAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
+  });
+
+  test("tells addresses of interfaces, with a carrier or not, from local routes", async () => {
+    expect(await localAddresses("ip", hostFiles)).toContain("203.0.113.77");
+    const own = await interfaceAddresses("ip", hostFiles);
+    expect(own).toEqual(expect.arrayContaining(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]));
+    expect(own).not.toContain("203.0.113.77");
+    expect(await interfaceAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
   });
 
   test("has both families and its cores", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { localAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
+import { interfaceAddresses, localAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 const FIB_TRIE = `Main:
@@ -43,6 +43,23 @@ describe("localAddresses", () => {
   test("a host without IPv6 has none, one without /proc is an error", async () => {
     expect(await localAddresses("ip6", new FakeHostFiles({}))).toEqual([]);
     await expect(localAddresses("ip", new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
+  });
+});
+
+describe("interfaceAddresses", () => {
+  const files = new FakeHostFiles({
+    "/proc/net/fib_trie": FIB_TRIE,
+    "/proc/net/route":
+      "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
+  });
+
+  test("of IPv4 are those of interfaces with a carrier, and local ones in subnets of the others", async () => {
+    const lo = { address: "127.0.0.1" };
+    expect(await interfaceAddresses("ip", files, { lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
+    expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual(["127.0.0.1"]);
+    expect(await interfaceAddresses("ip", files, { eth0: [{ address: "192.0.2.9" }], eth1: [] })).toEqual([
+      "192.0.2.9",
+    ]);
   });
 });
 
