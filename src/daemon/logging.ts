@@ -12,17 +12,25 @@ export interface LogStream {
 }
 
 /**
- * The product's log: JSON, one object a line, or text for people. Written at once, so that nothing is lost when the
- * process is killed.
+ * Creates the product's log: JSON, one object a line, or text for people. Written at once, so that nothing is lost when
+ * the process is killed. The JSON has the keys of Kubernetes components: `ts` in milliseconds since 1970, `v` for the
+ * verbosity (none for warnings and errors), `msg`; `level` beside them.
+ * Source: {@link https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging KEP-1602}
  */
 export function createLogger(format: "text" | "json", level: "info" | "debug", stream: LogStream): AdjustableLogger {
   const options = {
     level,
     base: null,
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
+    timestamp: () => `,"ts":${Date.now()}`,
+    formatters: { level: (label: string) => ({ level: label, ...verbosityOf(label) }) },
   };
   return pino(options, format === "json" ? stream : { write: (line: string) => stream.write(textLine(line)) });
+}
+
+/** The flag `-v` at which lines of a level are logged. */
+function verbosityOf(level: string): { readonly v?: number } {
+  if (level === "info") return { v: 0 };
+  return level === "debug" ? { v: 4 } : {};
 }
 
 const SHORT_LEVELS: Readonly<Record<string, string>> = {
@@ -34,9 +42,9 @@ const SHORT_LEVELS: Readonly<Record<string, string>> = {
 
 /** `2026-11-20T10:00:00.000Z I full sync reason=start seconds=0.2`. */
 function textLine(json: string): string {
-  const { level, time, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
+  const { level, v: _, ts, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${fieldText(value)}`);
-  return `${time} ${SHORT_LEVELS[String(level)] ?? level} ${msg}${pairs.join("")}\n`;
+  return `${new Date(Number(ts)).toISOString()} ${SHORT_LEVELS[String(level)] ?? level} ${msg}${pairs.join("")}\n`;
 }
 
 function fieldText(value: unknown): string {

@@ -12,9 +12,17 @@ describe("the log", () => {
     logger.warn({ service: "a/b", error: 'two\n"lines"' }, "ignored");
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^[^\n]+\n$/);
-    const { time, ...rest } = JSON.parse(lines[0] ?? "");
-    expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+    const { ts, ...rest } = JSON.parse(lines[0] ?? "");
+    expect(ts).toBeGreaterThan(1_700_000_000_000);
     expect(rest).toEqual({ level: "warn", service: "a/b", error: 'two\n"lines"', msg: "ignored" });
+  });
+
+  test("tells the verbosity as Kubernetes components do, for information only", () => {
+    const { lines, logger } = logged("json", "debug");
+    logger.info({}, "synced");
+    logger.debug({}, "listed");
+    logger.error({}, "failed");
+    expect(lines.map((line) => JSON.parse(line).v)).toEqual([0, 4, undefined]);
   });
 
   test("is text for people, one line each", () => {
