@@ -23,7 +23,7 @@ async function statusText(path = "/"): Promise<string> {
 test("the status page shows the Services that the daemon serves", async () => {
   const text = await statusText();
   expect(text).toMatch(/Health healthy Last sync \d+ s ago/);
-  expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync \(start\)/);
+  expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync at start/);
   expect(text).toMatch(/Syncs, last hour [1-9]\d* .*Out of sync, last hour \d+\.\d\d s/);
   expect(text).toContain("36 of 36 Services");
   expect(text).toMatch(/services following 3\d \d+ s ago/);

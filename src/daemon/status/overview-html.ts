@@ -60,7 +60,7 @@ function syncCard({ health, history, now }: DaemonStatus): Html {
   const lines = (isAlike ? times.slice(0, 1) : times).map(({ family, at }) => {
     return `${isAlike ? "" : `${FAMILY_NAMES[family]}: `}${at === undefined ? "not yet" : timeText(at)}`;
   });
-  const counts = `${history.syncs} syncs, ${history.failures} failed since the start`;
+  const counts = `${counted(history.syncs, "sync")}, ${history.failures} failed since the start`;
   return card("Last sync", known.length === 0 ? "idle" : "good", last, [...lines, counts]);
 }
 

@@ -69,7 +69,7 @@ function endpointsHtml({ port, endpoints, choice }: ServicePortView, detail: Ser
   const more = endpoints.length - shown.length;
   const hints =
     choice.topology === "none" ? "" : `, ${choice.topology === "same-zone" ? "zone" : "node"} hints followed`;
-  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${endpoints.length} endpoints used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
+  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${counted(endpoints.length, "endpoint")} used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
 <table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
 ${shown.map((view) => endpointHtml(port, view, detail))}</tbody></table>
 ${more > 0 ? html`<p class="none"><a href="${detail.link}">and ${more} more</a></p>` : undefined}</details>`;
