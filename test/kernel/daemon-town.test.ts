@@ -14,10 +14,13 @@ afterAll(() => lab?.close());
 describe("the daemon in the recorded town", () => {
   test("programs nothing before every resource was listed once", async () => {
     loadTown(lab.cluster);
-    lab.api.addFault({ resource: "servicecidrs", verb: "list", fault: { kind: "status", status: 500 }, times: 3 });
+    const fault = { kind: "status", status: 500 } as const;
+    lab.api.addFault({ resource: "servicecidrs", verb: "list", fault, times: Number.POSITIVE_INFINITY });
     daemon = lab.start(["--iptables-sync-period=1s"]);
-    await expect.poll(() => lab.api.requests.filter(({ resource }) => resource === "servicecidrs").length).toBe(2);
+    const listed = () => lab.api.requests.filter(({ resource }) => resource === "servicecidrs").length;
+    await expect.poll(listed).toBeGreaterThanOrEqual(2);
     expect(await lab.kernelText()).toBe("");
+    lab.api.clearFaults();
     await lab.converged();
     expect(daemon.said("full sync")).toHaveLength(1);
   });
