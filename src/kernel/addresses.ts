@@ -1,6 +1,6 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { AppError } from "../base/errors.ts";
-import type { Family } from "../base/family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
@@ -25,6 +25,14 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
     }
   }
   return [...found].sort(compareAddresses);
+}
+
+/**
+ * Returns the local addresses of this host, of both families.
+ * @throws AppError HOST as {@link localAddresses}
+ */
+export async function allLocalAddresses(files: HostFiles): Promise<string[]> {
+  return (await Promise.all(FAMILIES.map((family) => localAddresses(family, files)))).flat();
 }
 
 /** The interfaces with a carrier and their addresses, as `os.networkInterfaces` returns them. */

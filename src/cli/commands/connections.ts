@@ -1,11 +1,10 @@
 import { AppError } from "../../base/errors.ts";
-import { FAMILIES } from "../../base/family.ts";
 import { quoted } from "../../base/schema-error.ts";
 import { ConnectionAttribution } from "../../inspect/connections/attribution.ts";
 import { ConnectionCounter } from "../../inspect/connections/connection-counter.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { localAddresses } from "../../kernel/addresses.ts";
+import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { conntrackTimeouts, translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { canonicalAddress } from "../../model/ip.ts";
@@ -26,7 +25,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   progress.step("reading the objects");
   const command = await optionsBesideDaemon(argv);
   const { state, cache, diagnostics, notices } = await loadDesired(loadRequest(argv, command));
-  const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const nodeAddresses = await allLocalAddresses(hostFiles);
   const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
     draining: isSet(argv, "draining"),

@@ -1,10 +1,9 @@
-import { FAMILIES } from "../../base/family.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { StoryNames } from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
 import { selectionsOf } from "../../inspect/trace/trace-query.ts";
-import { localAddresses } from "../../kernel/addresses.ts";
+import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import type { Argv } from "../command.ts";
@@ -26,7 +25,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   progress.step("reading the objects");
   const desired = await loadDesired(loadRequest(argv, command));
   const selections = selectionsOf(query, desired.state);
-  const nodeAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const nodeAddresses = await allLocalAddresses(hostFiles);
   const names = new StoryNames(desired.state, desired.cache, new Set(nodeAddresses));
   const nft = new Nft({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });

@@ -1,7 +1,6 @@
 import { AppError } from "../../base/errors.ts";
-import { FAMILIES } from "../../base/family.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { localAddresses } from "../../kernel/addresses.ts";
+import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
@@ -53,7 +52,7 @@ export async function loadExplainInput(
 ): Promise<LoadedExplainInput> {
   const { notices, diagnostics, comparable, missingNode, ...parts } =
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, isLive);
-  const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const hostAddresses = await allLocalAddresses(hostFiles);
   const live = isLive && query !== undefined ? { live: await liveRules(request.options, query) } : {};
   if (live.live !== undefined) {
     parts.state.adoptPlacement(live.live.ruleset, diffRuleset(live.live.ruleset, parts.state.ruleset));

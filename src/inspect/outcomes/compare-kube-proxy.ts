@@ -1,6 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { localAddresses } from "../../kernel/addresses.ts";
+import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { readText } from "../../kube/files/read-text.ts";
@@ -37,7 +37,7 @@ export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProx
   const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
   const own = Object.values(sides.isLive ? await readKernelTables(nftPath) : state.ruleset);
-  const hostAddresses = (await Promise.all(FAMILIES.map((family) => localAddresses(family, hostFiles)))).flat();
+  const hostAddresses = await allLocalAddresses(hostFiles);
   const host = hostOf(nodeContext, hostAddresses);
   const comparison = compareOutcomes(
     { tables: theirs, host },
