@@ -5,7 +5,7 @@ import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { node, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
-import { FakeReservedPorts } from "../../support/fake-reserved-ports.ts";
+import { idleHost } from "../../support/idle-host.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -32,11 +32,7 @@ async function start({ dryRun = false } = {}) {
     system: {
       clock,
       readHost: async () => view,
-      flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
-      conntrack: { entries: async () => undefined, capacity: async () => undefined },
-      reservedPorts: new FakeReservedPorts(),
-      netNamespace: () => "net:[1]",
-      compactHeap: () => {},
+      ...idleHost(),
     },
     logger,
     makeSource: (given) => {

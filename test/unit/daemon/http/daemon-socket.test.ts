@@ -9,7 +9,7 @@ import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../../s
 import { DAEMON_PATHS, type DaemonAnswers } from "../../../../src/sync/daemon-protocol.ts";
 import { service, slice } from "../../../support/build.ts";
 import { FakeNft } from "../../../support/fake-nft.ts";
-import { FakeReservedPorts } from "../../../support/fake-reserved-ports.ts";
+import { idleHost } from "../../../support/idle-host.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -44,11 +44,7 @@ async function start(path: string) {
     system: {
       clock,
       readHost: async () => ({ families: ["ip"], addresses: { ip: [], ip6: [] } }),
-      flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
-      conntrack: { entries: async () => undefined, capacity: async () => undefined },
-      reservedPorts: new FakeReservedPorts(),
-      netNamespace: () => "net:[1]",
-      compactHeap: () => {},
+      ...idleHost(),
     },
     logger,
     makeSource: (given) => {

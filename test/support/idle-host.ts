@@ -1,0 +1,13 @@
+import type { HostSystem } from "../../src/daemon/host-system.ts";
+import { FakeReservedPorts } from "./fake-reserved-ports.ts";
+
+/** A host for daemons in tests, without connections; its clock and its addresses are the test's own. */
+export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
+  return {
+    flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
+    conntrack: { entries: async () => undefined, capacity: async () => undefined },
+    reservedPorts: new FakeReservedPorts(),
+    netNamespace: () => "net:[1]",
+    compactHeap: () => {},
+  };
+}
