@@ -13,6 +13,11 @@ export function alternatives(texts: readonly string[]): string {
   return texts.join(", ").replace(/, ([^,]*)$/, " or $1");
 }
 
+/** Formats what belongs together: `dump, diff and check`. */
+export function listed(texts: readonly string[]): string {
+  return texts.join(", ").replace(/, ([^,]*)$/, " and $1");
+}
+
 /** A number with its noun: `1 endpoint`, `2 endpoints`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

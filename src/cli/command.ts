@@ -1,8 +1,11 @@
+import type { Flag } from "../config/flag.ts";
+import { FLAGS } from "../config/flags.ts";
+import type { ParsedArguments } from "../config/parse-arguments.ts";
 import type { CommandResult } from "./output.ts";
 import type { Progress } from "./print/progress.ts";
 
-/** The arguments as yargs parsed them, by flag name. */
-export type Argv = Readonly<Record<string, unknown>>;
+/** The arguments of a command: its flags by name, and its own argument by its name in {@link Command.positional}. */
+export type Argv = ParsedArguments["values"];
 
 /**
  * Runs a command to its end.
@@ -10,12 +13,20 @@ export type Argv = Readonly<Record<string, unknown>>;
  */
 export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResult>;
 
+/** An argument without a flag. */
+interface Positional {
+  readonly name: string;
+  readonly description: string;
+  /** Its completions; files if absent. */
+  readonly values?: "services" | readonly string[];
+}
+
 /** A command as the argument parser knows it; its code is loaded only when it runs, so that `--help` is quick. */
 export interface Command {
   readonly name: string;
   readonly summary: string;
   /** An argument without a flag, where it takes one. */
-  readonly positional?: { readonly name: string; readonly description: string };
+  readonly positional?: Positional;
   /** The formats of its `--output`, if they are not text and json. */
   readonly formats?: readonly string[];
   /** Names of its own flags, besides those of the configuration. */
@@ -40,5 +51,11 @@ export function isSet(argv: Argv, name: string): boolean {
   return argv[name] === true;
 }
 
-/** How the script that `completion` prints asks for completions: this argument, the program's name, and the words. */
-export const COMPLETION_ARGUMENT = "--get-yargs-completions";
+/** The flags that a command takes: its own, and those of the configuration. */
+export function flagsOf({ flags }: Command): readonly Flag[] {
+  const taken = ["config", ...flags];
+  return FLAGS.filter(({ name, target }) => target.kind !== "command" || taken.includes(name));
+}
+
+/** How the script that `completion` prints asks for completions: this argument, then the words after the program. */
+export const COMPLETION_ARGUMENT = "--complete";

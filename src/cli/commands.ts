@@ -41,7 +41,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "explain",
     summary: "Explain the outcome of a connection, rule by rule",
-    positional: { name: "what", description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]" },
+    positional: { name: "what", description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]", values: "services" },
     flags: [
       ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
       ...["all", "problems", "exit-code", "output"],
@@ -119,4 +119,22 @@ export const COMMANDS: readonly Command[] = [
     flags: ["output", "strict"],
     load: async () => await import("./commands/doctor.ts"),
   },
+  {
+    name: "completion",
+    summary: "Print a script by which the shell completes commands, options and names of Services",
+    positional: { name: "shell", description: "bash or zsh; that of $SHELL by default", values: ["bash", "zsh"] },
+    flags: [],
+    examples: [["bash >> ~/.bashrc", "for every shell to come"]],
+    load: async () => await import("./commands/completion.ts"),
+  },
 ];
+
+/** The command of this name. */
+export function commandOf(name: string | undefined): Command | undefined {
+  return COMMANDS.find((command) => command.name === name);
+}
+
+/** Whether a command takes an argument of its own. */
+export function takesWord(name: string | undefined): boolean {
+  return commandOf(name)?.positional !== undefined;
+}

@@ -1,5 +1,10 @@
+import { AppError } from "../base/errors.ts";
+import type { Flag } from "../config/flag.ts";
+import { isShown } from "../config/flags.ts";
+import { flagOfSpelling, parseArguments } from "../config/parse-arguments.ts";
 import { loadDesired } from "../inspect/load/desired.ts";
-import { COMMANDS } from "./commands.ts";
+import { type Argv, type Command, flagsOf, textArgument } from "./command.ts";
+import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 import { loadRequest, optionsBesideDaemon } from "./options.ts";
 
 /** The values of flags that take one of a few. */
@@ -9,41 +14,77 @@ const VALUES: Readonly<Record<string, readonly string[]>> = {
   family: ["ip", "ip6"],
   "logging-format": ["text", "json"],
   proto: ["tcp", "udp", "sctp"],
+  scheduler: ["random", "round-robin", "source-hash", "flow-hash"],
   "service-counters": ["off", "services", "endpoints"],
   source: ["pod", "node", "outside"],
+  with: ["kube-proxy"],
 };
+
+const PROGRAM_FLAGS: readonly string[] = ["--help", "--version"];
 
 /** Names may take a moment; a shell that waits longer is worse than one without them. */
 const NAMES_WITHIN_MS = 3000;
 
 /**
- * The completions of a flag's value or of a positional Service: formats, Services, namespaces.
- * @param words the words of the command line without the program's name; the last one is to be completed
- * @returns undefined where commands, flags or files are to be completed
+ * The completions of a command line's last word: commands, flags, and values of a flag or of a command's own argument.
+ * @param given the words after the program's name, as bash splits them, at equals signs too, or as zsh does
+ * @returns nothing where the shell is to complete files
  */
-export async function completeValue(words: readonly string[]): Promise<string[] | undefined> {
-  const current = words.at(-1) ?? "";
-  const command = COMMANDS.find(({ name }) => name === words[0]);
-  if (command === undefined || words.length < 2 || current.startsWith("-")) return undefined;
-  const flag = LONG_NAMES[words.at(-2) ?? ""] ?? /^--([\w-]+)$/.exec(words.at(-2) ?? "")?.[1];
-  const found = await valuesOf(flag, command, words);
-  return found?.filter((value) => value.startsWith(current));
+export async function completions(given: readonly string[]): Promise<string[]> {
+  const last = given.at(-1) ?? "";
+  const [, flag, value] = /^(--[\w-]+)=(.*)$/s.exec(last) ?? [];
+  if (flag !== undefined) {
+    return (await completions([...given.slice(0, -1), flag, value ?? ""])).map((found) => `${flag}=${found}`);
+  }
+  const current = last === "=" ? "" : last;
+  const before = (last === "=" ? given : given.slice(0, -1)).filter((word) => word !== "=");
+  return (await candidates(before, current)).filter((found) => found.startsWith(current));
 }
 
-const LONG_NAMES: Readonly<Record<string, string>> = { "-n": "namespace", "-o": "output", "-f": "from" };
+async function candidates(before: readonly string[], current: string): Promise<readonly string[]> {
+  const valued = flagOfSpelling(before.at(-1) ?? "");
+  const isValue = valued !== undefined && valued.type !== "boolean";
+  const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
+  const command = commandOf(words[0]);
+  if (command === undefined) return words.length > 0 ? [] : [...COMMANDS.map(({ name }) => name), ...PROGRAM_FLAGS];
+  if (isValue) return await valuesOf(valued, command, values);
+  if (current.startsWith("-")) return spellings(command, current);
+  return words.length > 1 ? [] : await ownValues(command, values);
+}
 
-async function valuesOf(
-  flag: string | undefined,
-  { formats, flags, positional }: (typeof COMMANDS)[number],
-  words: readonly string[],
-): Promise<readonly string[] | undefined> {
-  if (flag !== undefined && VALUES[flag] !== undefined) return VALUES[flag];
-  if (flag === "output" || flag === "format") return formats ?? ["text", "json"];
-  if (flag === "namespace") return namespacesOf(await serviceNames(words));
-  const isPositional = positional !== undefined && !(flag !== undefined && flags.includes(flag) && flag !== "live");
-  if (flag !== "service" && !isPositional) return undefined;
-  const namespace = valueAfter(words, ["-n", "--namespace"]);
-  const names = await serviceNames(words);
+/** The arguments so far; none where they cannot be parsed. */
+function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
+  try {
+    return parseArguments(args, takesWord);
+  } catch (error) {
+    if (error instanceof AppError) return { words: [], values: {}, unknown: [] };
+    throw error;
+  }
+}
+
+/** The common options; all of them where none of the common ones begins like `current`. */
+function spellings(command: Command, current: string): string[] {
+  const [common = [], all = []] = [false, true].map((showAll) => {
+    const flags = flagsOf(command).filter((flag) => isShown(flag, showAll));
+    return flags.map(({ name }) => (name.length === 1 ? `-${name}` : `--${name}`));
+  });
+  return common.some((spelling) => spelling.startsWith(current)) ? common : all;
+}
+
+async function valuesOf({ name }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
+  if (name === "output" || name === "format") return formats ?? ["text", "json"];
+  if (name === "namespace") return namespacesOf(await serviceNames(argv));
+  return name === "service" ? await namesIn(argv) : (VALUES[name] ?? []);
+}
+
+async function ownValues({ positional }: Command, argv: Argv): Promise<readonly string[]> {
+  const values = positional?.values ?? [];
+  return values === "services" ? await namesIn(argv) : values;
+}
+
+/** The names of Services, without the namespace that `--namespace` gives. */
+async function namesIn(argv: Argv): Promise<string[]> {
+  const [names, namespace] = [await serviceNames(argv), textArgument(argv, "namespace")];
   return namespace === undefined ? names : names.flatMap((name) => withoutNamespace(name, namespace));
 }
 
@@ -56,13 +97,7 @@ function withoutNamespace(name: string, namespace: string): string[] {
 }
 
 /** The names of the Services of `--from`, or of the cluster; none when they cannot be loaded in time. */
-async function serviceNames(words: readonly string[]): Promise<string[]> {
-  const from = valueAfter(words, ["-f", "--from"]);
-  const given = ["config", "kubeconfig", "master"].flatMap((name) => {
-    const value = valueAfter(words, [`--${name}`]);
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  const argv = { ...Object.fromEntries(given), ...(from === undefined ? {} : { from: [from] }) };
+async function serviceNames(argv: Argv): Promise<string[]> {
   try {
     const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
     const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref());
@@ -70,13 +105,4 @@ async function serviceNames(words: readonly string[]): Promise<string[]> {
   } catch {
     return [];
   }
-}
-
-function valueAfter(words: readonly string[], names: readonly string[]): string | undefined {
-  for (const [index, word] of words.entries()) {
-    const joined = names.find((name) => word.startsWith(`${name}=`));
-    if (joined !== undefined) return word.slice(joined.length + 1);
-    if (names.includes(word) && index + 1 < words.length - 1) return words[index + 1];
-  }
-  return undefined;
 }

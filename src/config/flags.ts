@@ -1,5 +1,3 @@
-import { AppError } from "../base/errors.ts";
-import { quoted } from "../base/schema-error.ts";
 import { withDefaults } from "./defaults.ts";
 import { valueAt } from "./field-path.ts";
 import type { Flag, FlagType, FlagValue } from "./flag.ts";
@@ -8,44 +6,6 @@ import { OWN_FLAGS } from "./own-flags.ts";
 
 /** All flags, sorted by name. */
 export const FLAGS: readonly Flag[] = [...KUBE_PROXY_FLAGS, ...OWN_FLAGS].sort((a, b) => (a.name < b.name ? -1 : 1));
-
-const BY_NAME: ReadonlyMap<string, Flag> = new Map(FLAGS.map((flag) => [flag.name, flag]));
-
-/** One entry of the argument of yargs' `options()`. */
-export interface YargsOption {
-  readonly type: "boolean" | "string" | "array";
-  readonly string?: true;
-  readonly requiresArg?: true;
-  readonly hidden?: true;
-  readonly alias?: string;
-  readonly description: string;
-  readonly defaultDescription?: string;
-  readonly group: string;
-}
-
-/**
- * The argument of yargs' `parserConfiguration()` that makes it parse flags as Go does: no `--no-x`, no conversion to
- * numbers, no copies under camel-case names.
- */
-export const YARGS_PARSER = {
-  "boolean-negation": false,
-  "camel-case-expansion": false,
-  "dot-notation": false,
-  "parse-numbers": false,
-  "parse-positional-numbers": false,
-  "short-option-groups": false,
-} as const;
-
-const YARGS_TYPES: Readonly<Record<FlagType, Pick<YargsOption, "type" | "string" | "requiresArg">>> = {
-  boolean: { type: "boolean" },
-  duration: { type: "string", requiresArg: true },
-  "feature-gates": { type: "string", requiresArg: true },
-  float: { type: "string", requiresArg: true },
-  integer: { type: "string", requiresArg: true },
-  list: { type: "string", requiresArg: true },
-  "path-list": { type: "array", string: true, requiresArg: true },
-  string: { type: "string", requiresArg: true },
-};
 
 /** The flags of the configuration that `--help` shows; the others are shown by `--help-all`. */
 const COMMON: ReadonlySet<string> = new Set([
@@ -60,69 +20,15 @@ const COMMON: ReadonlySet<string> = new Set([
   "v",
 ]);
 
-/**
- * Returns the argument of yargs' `options()`. Flags without effect are hidden from `--help`; `help` and `version` are
- * yargs' own and not included. No flag has a default here, so that a missing flag can be told from a given one.
- * @param showAll whether the help shows all flags of the configuration, not only the common ones
- */
-export function yargsOptions(flags: readonly Flag[] = FLAGS, showAll = true): Record<string, YargsOption> {
-  return Object.fromEntries(
-    flags.filter(({ target }) => target.kind !== "parser").map((flag) => [flag.name, yargsOption(flag, showAll)]),
-  );
+/** Whether a command's help shows a flag. @param showAll all that have an effect, not only the common ones */
+export function isShown({ name, target }: Flag, showAll: boolean): boolean {
+  return target.kind !== "ignored" && (target.kind !== "field" || showAll || COMMON.has(name));
 }
 
-function yargsOption(flag: Flag, showAll: boolean): YargsOption {
-  const { type, target, description, alias } = flag;
-  const isHidden = target.kind === "ignored" || (target.kind === "field" && !showAll && !COMMON.has(flag.name));
-  const preset = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;
-  const shown = preset === undefined || preset === false ? "" : String(preset);
-  return {
-    ...YARGS_TYPES[type],
-    description,
-    group: OWN_FLAGS.includes(flag) ? "Options:" : "Options of kube-proxy:",
-    ...(shown === "" ? {} : { defaultDescription: shown }),
-    ...(alias === undefined ? {} : { alias }),
-    ...(isHidden ? { hidden: true } : {}),
-  };
-}
-
-/**
- * Rewrites arguments that Go's pflag accepts and yargs does not: underscores in names (`--cluster_cidr`), Go's
- * spellings of a boolean (`--masquerade-all=T`), and `-v4`. Arguments after `--` are not changed.
- * @throws AppError BAD_ARGUMENT for a boolean flag whose value is neither true nor false
- */
-export function normaliseArguments(args: readonly string[]): string[] {
-  const end = args.indexOf("--");
-  const [flags, rest] = end === -1 ? [args, []] : [args.slice(0, end), args.slice(end)];
-  return [...withInput(flags.map(normaliseArgument)), ...rest];
-}
-
-/** yargs takes a lone `-` for an argument of its own: `--from -` becomes `--from=-`, and the paths after it too. */
-function withInput(args: readonly string[]): string[] {
-  const joined: string[] = [];
-  for (const argument of args) {
-    const last = joined.at(-1);
-    if (argument === "-" && (last === "--from" || last === "-f")) joined[joined.length - 1] = "--from=-";
-    else joined.push(argument);
-  }
-  return joined;
-}
-
-function normaliseArgument(argument: string): string {
-  if (/^-v\d+$/.test(argument)) return `-v=${argument.slice(2)}`;
-  const [, given, equals, value] = /^--([a-z][\w-]*)(?:(=)(.*))?$/s.exec(argument) ?? [];
-  const name = given?.replaceAll("_", "-");
-  const flag = BY_NAME.get(name ?? "");
-  if (flag === undefined) return argument;
-  if (equals === undefined) return `--${name}`;
-  return `--${name}=${flag.type === "boolean" ? goBoolean(flag.name, value ?? "") : value}`;
-}
-
-/** Source: https://pkg.go.dev/strconv#ParseBool */
-function goBoolean(name: string, text: string): boolean {
-  if (["1", "t", "T", "TRUE", "true", "True"].includes(text)) return true;
-  if (["0", "f", "F", "FALSE", "false", "False"].includes(text)) return false;
-  throw new AppError("BAD_ARGUMENT", `--${name} must be true or false, not ${quoted(text)}`);
+/** The value of a flag that is not given, as text; empty for flags without one. */
+export function defaultText({ target }: Flag): string {
+  const value = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;
+  return value === undefined || value === false ? "" : String(value);
 }
 
 /** A flag that was given on the command line. */
@@ -135,7 +41,7 @@ export interface GivenFlag {
 /**
  * Selects the flags that set options or are ignored from parsed arguments. Of a repeated flag, the last value counts, as
  * in kube-proxy.
- * @param argv the result of yargs with {@link yargsOptions} and {@link YARGS_PARSER}
+ * @param argv by flag name: a boolean, or the texts that were given
  */
 export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
   return FLAGS.filter(({ name, target }) => {

@@ -28,14 +28,17 @@ describe("the command line", () => {
     const { exitCode, stdout } = await nftProxy(["--help"]);
     expect(exitCode).toBe(0);
     for (const command of ["run", "apply", "dump", "diff", "check", "cleanup"])
-      expect(stdout).toContain(`nft-proxy ${command}`);
+      expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
+    expect((await nftProxy(["help"])).stdout).toBe(stdout);
     expect((await nftProxy(["apply", "--help"])).stdout).toContain("--nodeport-addresses");
     expect((await nftProxy(["--version"])).stdout).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
   test.each([
     [["explan"], "unknown command: explan", "did you mean explain?"],
-    [["explain", "--form=x", "1.2.3.4:5"], "form", "did you mean --from?"],
+    [["explain", "--form=x", "1.2.3.4:5"], "explain has no option --form", "did you mean --from?"],
+    [["check", "--draining"], "check has no option --draining", "it is an option of connections"],
+    [["explain", "a", "b"], "unexpected argument: b", "nft-proxy explain --help"],
     [["zebra"], "unknown command: zebra", "nft-proxy --help"],
   ])("a mistyped word in %j gets a suggestion where there is a near one", async (args, said, hint) => {
     const { exitCode, stderr } = await nftProxy(args);
@@ -55,12 +58,19 @@ describe("the command line", () => {
   test.each([
     ["formats", ["dump", "-o", ""], ["json", "nft"]],
     ["formats of a command", ["check", "--output", "g"], ["github"]],
+    ["formats after an equals sign", ["check", "--output", "=", "g"], ["github"]],
+    ["formats in one word", ["check", "--output=gi"], ["--output=github"]],
+    ["commands", ["exp"], ["explain"]],
+    ["options, the common ones", ["run", "--con"], ["--config"]],
+    ["options that are not common", ["run", "--conntrack-mi"], ["--conntrack-min"]],
+    ["shells", ["completion", ""], ["bash", "zsh"]],
+    ["files, by the shell", ["support-bundle", ""], []],
     ["namespaces", ["explain", "-f", townObjects("town"), "-n", "sh"], ["shop"]],
     ["Services", ["explain", "-f", townObjects("town"), "shop/c"], ["shop/cart"]],
     ["Services of a namespace", ["dump", "-f", townObjects("town"), "-n", "shop", "--service", "c"], ["cart"]],
     ["Services of a cluster that does not answer", ["explain", "--master=http://127.0.0.1:1", "a"], []],
   ])("completion of values: %s", async (_what, words, expected) => {
-    const { exitCode, stdout } = await nftProxy(["--get-yargs-completions", "nft-proxy", ...words]);
+    const { exitCode, stdout } = await nftProxy(["--complete", ...words]);
     expect({ exitCode, values: stdout.split("\n").filter((line) => line !== "") }).toEqual({
       exitCode: 0,
       values: expected,
@@ -68,11 +78,11 @@ describe("the command line", () => {
   });
 
   test("completes commands and options in a shell", async () => {
-    const { stdout: script } = await nftProxy(["completion"]);
+    const { stdout: script } = await nftProxy(["completion", "bash"]);
     const shell = `nft-proxy() { "${process.execPath}" "${bundle}" "$@"; }
 ${script}
 COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec(script)?.[1]}; echo "\${COMPREPLY[@]}"`;
-    const { stdout, stderr } = await execa("bash", ["-c", shell], { env: { SHELL: "/bin/bash" } });
+    const { stdout, stderr } = await execa("bash", ["-c", shell]);
     expect({ stdout, stderr }).toEqual({ stdout: "--from --from-ip", stderr: "" });
   });
 

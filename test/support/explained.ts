@@ -32,7 +32,8 @@ export async function explained(manifests: string, flags: Readonly<Record<string
   }
 }
 
-async function printed(argv: Readonly<Record<string, unknown>>): Promise<string> {
+async function printed(given: Readonly<Record<string, string | string[]>>): Promise<string> {
+  const argv = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, [value].flat()]));
   const { exitCode, output = "", notices = [] } = await run(argv, { step: () => {} });
   if (exitCode !== 0 || notices.length > 0) throw new Error(`exit code ${exitCode}: ${notices.join("\n")}`);
   if (typeof output !== "string") throw new Error("explain prints all at once");

@@ -2,10 +2,8 @@ import type { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import configurationSchema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { withDefaults } from "../../../src/config/defaults.ts";
-import { valueAt } from "../../../src/config/field-path.ts";
 import type { Flag } from "../../../src/config/flag.ts";
-import { FLAGS } from "../../../src/config/flags.ts";
+import { defaultText, FLAGS } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS, TRANSLATED_FIELDS } from "../../../src/config/ignored-fields.ts";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
 import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
@@ -30,17 +28,16 @@ function flagName({ name, alias }: Flag): string {
   return alias === undefined ? `\`--${name}\`` : `\`--${name}\`, \`-${alias}\``;
 }
 
-function defaultOf({ target }: Flag): string {
-  if (target.kind !== "field") return "";
-  const value = valueAt(withDefaults({}), target.path);
-  return value === "" || value === false || value === undefined || String(value) === "" ? "" : `\`${value}\``;
+function quotedDefault(flag: Flag): string {
+  const text = defaultText(flag);
+  return text === "" ? "" : `\`${text}\``;
 }
 
 function flagRows(kind: Flag["target"]["kind"]): string[][] {
   return FLAGS.filter(({ target }) => target.kind === kind).map((flag) => [
     flagName(flag),
     flag.target.kind === "field" ? `\`${flag.target.path}\`` : "",
-    defaultOf(flag),
+    quotedDefault(flag),
     flag.description,
   ]);
 }

@@ -1,0 +1,72 @@
+import { AppError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import { listed } from "../base/text.ts";
+import { parseArguments } from "../config/parse-arguments.ts";
+import { type Argv, type Command, flagsOf } from "./command.ts";
+import { COMMANDS, commandOf, takesWord } from "./commands.ts";
+
+/** What a command line asks for. */
+export type Choice =
+  | { readonly kind: "version" }
+  /** Help on a command, or on the program; on every option or the common ones. */
+  | { readonly kind: "help"; readonly command: Command | undefined; readonly showAll: boolean }
+  | { readonly kind: "run"; readonly command: Command; readonly argv: Argv };
+
+/**
+ * Reads the arguments.
+ * @param args without the program's own name
+ * @throws AppError BAD_ARGUMENT
+ */
+export function chooseCommand(args: readonly string[]): Choice {
+  const { words, values, unknown } = parseArguments(args, takesWord);
+  const asksForHelp = words[0] === "help";
+  const [name, ...rest] = asksForHelp ? words.slice(1) : words;
+  const command = commandOf(name);
+  if (values.version === true) return { kind: "version" };
+  if (name !== undefined && command === undefined) throw unknownCommand(name);
+  const showAll = values["help-all"] === true;
+  if (asksForHelp || showAll || values.help === true) return { kind: "help", command, showAll };
+  if (command === undefined) throw badArgument("missing command", "nft-proxy --help shows the commands");
+  for (const spelling of unknown) throw unknownOption(command, spelling);
+  for (const flag of Object.keys(values)) refuseOthers(command, flag);
+  const [own, ...extra] = command.positional === undefined ? [undefined, ...rest] : rest;
+  if (extra[0] !== undefined) throw badArgument(`unexpected argument: ${extra[0]}`, helpOf(command));
+  const { positional } = command;
+  return {
+    kind: "run",
+    command,
+    argv: positional && own !== undefined ? { ...values, [positional.name]: [own] } : values,
+  };
+}
+
+function badArgument(message: string, hint: string): AppError {
+  return new AppError("BAD_ARGUMENT", message, { hint });
+}
+
+function unknownCommand(name: string): AppError {
+  const names = COMMANDS.map((command) => command.name);
+  const near = nearest(name, names);
+  const hint = near === undefined ? "nft-proxy --help shows the commands" : `did you mean ${near}?`;
+  return badArgument(`unknown command: ${name}`, hint);
+}
+
+function unknownOption(command: Command, spelling: string): AppError {
+  const known = flagsOf(command).flatMap(({ name }) => (name.length === 1 ? [] : [`--${name}`]));
+  const near = nearest(spelling, known);
+  return badArgument(noOption(command, spelling), near === undefined ? helpOf(command) : `did you mean ${near}?`);
+}
+
+/** Refuses a flag that only other commands have. */
+function refuseOthers(command: Command, flag: string): void {
+  if (flagsOf(command).some(({ name }) => name === flag)) return;
+  const users = COMMANDS.filter(({ flags }) => flags.includes(flag)).map(({ name }) => name);
+  throw badArgument(noOption(command, `--${flag}`), `it is an option of ${listed(users)}`);
+}
+
+function noOption({ name }: Command, spelling: string): string {
+  return `${name} has no option ${spelling}`;
+}
+
+function helpOf({ name }: Command): string {
+  return `nft-proxy ${name} --help shows its options`;
+}
