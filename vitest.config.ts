@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { namespacePool } from "./test/support/namespace-pool.ts";
 
 /**
  * Three projects: `unit` needs nothing but Node; `kernel` needs the network namespace that scripts/in-namespace.sh
@@ -7,6 +8,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   define: { __VERSION__: JSON.stringify("0.0.0-test") },
   test: {
+    // Vitest's default leaves one processor to itself; of two that is half.
+    maxWorkers: "100%",
     reporters: ["default", ["json", { outputFile: ".cache/test-results.json" }]],
     projects: [
       {
@@ -14,6 +17,8 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
+          // A process for each file would take as long as the tests.
+          isolate: false,
           // Vitest's 5 seconds would make a slow machine fail.
           testTimeout: 60_000,
         },
@@ -24,8 +29,9 @@ export default defineConfig({
           name: "kernel",
           include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],
           globalSetup: "test/support/private-namespace.ts",
-          // Every file owns network namespaces; two at a time would fight for the two cores.
-          fileParallelism: false,
+          pool: namespacePool,
+          // Unit tests never wait: beside them, daemons would be slow.
+          sequence: { groupOrder: 1 },
           // Vitest's one second would make a slow machine fail.
           expect: { poll: { timeout: 60_000 } },
           testTimeout: 120_000,
