@@ -18,6 +18,15 @@ export function listed(texts: readonly string[]): string {
   return texts.join(", ").replace(/, ([^,]*)$/, " and $1");
 }
 
+/** The most names that {@link someOf} gives. */
+const MOST_NAMES = 5;
+
+/** Formats the first of many names: `a, b, c, d, e and 7 others`. */
+export function someOf(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  return more > 1 ? listed([...names.slice(0, MOST_NAMES), `${more} others`]) : listed(names);
+}
+
 /** A number with its noun: `1 endpoint`, `2 endpoints`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

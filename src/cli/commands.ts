@@ -116,7 +116,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "doctor",
     summary: "Report what this host lacks, and what breaks Services on it",
-    flags: ["output", "strict"],
+    flags: ["migration", "from", "output", "strict"],
+    examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
     load: async () => await import("./commands/doctor.ts"),
   },
   {

@@ -19,11 +19,16 @@ export interface TranslatedScheduler {
   readonly isSame: boolean;
 }
 
+/** Our scheduler that does what an IPVS scheduler does; undefined where there is none. */
+export function sameScheduler(ipvs: string): Scheduler | undefined {
+  return Object.hasOwn(SAME, ipvs) ? SAME[ipvs] : undefined;
+}
+
 /** The scheduler of a configuration for kube-proxy's ipvs mode; undefined for other modes, and where none is given. */
 export function ipvsScheduler({ mode, ipvs }: GivenConfiguration): TranslatedScheduler | undefined {
   const given = ipvs?.scheduler ?? "";
   if (mode !== "ipvs" || given === "") return undefined;
-  const same = Object.hasOwn(SAME, given) ? SAME[given] : undefined;
+  const same = sameScheduler(given);
   return { ipvs: given, scheduler: same ?? "random", isSame: same !== undefined };
 }
 

@@ -49,6 +49,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("diff", "boolean", "Print only the changes to this node's kernel"),
   commanding("strict", "boolean", "Treat warnings as errors"),
   commanding("no-strict", "boolean", "Report unknown fields and what only the API server rejects as warnings"),
+  commanding("migration", "boolean", "Also list what changes for clients when nft-proxy takes over from kube-proxy"),
   commanding("dry-run", "boolean", "Change nothing, and show the changes"),
   commanding("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
   commanding("wait", "boolean", "Wait until every node is healthy, 10 minutes at most"),

@@ -9,10 +9,14 @@ import { resolveOptions } from "../../src/config/resolve.ts";
 import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
 import { doctorHost } from "../../src/inspect/doctor/doctor-host.ts";
 import { examineHost } from "../../src/inspect/doctor/examine.ts";
-import { nftProxy } from "../support/command.ts";
+import { nftProxy, townObjects } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 const TRANSACTION = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
+
+const validate = new Ajv().compile(
+  JSON.parse(readFileSync(new URL("../../schemas/doctor.schema.json", import.meta.url), "utf8")),
+);
 
 const GUARD = `table inet guard {
   chain early { type filter hook prerouting priority -300; policy drop; }
@@ -59,8 +63,7 @@ describe("the doctor", () => {
       expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
     }
     expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);
-    const schema = JSON.parse(readFileSync(new URL("../../schemas/doctor.schema.json", import.meta.url), "utf8"));
-    expect(new Ajv().validate(schema, JSON.parse(diagnosticsJson(findings)))).toBe(true);
+    expect(validate(JSON.parse(diagnosticsJson(findings)))).toBe(true);
   });
 
   test("warns of kube-proxy's tables and of a firewall that drops by default", async () => {
@@ -84,6 +87,17 @@ describe("the doctor", () => {
       exitCode: 2,
       stderr: expect.stringContaining("must be text or json"),
     });
+  });
+
+  test("lists what a migration changes, from the rules of kube-proxy and the Services of files", async () => {
+    nft(["-f", "-"], KUBE_PROXY);
+    const files = ["--from", townObjects("town"), "--hostname-override=node-1"];
+    const { exitCode, stdout } = await nftProxy(["doctor", "--migration", "--output=json", ...files]);
+    const { findings } = JSON.parse(stdout) as { findings: HostDiagnostic[] };
+    expect(of(findings, "migration")).toMatchObject([{ level: "ok", found: expect.stringMatching(/mode nftables$/) }]);
+    expect(of(findings, "migration-affinity")).toMatchObject([{ found: expect.stringContaining("shop/cart") }]);
+    expect(validate(JSON.parse(stdout))).toBe(true);
+    expect(exitCode).toBe(findings.some(({ level }) => level === "fault") ? 1 : 0);
   });
 
   test("reports rules without a running daemon, and the daemon when it runs", async () => {

@@ -1,22 +1,53 @@
+import { AppError } from "../../base/errors.ts";
 import { type HostDiagnostic, worstLevel } from "../../inspect/doctor/diagnostic.ts";
 import { doctorHost } from "../../inspect/doctor/doctor-host.ts";
-import { examineHost } from "../../inspect/doctor/examine.ts";
+import { examineHost, examineMigration } from "../../inspect/doctor/examine.ts";
+import type { MigrationFacts } from "../../inspect/doctor/migration-facts.ts";
+import { loadDesired } from "../../inspect/load/desired.ts";
+import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { type Argv, isSet } from "../command.ts";
-import { optionsBesideDaemon } from "../options.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
+import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
 import { diagnosticsJson, diagnosticsText } from "../print/doctor-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 
-/** `doctor`: what this host lacks, and what breaks Services on it. Exit code 1 for a fault. */
+/**
+ * `doctor`: what this host lacks, and what breaks Services on it; with `--migration` also what changes for clients when
+ * nft-proxy takes over from kube-proxy. Exit code 1 for a fault.
+ */
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const { options, notices } = await optionsBesideDaemon(argv);
-  const diagnostics = await examineHost(doctorHost, options);
+  const command = await optionsBesideDaemon(argv);
+  const { options } = command;
+  const host = await examineHost(doctorHost, options);
+  const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
+  const migration = objects === undefined ? [] : await examineMigration(doctorHost, options, objects);
+  const diagnostics = [...host, ...migration];
   return {
     exitCode: doctorExitCode(diagnostics, isSet(argv, "strict")),
     output: format === "json" ? diagnosticsJson(diagnostics) : diagnosticsText(diagnostics),
-    notices,
+    notices: [...command.notices, ...notices],
   };
+}
+
+const NOTHING = { objects: undefined, notices: [] };
+
+/** The cluster's Services; the reason where the API server does not give them. */
+async function migratingServices(
+  request: LoadRequest,
+): Promise<{ readonly objects: MigrationFacts["objects"]; readonly notices: readonly string[] }> {
+  try {
+    const { cache, nodeContext, state, missingNode, notices, diagnostics } = await loadDesired(request);
+    const services = cache.serviceNames().flatMap((name) => cache.service(name) ?? []);
+    return {
+      objects: { services, nodeContext, conflicts: state.conflicts() },
+      notices: [...notices, ...missingNodeNotices(missingNode), ...diagnostics.map(diagnosticText)],
+    };
+  } catch (error) {
+    if (request.paths.length > 0 || !(error instanceof AppError)) throw error;
+    return { objects: { problem: error.message }, notices: [] };
+  }
 }
 
 /** 1 when there is a fault; when `strict`, also when there is a warning. */

@@ -19,7 +19,15 @@ export type CheckName =
   | "calico"
   | "cluster-cidr"
   | "firewall"
-  | "daemon";
+  | "daemon"
+  | "migration"
+  | "migration-nodeport-addresses"
+  | "migration-nodeport-loopback"
+  | "migration-scheduler"
+  | "migration-cluster-ips"
+  | "migration-strict-arp"
+  | "migration-affinity"
+  | "migration-conflict";
 
 /** The judgement on one fact. */
 export interface HostDiagnostic {
@@ -31,6 +39,23 @@ export interface HostDiagnostic {
   readonly means?: string;
   /** The action to take; absent when there is none. */
   readonly action?: string;
+}
+
+/** Makes a {@link HostDiagnostic}. */
+export function diagnostic(
+  check: CheckName,
+  level: Level,
+  found: string,
+  means?: string,
+  action?: string,
+): HostDiagnostic {
+  return {
+    check,
+    level,
+    found,
+    ...(means === undefined ? {} : { means }),
+    ...(action === undefined ? {} : { action }),
+  };
 }
 
 const LEVELS: readonly Level[] = ["ok", "warning", "fault"];

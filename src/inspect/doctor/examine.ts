@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../../config/options.ts";
+import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
@@ -17,10 +18,13 @@ import {
   gatherHostNfts,
   gatherKernel,
   gatherNft,
+  gatherProxyMode,
   gatherSettings,
   gatherTraces,
 } from "./gather.ts";
 import { judgeKernel, judgeModules } from "./kernel-check.ts";
+import { judgeMigration } from "./migration-check.ts";
+import type { MigrationFacts } from "./migration-facts.ts";
 import { judgeHostNfts, judgeNft } from "./nft-check.ts";
 import { judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
@@ -51,6 +55,24 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
     ...judgeClusterCidr(options),
     judgeDaemon(await gatherDaemon(host, localUrl(options.healthzBindAddress)), hasTables),
   ];
+}
+
+/**
+ * What changes for the clients of `objects` when nft-proxy takes this node over from kube-proxy. Changes nothing, never
+ * rejects.
+ */
+export async function examineMigration(
+  host: DoctorHost,
+  options: ProxyOptions,
+  objects: MigrationFacts["objects"],
+): Promise<HostDiagnostic[]> {
+  return judgeMigration({
+    traces: await gatherTraces(host, await gatherChains(new Nft({ path: options.nftPath, run: host.run }))),
+    answeredMode: await gatherProxyMode(host, localUrl(options.metricsBindAddress)),
+    settings: await gatherSettings(host),
+    hostAddresses: await allLocalAddresses(host.files).catch(() => []),
+    objects,
+  });
 }
 
 /** The size of the conntrack table that the options make, 0 when they leave it alone. */

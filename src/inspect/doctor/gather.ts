@@ -94,13 +94,19 @@ export async function gatherTraces(
 ): Promise<ProxyTraces> {
   const read = (path: string) => files.read(path).catch(() => "");
   const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
-  const servers = (await read("/proc/net/ip_vs")).split("\n").filter((line) => /^(?:TCP|UDP|SCTP|FWM) /.test(line));
+  const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);
   return {
     chains,
     legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],
-    ipvsServers: servers.length,
+    ipvsSchedulers: [...servers].map(([, scheduler = ""]) => scheduler),
     ipvsInterface: (await read("/sys/class/net/kube-ipvs0/ifindex")) !== "",
   };
+}
+
+/** The answer of a service proxy on this host to `GET /proxyMode` at `base`; undefined when none answers. */
+export async function gatherProxyMode({ get }: DoctorHost, base: string): Promise<string | undefined> {
+  const answer = await get(`${base}/proxyMode`).catch(() => undefined);
+  return answer?.status === 200 ? answer.body.trim() : undefined;
 }
 
 /** Asks the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */

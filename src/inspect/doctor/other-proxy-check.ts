@@ -1,5 +1,9 @@
+import { counted } from "../../base/text.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { ForeignChain } from "./foreign-chain.ts";
+
+/** kube-proxy's modes on Linux. */
+export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
 
 /** Traces that service proxies leave on a host. */
 export interface ProxyTraces {
@@ -7,10 +11,20 @@ export interface ProxyTraces {
   readonly chains: readonly ForeignChain[] | undefined;
   /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
   readonly legacyTables: readonly string[];
-  /** Virtual servers in /proc/net/ip_vs. */
-  readonly ipvsServers: number;
+  /** The scheduler of each virtual server in /proc/net/ip_vs. */
+  readonly ipvsSchedulers: readonly string[];
   /** The interface kube-ipvs0 is there. */
   readonly ipvsInterface: boolean;
+}
+
+/** The modes of kube-proxy that certainly left these traces. */
+export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
+  const found: Readonly<Record<KubeProxyMode, readonly unknown[]>> = {
+    iptables: iptablesTables(traces),
+    ipvs: ipvsMode(traces),
+    nftables: nftablesTables(traces),
+  };
+  return (Object.keys(found) as KubeProxyMode[]).filter((mode) => found[mode].length > 0);
 }
 
 const ACTION = "if it has been replaced: stop it on this node, then";
@@ -35,8 +49,12 @@ function unlisted({ chains }: ProxyTraces): HostDiagnostic[] {
   ];
 }
 
-function nftablesMode({ chains = [] }: ProxyTraces): HostDiagnostic[] {
-  const tables = [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
+function nftablesTables({ chains = [] }: ProxyTraces): string[] {
+  return [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
+}
+
+function nftablesMode(traces: ProxyTraces): HostDiagnostic[] {
+  const tables = nftablesTables(traces);
   if (tables.length === 0) return [];
   return [
     warning(
@@ -47,8 +65,13 @@ function nftablesMode({ chains = [] }: ProxyTraces): HostDiagnostic[] {
   ];
 }
 
-function iptablesMode({ chains = [], legacyTables }: ProxyTraces): HostDiagnostic[] {
-  const tables = [...new Set(chains.flatMap(({ table, name }) => (name === "KUBE-SERVICES" ? [table] : [])))];
+function iptablesTables({ chains = [] }: ProxyTraces): string[] {
+  return [...new Set(chains.flatMap(({ table, name }) => (name === "KUBE-SERVICES" ? [table] : [])))];
+}
+
+function iptablesMode(traces: ProxyTraces): HostDiagnostic[] {
+  const { legacyTables } = traces;
+  const tables = iptablesTables(traces);
   const findings: HostDiagnostic[] = [];
   if (tables.length > 0) {
     findings.push(
@@ -71,9 +94,9 @@ function iptablesMode({ chains = [], legacyTables }: ProxyTraces): HostDiagnosti
   return findings;
 }
 
-function ipvsMode({ ipvsServers, ipvsInterface }: ProxyTraces): HostDiagnostic[] {
+function ipvsMode({ ipvsSchedulers, ipvsInterface }: ProxyTraces): HostDiagnostic[] {
   const found = [
-    ...(ipvsServers > 0 ? [`${ipvsServers} IPVS virtual servers`] : []),
+    ...(ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : []),
     ...(ipvsInterface ? ["the interface kube-ipvs0"] : []),
   ];
   if (found.length === 0) return [];

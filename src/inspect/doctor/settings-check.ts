@@ -8,6 +8,14 @@ const NET = "/proc/sys/net";
 const CONNTRACK_MAX = `${NET}/netfilter/nf_conntrack_max`;
 const CONNTRACK_COUNT = `${NET}/netfilter/nf_conntrack_count`;
 
+/** The setting by which kube-proxy's iptables mode serves NodePorts on 127.0.0.1. */
+export const ROUTE_LOCALNET = `${NET}/ipv4/conf/all/route_localnet`;
+
+/** The settings that kube-proxy's `strictARP` changes. */
+export const ARP_SETTINGS: readonly string[] = ["arp_ignore", "arp_announce"].map(
+  (name) => `${NET}/ipv4/conf/all/${name}`,
+);
+
 /** A setting whose value tells good from bad by itself. */
 interface Rule {
   readonly check: CheckName;
@@ -42,7 +50,7 @@ const RULES: readonly Rule[] = [
   },
   {
     check: "route-localnet",
-    path: `${NET}/ipv4/conf/all/route_localnet`,
+    path: ROUTE_LOCALNET,
     family: "ip",
     bad: (value) => value !== 0,
     judgement: {
@@ -64,8 +72,13 @@ const RULES: readonly Rule[] = [
   },
 ];
 
-/** The paths that {@link judgeSettings} and {@link judgeConntrackTable} look at. */
-export const SETTING_PATHS: readonly string[] = [...RULES.map(({ path }) => path), CONNTRACK_MAX, CONNTRACK_COUNT];
+/** The paths of all settings that are judged. */
+export const SETTING_PATHS: readonly string[] = [
+  ...RULES.map(({ path }) => path),
+  CONNTRACK_MAX,
+  CONNTRACK_COUNT,
+  ...ARP_SETTINGS,
+];
 
 /** Whether the host forwards packets, and has no needlessly open settings. */
 export function judgeSettings(settings: Settings, families: readonly Family[]): HostDiagnostic[] {

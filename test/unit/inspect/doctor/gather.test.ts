@@ -80,9 +80,9 @@ UDP  0A60000A:0035 rr
       "/proc/net/ip6_tables_names": "filter\n",
       "/sys/class/net/kube-ipvs0/ifindex": "9\n",
     });
-    const found = { legacyTables: ["nat", "filter"], ipvsServers: 2, ipvsInterface: true };
+    const found = { legacyTables: ["nat", "filter"], ipvsSchedulers: ["rr", "rr"], ipvsInterface: true };
     expect(await gatherTraces(host, [])).toEqual({ chains: [], ...found });
-    expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsServers: 0 });
+    expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsSchedulers: [] });
   });
 
   test("of a daemon that does not answer name the system's error", async () => {

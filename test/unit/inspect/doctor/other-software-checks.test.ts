@@ -28,7 +28,7 @@ test("chains are read from nft's listing of every family", () => {
 });
 
 describe("another proxy", () => {
-  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsServers: 0, ipvsInterface: false };
+  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], ipvsInterface: false };
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
     ["nothing", {}, []],
@@ -43,7 +43,11 @@ describe("another proxy", () => {
     ["kube-proxy's iptables mode", { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] }, ["KUBE-SERVICES"]],
     ["the kubelet's own chains", { chains: [{ table: "ip mangle", name: "KUBE-KUBELET-CANARY" }] }, []],
     ["legacy iptables", { legacyTables: ["nat", "filter"] }, ["nat, filter"]],
-    ["ipvs", { ipvsServers: 3, ipvsInterface: true }, ["3 IPVS virtual servers and the interface kube-ipvs0"]],
+    [
+      "ipvs",
+      { ipvsSchedulers: ["rr", "rr", "sh"], ipvsInterface: true },
+      ["3 IPVS virtual servers and the interface kube-ipvs0"],
+    ],
     ["an interface of ipvs alone", { ipvsInterface: true }, ["the interface kube-ipvs0"]],
   ])("as %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");

@@ -1,0 +1,71 @@
+import { counted, someOf } from "../../base/text.ts";
+import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
+import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
+import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
+import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
+import type { KubeProxyMode } from "./other-proxy-check.ts";
+import { ROUTE_LOCALNET } from "./settings-check.ts";
+
+/** Where NodePorts will not answer any more: iptables and ipvs mode serve more addresses by default. */
+export function nodePortChanges(
+  modes: readonly KubeProxyMode[],
+  { settings, hostAddresses }: MigrationFacts,
+  { services, nodeContext }: MigratingServices,
+): HostDiagnostic[] {
+  const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
+  if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
+  const names = `NodePorts of ${counted(ported.length, "Service")} (${someOf(ported.map(({ name }) => name))})`;
+  const ofServices = new Set(services.flatMap(addressesOf));
+  const lost = nodeContext.flatMap((context) => unserved(context, hostAddresses)).filter((one) => !ofServices.has(one));
+  const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1;
+  return [
+    lost.length === 0
+      ? diagnostic("migration-nodeport-addresses", "ok", `${names} answer on the addresses on which they answered`)
+      : diagnostic(
+          "migration-nodeport-addresses",
+          "warning",
+          `${names} will not answer on ${someOf(lost.toSorted(compareAddresses))}`,
+          "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
+          "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
+        ),
+    ...(hadLoopback ? [loopbackChange(names, ported, nodeContext)] : []),
+  ];
+}
+
+function loopbackChange(names: string, ported: readonly Service[], nodeContext: NodeContext): HostDiagnostic {
+  const check = "migration-nodeport-loopback";
+  const isServed = nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts);
+  if (!isServed) {
+    return diagnostic(
+      check,
+      "warning",
+      `${names} will not answer on 127.0.0.1`,
+      "kube-proxy's iptables mode serves them there (route_localnet is 1)",
+      "if a program of the node uses that, such as a container runtime a registry: add localhost to nodePortAddresses (TCP)",
+    );
+  }
+  const others = ported.filter(({ ports }) =>
+    ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
+  );
+  if (others.length === 0) return diagnostic(check, "ok", `${names} answer on 127.0.0.1`);
+  const found = `UDP and SCTP NodePorts of ${counted(others.length, "Service")} (${someOf(others.map(({ name }) => name))}) will not answer on 127.0.0.1`;
+  return diagnostic(check, "warning", found, "localhost in nodePortAddresses serves TCP alone");
+}
+
+/** The host's addresses of a family on which kube-proxy serves NodePorts and nft-proxy does not. */
+function unserved({ family, nodePorts }: FamilyContext, hostAddresses: readonly string[]): string[] {
+  if (nodePorts.kind === "all") return [];
+  return hostAddresses.filter(
+    (address) =>
+      familyOf(address) === family &&
+      !isLoopback(address) &&
+      !isLinkLocal(address) &&
+      !nodePorts.addresses.includes(address),
+  );
+}
+
+/** In ipvs mode, these are addresses of the interface kube-ipvs0. */
+function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): string[] {
+  return [clusterIPs, externalIPs, loadBalancerIPs].flatMap(({ ip, ip6 }) => [ip, ip6].flat());
+}

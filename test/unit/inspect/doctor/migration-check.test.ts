@@ -1,0 +1,109 @@
+import { expect, test } from "vitest";
+import type { CheckName, HostDiagnostic } from "../../../../src/inspect/doctor/diagnostic.ts";
+import { judgeMigration } from "../../../../src/inspect/doctor/migration-check.ts";
+import type { MigratingServices, MigrationFacts } from "../../../../src/inspect/doctor/migration-facts.ts";
+import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
+import { familyContext, port, service } from "../../../support/build.ts";
+
+const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], ipvsInterface: false };
+const IPTABLES = { ...NO_TRACES, chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] };
+const IPVS = { ...NO_TRACES, ipvsSchedulers: ["rr", "rr", "lc"], ipvsInterface: true };
+const NFTABLES = { ...NO_TRACES, chains: [{ table: "ip kube-proxy", name: "services" }] };
+
+const SERVICES: MigratingServices = {
+  services: [
+    service({ name: "shop/web", clusterIPs: ["10.96.0.1"], ports: [port(80, { nodePort: 30_080 })] }),
+    service({ name: "dns", clusterIPs: ["10.96.0.2"], ports: [port(53, { protocol: "udp", nodePort: 30_053 })] }),
+    service({ name: "shop/cart", clusterIPs: ["10.96.0.3"], affinitySeconds: 600 }),
+  ],
+  nodeContext: [familyContext("ip")],
+  conflicts: [],
+};
+
+const HOST = ["127.0.0.1", "169.254.1.1", "192.0.2.2", "198.51.100.1", "10.96.0.1", "::1", "fe80::1"];
+
+function judge(facts: Partial<MigrationFacts>): HostDiagnostic[] {
+  const settings = new Map([[ROUTE_LOCALNET, 1]]);
+  const base = { traces: NO_TRACES, answeredMode: undefined, settings, hostAddresses: HOST, objects: SERVICES };
+  return judgeMigration({ ...base, ...facts });
+}
+
+/** The level and the text of the only diagnostic of a check. */
+function only(diagnostics: readonly HostDiagnostic[], check: CheckName): string {
+  const found = diagnostics.filter((diagnostic) => diagnostic.check === check);
+  expect(found).toHaveLength(1);
+  return `${found[0]?.level}: ${found[0]?.found}`;
+}
+
+const checksOf = (diagnostics: readonly HostDiagnostic[]) => diagnostics.map(({ check }) => check);
+
+test("after iptables mode, NodePorts of other addresses and of loopback are named", () => {
+  const found = judge({ traces: IPTABLES });
+  const names = "NodePorts of 2 Services (shop/web and default/dns)";
+  expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode iptables");
+  expect(only(found, "migration-nodeport-addresses")).toBe(`warning: ${names} will not answer on 198.51.100.1`);
+  expect(only(found, "migration-nodeport-loopback")).toBe(`warning: ${names} will not answer on 127.0.0.1`);
+  expect(checksOf(found)).not.toContain("migration-scheduler");
+});
+
+test("NodePorts that answer everywhere lose only UDP on loopback", () => {
+  const everywhere = familyContext("ip", { nodePorts: { kind: "all" }, loopbackNodePorts: true });
+  const found = judge({ traces: IPTABLES, objects: { ...SERVICES, nodeContext: [everywhere] } });
+  expect(only(found, "migration-nodeport-addresses")).toMatch(/^ok: /);
+  expect(only(found, "migration-nodeport-loopback")).toBe(
+    "warning: UDP and SCTP NodePorts of 1 Service (default/dns) will not answer on 127.0.0.1",
+  );
+});
+
+test("without route_localnet, NodePorts did not answer on loopback before", () => {
+  expect(checksOf(judge({ traces: IPTABLES, settings: new Map() }))).not.toContain("migration-nodeport-loopback");
+});
+
+test("after ipvs mode, each scheduler is named with its counterpart, and strictARP", () => {
+  const settings = new Map(ARP_SETTINGS.map((path, index) => [path, index + 1]));
+  const found = judge({ traces: IPVS, settings });
+  expect(found.filter(({ check }) => check === "migration-scheduler")).toMatchObject([
+    { level: "warning", found: "1 IPVS virtual server with scheduler lc", action: expect.stringContaining("nothing") },
+    {
+      level: "warning",
+      found: "2 IPVS virtual servers with scheduler rr",
+      action: expect.stringContaining("round-robin"),
+    },
+  ]);
+  expect(only(found, "migration-strict-arp")).toBe(
+    "ok: net.ipv4.conf.all.arp_ignore is 1 and net.ipv4.conf.all.arp_announce is 2",
+  );
+  expect(only(found, "migration-nodeport-addresses")).toMatch(/will not answer on 198\.51\.100\.1$/);
+});
+
+test("a scheduler that is configured alike changes nothing", () => {
+  const objects = { ...SERVICES, nodeContext: [familyContext("ip", { scheduler: "round-robin" })] };
+  expect(only(judge({ traces: { ...IPVS, ipvsSchedulers: ["rr"] }, objects }), "migration-scheduler")).toBe(
+    "ok: 1 IPVS virtual server with scheduler rr: round-robin here",
+  );
+});
+
+test("after nftables mode, only session affinity and contested addresses change", () => {
+  const [winner, loser] = ["shop/old", "shop/new"].map((name) => service({ name }));
+  const key = (of: typeof winner) => ({ service: of, spec: port(80), family: "ip" }) as never;
+  const conflicts = [
+    { family: "ip" as const, frontend: "10.96.0.9 . tcp . 80", winner: key(winner), losers: [key(loser)] },
+  ];
+  const found = judge({ traces: NFTABLES, objects: { ...SERVICES, conflicts } });
+  expect(checksOf(found)).toEqual(["migration", "migration-affinity", "migration-conflict"]);
+  expect(only(found, "migration-affinity")).toBe("warning: 1 Service with session affinity (shop/cart)");
+  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 . tcp . 80 is wanted by shop/old and shop/new");
+});
+
+test("a kube-proxy that answers tells a mode whose rules cannot be seen; nftables is not told from nft-proxy", () => {
+  expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
+  expect(only(judge({ answeredMode: "nftables" }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
+});
+
+test("without objects, what needs them is unknown", () => {
+  const found = judge({ traces: IPTABLES, objects: { problem: "no API server" } });
+  expect(found.map(({ found: text }) => text)).toEqual([
+    "kube-proxy's rules are on this host, of mode iptables",
+    "unknown: the cluster's Services (no API server)",
+  ]);
+});
