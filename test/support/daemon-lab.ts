@@ -144,7 +144,7 @@ export class DaemonLab {
 
   /** Asks a server of the daemon on the node. */
   async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
-    const answer = await fetch(`http://${address}:${port}${path}`, { signal: AbortSignal.timeout(10_000) });
+    const answer = await fetch(`http://${address}:${port}${path}`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
     return { status: answer.status, headers: answer.headers, body: await answer.text() };
   }
 
