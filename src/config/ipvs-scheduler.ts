@@ -32,14 +32,30 @@ export function ipvsScheduler({ mode, ipvs }: GivenConfiguration): TranslatedSch
   return { ipvs: given, scheduler: same ?? "random", isSame: same !== undefined };
 }
 
-/** Says of `ipvs.scheduler` that it is not used as it was given. */
-export function ipvsSchedulerWarnings(given: GivenConfiguration): ConfigWarning[] {
-  const subject = "ipvs.scheduler";
+/** The names of the settings in messages: those of the file's fields, or of the flags. */
+export interface IpvsSettingNames {
+  readonly scheduler: string;
+  /** The mode in which it counts. */
+  readonly ipvsMode: string;
+  /** The setting that decides instead. */
+  readonly own: string;
+}
+
+const FIELDS: IpvsSettingNames = {
+  scheduler: "ipvs.scheduler",
+  ipvsMode: "mode ipvs",
+  own: "nftProxy.scheduler",
+};
+
+/** Returns the warnings that an IPVS scheduler is not used as it was given. */
+export function ipvsSchedulerWarnings(given: GivenConfiguration, names: IpvsSettingNames = FIELDS): ConfigWarning[] {
+  const subject = names.scheduler;
   const text = given.ipvs?.scheduler ?? "";
   if (text === "") return [];
-  if (given.mode !== "ipvs")
-    return [ignoredWarning(subject, "it counts with mode ipvs only; nftProxy.scheduler is ours")];
-  if (given.nftProxy?.scheduler) return [ignoredWarning(subject, "nftProxy.scheduler decides")];
+  if (given.mode !== "ipvs") {
+    return [ignoredWarning(subject, `it counts with ${names.ipvsMode} only; ${names.own} is ours`)];
+  }
+  if (given.nftProxy?.scheduler) return [ignoredWarning(subject, `${names.own} decides`)];
   const { ipvs = "", scheduler, isSame } = ipvsScheduler(given) ?? {};
   return isSame
     ? []

@@ -103,9 +103,10 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function modeWarnings(mode: string | null | undefined): ConfigWarning[] {
+/** Returns the warning that a mode of kube-proxy other than nftables is run as nftables. */
+export function modeWarnings(mode: string | null | undefined, subject = "mode"): ConfigWarning[] {
   if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
-  const given = mode === "" ? 'mode is "", which means iptables for kube-proxy' : `mode is ${mode}`;
+  const given = mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
   const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
-  return [{ subject: "mode", message }];
+  return [{ subject, message }];
 }

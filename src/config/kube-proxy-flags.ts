@@ -9,10 +9,12 @@ const API_LIMITS = "nft-proxy makes four long requests and few others, so there 
 const LOG_LINES = "each log line is written to standard error at once";
 const MACHINE = "kube-proxy only reports it in its own machine data";
 
+const MODES: readonly string[] = ["", "nftables", "iptables", "ipvs"];
+
 function refuseOtherModes(text: string): string | undefined {
-  return text === "" || text === "nftables"
+  return MODES.includes(text)
     ? undefined
-    : `must be nftables or absent, not ${quoted(text)}: this is nft-proxy, which only programs nftables`;
+    : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
 }
 
 function portReason(text: string): string | undefined {
@@ -110,7 +112,12 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
   ignored("ipvs-exclude-cidrs", "list", IPVS),
   ignored("ipvs-min-sync-period", "duration", IPVS),
-  ignored("ipvs-scheduler", "string", IPVS),
+  setting(
+    "ipvs-scheduler",
+    "string",
+    "ipvs.scheduler",
+    "With --proxy-mode=ipvs, the default scheduler: rr, wrr, sh and mh have an equivalent, others are replaced",
+  ),
   ignored("ipvs-strict-arp", "boolean", IPVS),
   ignored("ipvs-sync-period", "duration", IPVS),
   ignored("ipvs-tcp-timeout", "duration", IPVS),
@@ -151,7 +158,10 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix",
   ),
   ignored("profiling", "boolean", "there is no pprof in a Node.js process"),
-  { ...setting("proxy-mode", "string", "mode", "Accepted as nftables"), refuse: refuseOtherModes },
+  {
+    ...setting("proxy-mode", "string", "mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
+    refuse: refuseOtherModes,
+  },
   ignored("show-hidden-metrics-for-version", "string", "no metric is hidden"),
   overriding("v", "integer", "logging.verbosity", "Log verbosity; 4 and above is debug"),
   { name: "version", type: "boolean", description: "Show the version", target: { kind: "parser" } },

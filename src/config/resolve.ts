@@ -1,9 +1,10 @@
-import type { KubeProxyConfiguration } from "./configuration.ts";
+import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
 import { valueAt, withValueAt } from "./field-path.ts";
 import { FLAGS, type GivenFlag } from "./flags.ts";
-import { readConfiguration } from "./kube-proxy-configuration.ts";
+import { type IpvsSettingNames, ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
+import { modeWarnings, readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";
 import { toOptions } from "./to-options.ts";
 import { dependencyDiagnostics, schemaDiagnostics } from "./validate-configuration.ts";
@@ -35,15 +36,42 @@ export function resolveOptions({
   configName = "the configuration",
 }: ConfigSources = {}): ResolvedOptions {
   const file = configText === undefined ? undefined : readConfiguration(configText, configName);
-  const defaulted = withDefaults(file?.given ?? {});
-  if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
   const used = flags.filter((given) => isUsed(given, file !== undefined));
+  const byFlags = ipvsSettings(used);
+  const defaulted = withDefaults(file?.given ?? byFlags);
+  if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
   const configuration = withFlags(defaulted, used);
   throwDiagnostics("BAD_ARGUMENT", "the command line", flagDiagnostics(used, configuration));
   return {
     options: toOptions(configuration),
-    warnings: [...(file?.warnings ?? []), ...flags.flatMap((given) => flagWarnings(given, file !== undefined))],
+    warnings: [
+      ...(file?.warnings ?? ipvsWarnings(byFlags)),
+      ...flags.flatMap((given) => flagWarnings(given, file !== undefined)),
+    ],
   };
+}
+
+/** The settings by flags of which others depend: a mode decides whether an IPVS scheduler counts. */
+function ipvsSettings(used: readonly GivenFlag[]): GivenConfiguration {
+  const textOf = (name: string) => {
+    const value = used.find(({ flag }) => flag.name === name)?.value;
+    return typeof value === "string" ? value : null;
+  };
+  return {
+    mode: textOf("proxy-mode"),
+    ipvs: { scheduler: textOf("ipvs-scheduler") },
+    nftProxy: { scheduler: textOf("scheduler") },
+  };
+}
+
+const FLAG_NAMES: IpvsSettingNames = {
+  scheduler: "--ipvs-scheduler",
+  ipvsMode: "--proxy-mode=ipvs",
+  own: "--scheduler",
+};
+
+function ipvsWarnings(byFlags: GivenConfiguration): ConfigWarning[] {
+  return [...modeWarnings(byFlags.mode, "--proxy-mode"), ...ipvsSchedulerWarnings(byFlags, FLAG_NAMES)];
 }
 
 /** In kube-proxy, an empty text is the same as a flag that was not given. */
@@ -54,7 +82,8 @@ function isUsed({ flag: { target, type }, value }: GivenFlag, hasFile: boolean):
 
 function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenFlag[]): KubeProxyConfiguration {
   return flags.reduce((changed, { flag: { target, combine }, value }) => {
-    if (target.kind !== "field") return changed;
+    // The default scheduler has been chosen by it.
+    if (target.kind !== "field" || target.path === "ipvs.scheduler") return changed;
     const next = combine === undefined ? value : combine(valueAt(changed, target.path), value);
     return withValueAt(changed, target.path, next);
   }, configuration);

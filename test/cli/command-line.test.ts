@@ -12,7 +12,7 @@ describe("the command line", () => {
     ["an unknown flag", ["apply", "--form=x"], "form"],
     ["no objects", ["apply"], "--from"],
     ["a value that is none", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
-    ["another proxy's mode", ["run", "--proxy-mode=ipvs"], "--proxy-mode"],
+    ["another proxy's mode", ["run", "--proxy-mode=kernelspace"], "--proxy-mode"],
     ["a file that is not there", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
     ["a configuration that is not there", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
     ["no cluster", ["run"], "API server"],

@@ -56,7 +56,7 @@ describe("without a file", () => {
       "nodeport-addresses": "10.0.0.0/8,nowhere",
       "oom-score-adj": "",
       "pod-bridge-interface": "",
-      "proxy-mode": "ipvs",
+      "proxy-mode": "userspace",
       "hostname-override": "  ",
     });
     const error = errorOf(() => resolveOptions({ flags }));
@@ -68,7 +68,7 @@ describe("without a file", () => {
       "--oom-score-adj",
       "--proxy-mode",
     ]);
-    expect(error.evidence["--proxy-mode"]).toContain("this is nft-proxy");
+    expect(error.evidence["--proxy-mode"]).toContain("must be nftables, iptables or ipvs");
   });
 
   it("refuses flags that do not fit each other", () => {
@@ -81,6 +81,51 @@ describe("without a file", () => {
       "--pod-bridge-interface": "must be given with the mode BridgeInterface",
       "--iptables-sync-period": 'must not be less than minSyncPeriod 2s, not "1s"',
     });
+  });
+});
+
+describe("the flags of kube-proxy's ipvs mode", () => {
+  const resolve = (flags: Readonly<Record<string, string>>) => {
+    const { options, warnings } = resolveOptions({ flags: readFlags(flags) });
+    return { scheduler: options.scheduler, warnings: warnings.map(({ message }) => message) };
+  };
+  const MODE = expect.stringMatching(/^--proxy-mode is ipvs: nft-proxy always programs nftables/);
+
+  it.each([
+    ["rr", "round-robin"],
+    ["wrr", "round-robin"],
+    ["sh", "source-hash"],
+    ["mh", "flow-hash"],
+  ])("--ipvs-scheduler=%s is %s, with one warning about the mode", (ipvs, scheduler) => {
+    expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": ipvs })).toEqual({ scheduler, warnings: [MODE] });
+  });
+
+  it("a scheduler without a like is replaced and named once", () => {
+    expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": "lc" })).toEqual({
+      scheduler: "random",
+      warnings: [
+        MODE,
+        "--ipvs-scheduler: lc is replaced by random; there are random, round-robin, source-hash or flow-hash",
+      ],
+    });
+  });
+
+  it.each<[Readonly<Record<string, string>>, string, string[]]>([
+    [{}, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
+    [{ "proxy-mode": "nftables" }, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
+    [{ "proxy-mode": "ipvs", scheduler: "flow-hash" }, "flow-hash", ["--scheduler decides"]],
+  ])("--ipvs-scheduler is ignored beside %o, with one warning that says why", (flags, scheduler, reasons) => {
+    const resolved = resolve({ ...flags, "ipvs-scheduler": "rr" });
+    expect(resolved.scheduler).toBe(scheduler);
+    expect(resolved.warnings.filter((text) => text.startsWith("--ipvs-scheduler"))).toEqual(
+      reasons.map((reason) => `--ipvs-scheduler is ignored: ${reason}`),
+    );
+  });
+
+  it("--proxy-mode=iptables is accepted with one warning", () => {
+    const { scheduler, warnings } = resolve({ "proxy-mode": "iptables" });
+    expect(scheduler).toBe("random");
+    expect(warnings).toEqual([expect.stringContaining("--proxy-mode is iptables: nft-proxy always programs nftables")]);
   });
 });
 
@@ -131,10 +176,7 @@ describe("with a file", () => {
         message: "--bind-address-hard-fail is ignored: the configuration file decides it",
       },
       { subject: "--conntrack-min", message: "--conntrack-min is ignored: the configuration file decides it" },
-      {
-        subject: "--ipvs-scheduler",
-        message: "--ipvs-scheduler is ignored: it belongs to kube-proxy's ipvs mode",
-      },
+      { subject: "--ipvs-scheduler", message: "--ipvs-scheduler is ignored: the configuration file decides it" },
       { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file decides it" },
     ]);
   });
