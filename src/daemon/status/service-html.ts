@@ -1,5 +1,6 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
+import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
@@ -14,6 +15,8 @@ export interface ServiceDetail {
   readonly isQuarantined: (view: ServicePortView) => boolean;
   /** Its last change is not in the kernel yet. */
   readonly isPending: boolean;
+  /** The scheduler of Services that name none. */
+  readonly defaultScheduler: Scheduler;
   /** undefined where connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
   /** Endpoints that are shown of each service port, and whether at once. */
@@ -26,20 +29,26 @@ export interface ServiceDetail {
 /** A Service with its frontends and endpoints. */
 export function serviceHtml(service: Service, views: readonly ServicePortView[], detail: ServiceDetail): Html {
   return html`<article>
-<h3><a href="${detail.link}">${service.name}</a>${badges(service)}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service, detail)}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
 ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
 
-function badges(service: Service): Html[] {
+function badges(service: Service, { defaultScheduler }: ServiceDetail): Html[] {
   const words = [
-    ...(service.scheduler === undefined ? [] : [service.scheduler]),
+    ...schedulerWords(service, defaultScheduler),
     ...(service.affinitySeconds > 0 ? [`sticky ${service.affinitySeconds} s`] : []),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),
   ];
   return words.map((word) => html` <span class="badge">${word}</span>`);
+}
+
+/** Nothing for a Service that is balanced at random because nobody asked for anything else. */
+function schedulerWords({ scheduler }: Service, defaultScheduler: Scheduler): string[] {
+  if (scheduler !== undefined) return [scheduler];
+  return defaultScheduler === "random" ? [] : [`${defaultScheduler} (--scheduler)`];
 }
 
 function portHtml(view: ServicePortView, detail: ServiceDetail): Html {

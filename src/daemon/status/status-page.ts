@@ -63,6 +63,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
     const detail = {
       isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
       isPending: pending.has(name),
+      defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
       connections,
       mostEndpoints: isOne ? ENDPOINTS_OF_ONE : ENDPOINTS_IN_LIST,
       open: isOne,

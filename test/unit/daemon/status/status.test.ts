@@ -4,7 +4,7 @@ import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/status-query.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import { durationWords } from "../../../../src/daemon/status/words.ts";
-import { endpoint, type Objects, service, slice } from "../../../support/build.ts";
+import { bothContexts, endpoint, type Objects, service, slice } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
 import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 
@@ -56,6 +56,22 @@ describe("the status page", () => {
     expect(page(objects).match(/<tr><td><code>10\.244/g)).toHaveLength(20);
     expect(page(objects)).toContain(">and 80 more</a>");
     expect(page(objects, "service=default%2Fweb").match(/<tr><td><code>10\.244/g)).toHaveLength(100);
+  });
+
+  test("names a Service's scheduler, and the default of --scheduler as such where it is not random", () => {
+    const services = [
+      service({ name: "shop/own", clusterIPs: ["10.96.1.1"], scheduler: "random" }),
+      service({ name: "shop/none", clusterIPs: ["10.96.1.2"] }),
+    ];
+    const badges = (scheduler: "random" | "round-robin") => {
+      const status = daemonStatus({ services }, { nodeContext: bothContexts({ scheduler }) });
+      return ["shop/own", "shop/none"].map((name) => {
+        const { body } = statusPage(status, new URLSearchParams({ service: name }));
+        return [...body.matchAll(/class="badge">([^<]*)</g)].map(([, text]) => text);
+      });
+    };
+    expect(badges("random")).toEqual([["random"], []]);
+    expect(badges("round-robin")).toEqual([["random"], ["round-robin (--scheduler)"]]);
   });
 
   test("refreshes only when asked to", () => {
