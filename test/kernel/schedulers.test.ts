@@ -9,13 +9,18 @@ import type { Probe } from "../support/lab/outcome.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
+import { associate } from "../support/sctp-packets.ts";
 
 // Every scheduler with real connections, and the evaluator's answer beside the kernel's.
 
 type Family = "ip" | "ip6";
 const FAMILIES: readonly Family[] = ["ip", "ip6"];
 const NODE = { ip: "192.0.2.2", ip6: "fd00:c0::2" } as const;
-const CLIENTS: readonly ProbeSource[] = ["pod1", "pod2", "pod3", "pod4", "pod5", "pod6", "node", "ext", "ext2"];
+const CLIENTS: readonly ProbeSource[] = [
+  ...(["pod1", "pod2", "pod3", "pod4", "pod5", "pod6"] as const),
+  ...(["node", "node2", "ext", "ext2"] as const),
+];
+const SIGNALLING = { name: "signalling", protocol: "sctp", port: 36412 } as const;
 
 const remote = (family: Family, count: number, first = 0) =>
   Array.from({ length: count }, (_, i) => {
@@ -84,7 +89,11 @@ function objectsOf(services: readonly Balanced[], perWeight = 4): Objects {
       service({
         name: `service-${number}`,
         clusterIPs: FAMILIES.map((family) => clusterIP(family, number)),
-        ports: [port(80, { nodePort: 30_000 + number }), port(53, { name: "dns", protocol: "udp" })],
+        ports: [
+          port(80, { nodePort: 30_000 + number }),
+          port(53, { name: "dns", protocol: "udp" }),
+          { ...SIGNALLING, nodePort: 30_000 + number },
+        ],
         ...options,
       }),
     ),
@@ -101,6 +110,7 @@ function objectsOf(services: readonly Balanced[], perWeight = 4): Objects {
             ports: [
               { name: "", protocol: "tcp", port: 8080 },
               { name: "dns", protocol: "udp", port: 5353 },
+              SIGNALLING,
             ],
           }),
         ),
@@ -148,8 +158,10 @@ test("the kernel lists the rules as they were written", async () => {
 describe.each(FAMILIES)("%s", (family) => {
   test("round-robin gives each endpoint its turn", async () => {
     expect(Object.values(await counts(tcp("pod1", family, NUMBERS.turn)))).toEqual([10, 10, 10, 10]);
-    const nodePort: Try = { from: "ext", to: NODE[family], port: 30_001, proto: "tcp", n: 40 };
-    expect(Object.values(await counts(nodePort))).toEqual([10, 10, 10, 10]);
+    for (const from of ["ext", "node2"] as const) {
+      const nodePort: Try = { from, to: NODE[family], port: 30_001, proto: "tcp", n: 40 };
+      expect(Object.values(await counts(nodePort))).toEqual([10, 10, 10, 10]);
+    }
     const udp: Try = { ...tcp("pod2", family, NUMBERS.turn), port: 53, proto: "udp" };
     expect(Object.values(await counts(udp))).toEqual([10, 10, 10, 10]);
   });
@@ -162,6 +174,27 @@ describe.each(FAMILIES)("%s", (family) => {
     expect(Object.keys(await counts({ ...probe, port: 53, proto: "udp" }))).toEqual(Object.keys(answer));
     const nodePort = await counts({ ...probe, to: NODE[family], port: 30_002 });
     expect(Object.keys(nodePort)).toEqual(Object.keys(answer));
+  });
+
+  test("round-robin gives each endpoint its turn at SCTP associations, by cluster IP and NodePort", async () => {
+    const associations = {
+      from: "pod1",
+      to: clusterIP(family, NUMBERS.turn),
+      port: SIGNALLING.port,
+      count: 40,
+    } as const;
+    const inTurn = Object.fromEntries(remote(family, 4).map((address) => [address, 10]));
+    expect(await associate(node.lab, associations)).toEqual(inTurn);
+    const nodePort = { from: "ext", to: NODE[family], port: 30_000 + NUMBERS.turn, count: 40 } as const;
+    expect(await associate(node.lab, nodePort)).toEqual(inTurn);
+  });
+
+  test("source-hash sends a client's SCTP associations where its TCP connections go", async () => {
+    for (const from of ["pod1", "pod2", "node2"] as const) {
+      const associations = { from, to: clusterIP(family, NUMBERS.hash), port: SIGNALLING.port, count: 10 };
+      const [endpoint = ""] = Object.keys(simulated(tcp(from, family, NUMBERS.hash)));
+      expect(await associate(node.lab, associations)).toEqual({ [endpoint]: 10 });
+    }
   });
 
   test("source-hash does not send all clients to one endpoint", async () => {
