@@ -11,7 +11,7 @@ const HEAD = [
   "OUT-OF-SYNC",
   "DRIFT",
   "QUARANTINED",
-
+  "REFUSED",
   "LAG-P99",
   "REASON",
 ];
@@ -40,6 +40,7 @@ function cells({ node, state, reason, verifiedAgo, metrics }: FleetNode): string
     metrics === undefined ? "-" : metrics.outOfSyncFor === 0 ? "no" : ageText(metrics.outOfSyncFor),
     number(metrics?.driftRepairs),
     number(metrics?.quarantined),
+    number(metrics?.refused),
     metrics?.lagP99 === undefined ? "-" : `${metrics.lagP99} s`,
     printable(reason ?? ""),
   ];

@@ -34,6 +34,8 @@ export interface FleetMetrics {
   /** Repairs of what others changed, since the start. */
   readonly driftRepairs: number;
   readonly quarantined: number;
+  /** Packets of new connections that the rules refused or dropped, since the start. */
+  readonly refused: number;
   /** Seconds from a change to its rules in the kernel that 99 % stay below; absent without a change. */
   readonly lagP99?: number;
 }
@@ -44,5 +46,7 @@ export function compareNodes(a: FleetNode, b: FleetNode): number {
   if (rank !== 0) return rank;
   const drift = (b.metrics?.driftRepairs ?? 0) - (a.metrics?.driftRepairs ?? 0);
   if (drift !== 0) return drift;
+  const refused = (b.metrics?.refused ?? 0) - (a.metrics?.refused ?? 0);
+  if (refused !== 0) return refused;
   return a.node < b.node ? -1 : 1;
 }

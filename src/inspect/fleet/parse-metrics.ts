@@ -24,6 +24,7 @@ export function metricsOf(text: string, now: number): FleetMetrics | undefined {
     outOfSyncFor: since === 0 ? 0 : Math.max(0, Math.round(now - since)),
     driftRepairs: sum("drift_repairs_total"),
     quarantined: sum("quarantined_service_ports"),
+    refused: sum("refused_packets_total"),
     ...(lagP99 === undefined ? {} : { lagP99 }),
   };
 }

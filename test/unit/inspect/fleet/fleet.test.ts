@@ -35,13 +35,15 @@ function livez(status: number, verifiedAgo: number, reasons: readonly string[] =
   return { status, body: JSON.stringify({ ...times, reasons }) };
 }
 
-function metrics({ since = 0, drift = 0, quarantined = 0 } = {}): string {
+function metrics({ since = 0, drift = 0, quarantined = 0, refused = 0 } = {}): string {
   return `# HELP nft_proxy_build_info The version
 nft_proxy_build_info{version="1.2.3"} 1
 nft_proxy_out_of_sync_since_timestamp_seconds ${since === 0 ? 0 : NOW / 1000 - since}
 nft_proxy_drift_repairs_total{kind="table"} ${drift}
 nft_proxy_drift_repairs_total{kind="element"} 1
 nft_proxy_quarantined_service_ports ${quarantined}
+nft_proxy_refused_packets_total{namespace="shop",service="cart",reason="no-endpoints"} ${refused}
+nft_proxy_refused_packets_total{namespace="",service="",reason="no-service"} 2
 nft_proxy_change_lag_seconds_bucket{le="0.01"} 90
 nft_proxy_change_lag_seconds_bucket{le="0.05"} 99
 nft_proxy_change_lag_seconds_bucket{le="+Inf"} 100
@@ -92,6 +94,7 @@ test("a line for each node, the worst first", async () => {
     { node: "node-f", livez: { status: 502, body: "bad gateway" } },
     { node: "node-g", livez: livez(200, 20) },
     { node: "node-h", livez: livez(200, 7200), metrics: metrics() },
+    { node: "node-i", livez: livez(200, 9), metrics: metrics({ refused: 40 }) },
   ];
   serve(pods, [...pods.map(({ node }) => node), "node-z"]);
   const nodes = await gather();
@@ -103,6 +106,7 @@ test("a line for each node, the worst first", async () => {
     "node-e quarantine",
     "node-h unverified",
     "node-b healthy",
+    "node-i healthy",
     "node-a healthy",
     "node-g healthy",
   ]);
@@ -111,12 +115,14 @@ test("a line for each node, the worst first", async () => {
     pod: "pod-node-b",
     state: "healthy",
     verifiedAgo: 3,
-    metrics: { version: "1.2.3", outOfSyncFor: 0, driftRepairs: 5, quarantined: 0, lagP99: 0.05 },
+    metrics: { version: "1.2.3", outOfSyncFor: 0, driftRepairs: 5, quarantined: 0, refused: 2, lagP99: 0.05 },
   });
   const lines = fleetText(nodes).trimEnd().split("\n");
-  expect(lines[3]).toMatch(/^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +0\.05 s +IPv4: not synced for 70 s$/);
-  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +20s ago +- +- +- +-$/);
-  expect(lines.at(-1)).toBe("9 nodes, 3 healthy");
+  expect(lines[3]).toMatch(
+    /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced for 70 s$/,
+  );
+  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +20s ago +- +- +- +- +-$/);
+  expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
 });
 
 test("1,000 nodes are asked at most 200 at a time, each once", async () => {
