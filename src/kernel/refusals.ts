@@ -18,6 +18,22 @@ export interface RefusalEntry {
   readonly silentFor: number;
 }
 
+/** A refusal, and when it was first seen, as far as a daemon watched it from its beginning. */
+export interface SeenRefusal extends RefusalEntry {
+  /** Milliseconds since 1970: a packet within half a minute of the first one. */
+  readonly firstAt?: number;
+}
+
+/** When the last packet of a refusal came. @param now when it was read, milliseconds since 1970 */
+export function lastPacketAt({ silentFor }: RefusalEntry, now: number): number {
+  return now - silentFor * 1000;
+}
+
+/** Adds the times of first packets that the kernel's entries tell: that of a single packet is the last one, too. */
+export function withSinglePackets(entries: readonly RefusalEntry[], now: number): SeenRefusal[] {
+  return entries.map((entry) => (entry.packets === 1 ? { ...entry, firstAt: lastPacketAt(entry, now) } : entry));
+}
+
 /**
  * Lists what the rules refused, of these families; nothing where it is not recorded.
  * @param set the set's name

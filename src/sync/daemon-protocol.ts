@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { SeenRefusal } from "../kernel/refusals.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
@@ -15,6 +16,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
+ *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
  *
  * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not know.
  */
@@ -25,6 +27,7 @@ export const DAEMON_PATHS = {
   committed: "/v1/committed",
   pending: "/v1/pending",
   log: "/v1/log",
+  refusals: "/v1/refusals",
 } as const;
 
 /** The answer for each of {@link DAEMON_PATHS}. */
@@ -35,6 +38,13 @@ export interface DaemonAnswers {
   readonly committed: Transaction;
   readonly pending: Transaction;
   readonly log: readonly string[];
+  readonly refusals: DaemonRefusals;
+}
+
+/** What a daemon knows of refusals. */
+export interface DaemonRefusals {
+  /** Absent where the daemon does not watch them: they are not recorded, or it applies nothing. */
+  readonly refusals?: readonly SeenRefusal[];
 }
 
 /** Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown. */

@@ -1,27 +1,89 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { RefusedDestination } from "../../src/inspect/refusals/refusals.ts";
 import { apiService } from "../support/api-objects.ts";
-import { DaemonLab } from "../support/daemon-lab.ts";
+import { bundle } from "../support/command.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 let lab: DaemonLab;
+let socket: string;
 beforeAll(async () => {
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
   lab.cluster.put("services", apiService("none", { clusterIP: "10.96.7.9" }));
+  socket = `--daemon-socket=${await lab.file("placeholder", "")}.d/daemon.sock`;
 });
 afterAll(() => lab?.close());
 
-test("the daemon counts refused packets, shows them on its page, and sends one Event", async () => {
-  const daemon = lab.start();
+const PATIENCE = { timeout: 60_000 } as const;
+
+/** A daemon that has programmed the kernel and answers on its socket. */
+async function started(): Promise<RunningDaemon> {
+  const daemon = lab.start([socket]);
+  await daemon.saying("server listening", 3);
   await lab.converged();
-  const refused = () => lab.metric("nft_proxy_refused_packets_total", 'service="none",reason="no-endpoints"');
+  return daemon;
+}
+
+/** Runs `refusals` beside the daemon, which looks at the kernel's set for it. */
+async function refusals(...flags: readonly string[]): Promise<string> {
+  const { stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", socket, ...flags]);
+  expect(stderr).toBe("");
+  return stdout;
+}
+
+/** Two connections that are refused. */
+const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
+  lab.lab.probe([{ id: "only", from, to, port: 80, proto: "tcp", n: 1 }]);
+
+test("the daemon counts refused packets, shows them on its page, and sends one Event", async () => {
+  const daemon = await started();
+  expect(await refusals("--service=shop/none")).toBe("nothing was refused within the last hour");
   const page = async () => (await lab.get(10249, "/")).body;
-  const probe = { id: "only", from: "pod1", to: "10.96.7.9", port: 80, proto: "tcp", n: 1 } as const;
-  await expect.poll(page, { timeout: 90_000 }).toContain("<h2>Refusals</h2>");
-  await lab.lab.probe([probe]);
-  await expect.poll(refused, { timeout: 90_000 }).toBeGreaterThan(0);
+  expect(await page()).toContain("<h2>Refusals</h2>");
+  await connect("pod1");
+  expect(await refusals("--service=shop/none")).toMatch(
+    /^shop\/none port tcp-80 at 10\.96\.7\.9:80\/tcp: 2 packets of 1 client, first \d+s ago, last \d+s ago\n/,
+  );
+  expect(await lab.metric("nft_proxy_refused_packets_total", 'service="none",reason="no-endpoints"')).toBe(2);
   expect(await page()).toContain("of 1 client");
   const events = () => lab.api.events.filter(({ reason }) => reason === "ConnectionsRefused");
   await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "none" } }]);
+  await connect("pod1");
+  expect(await refusals("--service=shop/none")).toContain(": 4 packets of 1 client, first ");
+  expect(events()).toHaveLength(1);
+  expect(await daemon.stop()).toBe(0);
+});
+
+test("refusals: first times are unknown for those that began before the daemon, and absent without one", async () => {
+  expect(await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none")).toMatch(
+    /4 packets of 1 client, last \d+s ago\n/,
+  );
+  const daemon = await started();
+  expect(await refusals("--client=10.244.1.11")).toContain(
+    "10.244.1.11 (shop/frontend-0): 4 packets, first unknown (before the daemon started), last ",
+  );
+  await connect("pod2");
+  const [one]: RefusedDestination[] = JSON.parse(await refusals("--service=shop/none", "-o", "json")).refusals;
+  expect(one).toMatchObject({ packets: 6, clients: [{ address: "10.244.1.12" }, { address: "10.244.1.11" }] });
+  expect(one?.clients.map(({ firstAt, lastAt }) => firstAt !== undefined && firstAt <= lastAt)).toEqual([true, false]);
+  expect(one).not.toHaveProperty("firstAt");
+  expect(await daemon.stop()).toBe(0);
+});
+
+test("refusals --watch tells of what is refused from then on, with the daemon's objects of then", async () => {
+  const daemon = await started();
+  const watch = lab.lab.start("node", [process.execPath, bundle, "refusals", "--watch", "-o", "json", socket]);
+  const told: RefusedDestination[] = [];
+  watch.onLine((line) => told.push(JSON.parse(line)));
+  await expect.poll(() => told, PATIENCE).not.toEqual([]);
+  const before = told.length;
+  lab.cluster.put("services", apiService("later", { clusterIP: "10.96.7.10" }));
+  await lab.converged();
+  await connect("pod1", "10.96.7.10");
+  await expect.poll(() => told.slice(before), PATIENCE).toMatchObject([{ service: "shop/later", now: "refused" }]);
+  expect(told.at(-1)?.firstAt).toBeDefined();
+  watch.kill("SIGTERM");
+  expect((await watch.ended).exitCode).toBe(0);
   expect(await daemon.stop()).toBe(0);
 });

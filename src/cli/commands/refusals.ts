@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { FAMILIES } from "../../base/family.ts";
+import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
+import type { LoadRequest } from "../../inspect/load/load-request.ts";
+import { readSeenRefusals, type SeenRefusals } from "../../inspect/refusals/read-seen.ts";
 import { explainRefusals, type RefusalFilter, type RefusedDestination } from "../../inspect/refusals/refusals.ts";
-import { newRefusals } from "../../kernel/new-refusals.ts";
+import { newRefusals, refusalPackets } from "../../kernel/new-refusals.ts";
 import { Nft } from "../../kernel/nft.ts";
-import { type RefusalEntry, readRefusals } from "../../kernel/refusals.ts";
-import { REFUSAL_TIMEOUT } from "../../ruleset/refusals.ts";
-import { REFUSED } from "../../ruleset/sets.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { readAddress } from "../explain-arguments.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
@@ -27,21 +26,22 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const format = outputFormat(argv, ["text", "json"]);
   const filter = filterOf(argv);
   const command = await optionsBesideDaemon(argv);
-  const { options, notices } = command;
+  const { options, notices, daemon } = command;
   progress.step("reading the objects");
-  const loaded = await loadExplainInput(loadRequest(argv, command));
+  const request = loadRequest(argv, command);
+  const loaded = await loadExplainInput(request);
   const nft = new Nft({ path: options.nftPath });
-  const read = () => readRefusals(nft, FAMILIES, { set: REFUSED, timeout: REFUSAL_TIMEOUT });
-  const explained = (entries: readonly RefusalEntry[], now: number) =>
-    explainRefusals(entries, loaded.input, filter, now);
-  const entries = await read();
-  const print = format === "json" ? jsonText : refusalsText;
-  const watched = format === "json" ? jsonLines : refusalsText;
+  const read = () => readSeenRefusals(nft, daemon);
+  const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
+    const now = Date.now();
+    return { destinations: explainRefusals(seen.entries, input, filter, now), now, isWatched: seen.isWatched };
+  };
+  const first = await read();
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
-      ? watch(entries, read, explained, watched)
-      : print(explained(entries, Date.now()), Date.now()),
+      ? watch(first, read, inputs(loaded.input, request), explained, format === "json" ? jsonLines : text)
+      : (format === "json" ? jsonText : text)(explained(first, loaded.input)),
     notices: [
       ...notices,
       ...pendingNotices(loaded.origin),
@@ -62,34 +62,61 @@ function filterOf(argv: Argv): RefusalFilter {
   };
 }
 
-type Explained = (entries: readonly RefusalEntry[], now: number) => readonly RefusedDestination[];
-type Print = (destinations: readonly RefusedDestination[], now: number) => string;
+/** Refusals with their causes, at one moment. */
+interface Explained {
+  readonly destinations: readonly RefusedDestination[];
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly isWatched: boolean;
+}
 
-/** What there is, then what is new at each look, until interrupted. */
+type Print = (explained: Explained) => string;
+
+/** Gives the objects as they are now where a daemon has them, those of the beginning elsewhere and when it has ended. */
+function inputs(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
+  if (request.daemon === undefined || request.paths.length > 0) return async () => first;
+  let latest = first;
+  return async () => {
+    latest = await loadExplainInput(request).then(
+      ({ input }) => input,
+      () => latest,
+    );
+    return latest;
+  };
+}
+
+/** The refusals that there are, then those that are new at each look, until interrupted. */
 async function* watch(
-  first: readonly RefusalEntry[],
-  read: () => Promise<readonly RefusalEntry[]>,
-  explained: Explained,
+  first: SeenRefusals,
+  read: () => Promise<SeenRefusals>,
+  currentInput: () => Promise<ExplainInput>,
+  explained: (seen: SeenRefusals, input: ExplainInput) => Explained,
   print: Print,
 ): AsyncIterable<string> {
   let isInterrupted = false;
   const interrupted = untilInterrupted().then(() => {
     isInterrupted = true;
   });
-  yield print(explained(first, Date.now()), Date.now());
+  yield print(explained(first, await currentInput()));
   for (let before = first; !isInterrupted; ) {
     await Promise.race([sleep(WATCH_MS), interrupted]);
-    const entries = await read();
-    const fresh = explained(newRefusals(before, entries), Date.now());
-    if (fresh.length > 0) yield print(fresh, Date.now());
-    before = entries;
+    const seen = await read();
+    const entries = newRefusals(refusalPackets(before.entries), seen.entries);
+    before = seen;
+    if (entries.length === 0) continue;
+    const fresh = explained({ ...seen, entries }, await currentInput());
+    if (fresh.destinations.length > 0) yield print(fresh);
   }
 }
 
-function jsonText(refusals: readonly RefusedDestination[]): string {
-  return `${JSON.stringify({ refusals }, null, 2)}\n`;
+function text({ destinations, now, isWatched }: Explained): string {
+  return refusalsText(destinations, now, isWatched);
 }
 
-function jsonLines(refusals: readonly RefusedDestination[]): string {
-  return refusals.map((one) => `${JSON.stringify(one)}\n`).join("");
+function jsonText({ destinations }: Explained): string {
+  return `${JSON.stringify({ refusals: destinations }, null, 2)}\n`;
+}
+
+function jsonLines({ destinations }: Explained): string {
+  return destinations.map((one) => `${JSON.stringify(one)}\n`).join("");
 }

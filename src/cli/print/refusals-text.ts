@@ -7,23 +7,36 @@ import { printable, wrapped } from "./style.ts";
 /** The most clients of a destination that are named. */
 const MOST_CLIENTS = 10;
 
+/** The age of a time in RFC 3339. */
+type AgeOf = (time: string) => string;
+
+/** The times of a client or a destination, in words. */
+type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
+
 /**
  * The refusals for people: a block for each destination. Ends with a line feed.
  * @param now wall clock, milliseconds
+ * @param isWatched whether a daemon knows when refusals began; without one, nobody does
  */
-export function refusalsText(destinations: readonly RefusedDestination[], now: number): string {
+export function refusalsText(destinations: readonly RefusedDestination[], now: number, isWatched: boolean): string {
   if (destinations.length === 0) return "nothing was refused within the last hour\n";
-  return `${destinations.map((one) => destinationLines(one, now).map(printable).join("\n")).join("\n\n")}\n`;
+  const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
+  const timesOf: TimesOf = (times) => `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
+  return `${destinations.map((one) => destinationLines(one, timesOf).map(printable).join("\n")).join("\n\n")}\n`;
 }
 
-function destinationLines(destination: RefusedDestination, now: number): string[] {
-  const { packets, clients, lastAt, message, action } = destination;
-  const sum = `${counted(packets, "packet")} of ${counted(clients.length, "client")}, last ${agoText(lastAt, now)}`;
+function firstText({ firstAt }: Pick<RefusedClient, "firstAt">, ageOf: AgeOf): string {
+  return firstAt === undefined ? "first unknown (before the daemon started)" : `first ${ageOf(firstAt)}`;
+}
+
+function destinationLines(destination: RefusedDestination, timesOf: TimesOf): string[] {
+  const { packets, clients, message, action } = destination;
+  const sum = `${counted(packets, "packet")} of ${counted(clients.length, "client")}, ${timesOf(destination)}`;
   const cause = action === undefined ? message : `${message}; ${action}`;
   return [
     `${nameOf(destination)}: ${sum}`,
     ...wrapped(`${outcomeText(destination)}: ${cause}`, "  ", "    "),
-    ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, now)}`),
+    ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
     ...(clients.length > MOST_CLIENTS ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`] : []),
   ];
 }
@@ -39,10 +52,7 @@ function outcomeText({ now }: RefusedDestination): string {
   return now === "refused" || now === "dropped" ? RESULTS[now] : `not refused any more, ${RESULTS[now]}`;
 }
 
-function clientText({ address, pod, packets, lastAt }: RefusedClient, now: number): string {
-  return `${address}${pod === "" ? "" : ` (${pod})`}: ${counted(packets, "packet")}, last ${agoText(lastAt, now)}`;
-}
-
-function agoText(time: string, now: number): string {
-  return `${ageText((now - Date.parse(time)) / 1000)} ago`;
+function clientText(client: RefusedClient, timesOf: TimesOf): string {
+  const { address, pod, packets } = client;
+  return `${address}${pod === "" ? "" : ` (${pod})`}: ${counted(packets, "packet")}, ${timesOf(client)}`;
 }

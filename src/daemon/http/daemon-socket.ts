@@ -16,17 +16,21 @@ export interface DaemonSocketParts extends DaemonCore {
 
 /** The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts. */
 export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
-  const { reconciler, cache } = parts;
-  const answers: { readonly [Name in keyof DaemonAnswers]: () => DaemonAnswers[Name] } = {
-    state: () => daemonState(parts),
-    objects: () => heldObjects(cache),
-    desired: () => rebuildTransaction(reconciler.state.ruleset),
-    committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
-    pending: () => toTransaction(reconciler.state.pending()),
-    log: () => parts.recentLog(),
-  };
+  const { reconciler, cache, refusals } = parts;
+  const answers: { readonly [Name in keyof DaemonAnswers]: () => DaemonAnswers[Name] | Promise<DaemonAnswers[Name]> } =
+    {
+      state: () => daemonState(parts),
+      objects: () => heldObjects(cache),
+      desired: () => rebuildTransaction(reconciler.state.ruleset),
+      committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
+      pending: () => toTransaction(reconciler.state.pending()),
+      log: () => parts.recentLog(),
+      refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
+    };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
-  return new Map(names.map((name) => [DAEMON_PATHS[name], () => jsonAnswer(JSON.stringify(answers[name]()))]));
+  return new Map(
+    names.map((name) => [DAEMON_PATHS[name], async () => jsonAnswer(JSON.stringify(await answers[name]()))]),
+  );
 }
 
 function daemonState(parts: DaemonSocketParts): DaemonState {

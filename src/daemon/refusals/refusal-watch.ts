@@ -2,8 +2,8 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted } from "../../base/text.ts";
-import { newRefusals } from "../../kernel/new-refusals.ts";
-import type { RefusalEntry } from "../../kernel/refusals.ts";
+import { newRefusals, refusalKey } from "../../kernel/new-refusals.ts";
+import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -37,6 +37,13 @@ export interface RecentRefusals {
   readonly destinations: number;
 }
 
+/** The times and packets of a refusal that the kernel remembers. */
+interface Watched {
+  readonly packets: number;
+  /** Milliseconds since 1970; undefined when there were packets before the first look. */
+  readonly firstAt: number | undefined;
+}
+
 interface Refused {
   readonly service: ServiceName;
   readonly reasons: Set<RefusalReason>;
@@ -50,7 +57,10 @@ export class RefusalWatch {
   readonly #counted = new Set<string>();
   /** When each Service was last told of, milliseconds; those of the last hour. */
   readonly #toldAt = new Map<string, number>();
-  #before: readonly RefusalEntry[] | undefined;
+  /** By client and destination: exactly those of the last look. */
+  #watched: ReadonlyMap<string, Watched> | undefined;
+  #recent: RecentRefusals | undefined;
+  #looking: Promise<readonly RefusalEntry[]> | undefined;
   #task: PeriodicTask | undefined;
   #hasWarned = false;
 
@@ -60,13 +70,7 @@ export class RefusalWatch {
 
   /** What the kernel remembers; undefined before the first look. */
   get recent(): RecentRefusals | undefined {
-    const entries = this.#before;
-    if (entries === undefined) return undefined;
-    return {
-      packets: entries.reduce((sum, { packets }) => sum + packets, 0),
-      clients: new Set(entries.map(({ client }) => client)).size,
-      destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
-    };
+    return this.#recent;
   }
 
   /** Begins to look. */
@@ -86,14 +90,40 @@ export class RefusalWatch {
   /** Looks once. The first look finds what was there before, which was told by an earlier process. Never rejects. */
   async look(): Promise<void> {
     try {
-      const entries = await this.#parts.read();
-      if (this.#before !== undefined) this.#tell(newRefusals(this.#before, entries));
-      this.#before = entries;
+      await this.#look();
       this.#hasWarned = false;
     } catch (error) {
       if (!this.#hasWarned) this.#parts.logger.warn({ error: messageOf(error) }, "cannot read the refused connections");
       this.#hasWarned = true;
     }
+  }
+
+  /**
+   * Looks once and gives what the kernel remembers, with the times of first packets.
+   * @throws AppError as nft does
+   */
+  async seen(): Promise<readonly SeenRefusal[]> {
+    const entries = await this.#look();
+    return entries.map((entry) => {
+      const firstAt = this.#watched?.get(refusalKey(entry))?.firstAt;
+      return firstAt === undefined ? entry : { ...entry, firstAt };
+    });
+  }
+
+  /** One look at a time: packets between two that overlap would be counted twice. */
+  #look(): Promise<readonly RefusalEntry[]> {
+    this.#looking ??= this.#lookOnce().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #lookOnce(): Promise<readonly RefusalEntry[]> {
+    const entries = await this.#parts.read();
+    if (this.#watched !== undefined) this.#tell(newRefusals(this.#watched, entries));
+    this.#recent = recentOf(entries);
+    this.#watched = watchedOf(entries, this.#watched, this.#parts.clock.now());
+    return entries;
   }
 
   #tell(entries: readonly RefusalEntry[]): void {
@@ -127,6 +157,32 @@ export class RefusalWatch {
     const why = [...reasons].sort().join(", ");
     this.#parts.onRefused(service, `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${why}`);
   }
+}
+
+function recentOf(entries: readonly RefusalEntry[]): RecentRefusals {
+  return {
+    packets: entries.reduce((sum, { packets }) => sum + packets, 0),
+    clients: new Set(entries.map(({ client }) => client)).size,
+    destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
+  };
+}
+
+/** Keeps the times of first packets, which the kernel does not record, of the entries that it still has. */
+function watchedOf(
+  entries: readonly RefusalEntry[],
+  before: ReadonlyMap<string, Watched> | undefined,
+  now: number,
+): ReadonlyMap<string, Watched> {
+  return new Map(
+    entries.map((entry) => {
+      const key = refusalKey(entry);
+      const known = before?.get(key);
+      const { packets } = entry;
+      if (known !== undefined && packets >= known.packets) return [key, { packets, firstAt: known.firstAt }];
+      const isWholeSeen = before !== undefined || packets === 1;
+      return [key, { packets, firstAt: isWholeSeen ? lastPacketAt(entry, now) : undefined }];
+    }),
+  );
 }
 
 function addTo(

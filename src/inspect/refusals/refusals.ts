@@ -1,4 +1,4 @@
-import type { RefusalEntry } from "../../kernel/refusals.ts";
+import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { explain } from "../explain/explain.ts";
@@ -15,6 +15,11 @@ export interface RefusedClient {
   /** The Pod's `namespace/name`, as far as EndpointSlices name it; "" for others. */
   readonly pod: string;
   readonly packets: number;
+  /**
+   * RFC 3339: the time of the first packet, up to half a minute late; absent where nobody knows it, as the kernel does not
+   * record it.
+   */
+  readonly firstAt?: string;
   /** RFC 3339: the time of the last packet. */
   readonly lastAt: string;
 }
@@ -30,6 +35,8 @@ export interface RefusedDestination {
   /** Beside `service`: the name of its port, "" for a nameless one. */
   readonly servicePort?: string;
   readonly packets: number;
+  /** The earliest of the clients'; absent where that of a client is unknown. */
+  readonly firstAt?: string;
   readonly lastAt: string;
   /** The clients, the latest first. */
   readonly clients: readonly RefusedClient[];
@@ -57,13 +64,13 @@ const MOST_DESTINATIONS = 1000;
  * @param now wall clock, milliseconds
  */
 export function explainRefusals(
-  entries: readonly RefusalEntry[],
+  entries: readonly SeenRefusal[],
   input: ExplainInput,
   filter: RefusalFilter,
   now: number,
 ): RefusedDestination[] {
   const pods = podNames(input.cache);
-  const groups = new Map<string, RefusalEntry[]>();
+  const groups = new Map<string, SeenRefusal[]>();
   for (const entry of entries) {
     if (filter.client !== undefined && entry.client !== filter.client) continue;
     const key = `${entry.address} ${entry.protocol} ${entry.port}`;
@@ -97,7 +104,7 @@ function connectionFor({ client, address, protocol, port }: RefusalEntry, input:
 }
 
 function explained(
-  group: readonly RefusalEntry[],
+  group: readonly SeenRefusal[],
   input: ExplainInput,
   pods: ReadonlyMap<string, string>,
   now: number,
@@ -113,12 +120,14 @@ function explained(
     protocol,
     ...(match === undefined ? {} : { service: match.port.service.name, servicePort: match.port.spec.name }),
     packets: group.reduce((sum, { packets }) => sum + packets, 0),
-    lastAt: timeOf(latest, now),
+    ...firstOf(group, now),
+    lastAt: timeText(lastPacketAt(latest, now)),
     clients: group.map((entry) => ({
       address: entry.client,
       pod: pods.get(entry.client) ?? "",
       packets: entry.packets,
-      lastAt: timeOf(entry, now),
+      ...firstOf([entry], now),
+      lastAt: timeText(lastPacketAt(entry, now)),
     })),
     now: result,
     cause,
@@ -127,6 +136,14 @@ function explained(
   };
 }
 
-function timeOf({ silentFor }: RefusalEntry, now: number): string {
-  return new Date(now - silentFor * 1000).toISOString();
+/** The time of the first packet of some refusals, as far as that of each is known. */
+function firstOf(entries: readonly SeenRefusal[], now: number): { readonly firstAt?: string } {
+  const times = entries.map((entry) => entry.firstAt);
+  if (times.includes(undefined)) return {};
+  // Last times are of whole seconds, and would seem to be before the first ones.
+  return { firstAt: timeText(Math.min(...times.map(Number), ...entries.map((entry) => lastPacketAt(entry, now)))) };
+}
+
+function timeText(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
 }

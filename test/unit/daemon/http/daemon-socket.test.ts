@@ -112,6 +112,12 @@ describe("the daemon socket", () => {
     expect(await ask(path, "pending")).toEqual({ nftables: [] });
   });
 
+  test("answers with what the kernel refused, none so far", async () => {
+    const path = join(directory, "daemon.sock");
+    await start(path);
+    expect(await ask(path, "refusals")).toEqual({ refusals: [] });
+  });
+
   test("tells the desired from the committed state while syncs fail", async () => {
     const path = join(directory, "daemon.sock");
     const { fake, handlers, pass } = await start(path);

@@ -22,8 +22,8 @@ const { state } = renderAll({
   ],
 });
 
-function entry(address: string, port = 80, packets = 1, client = "10.244.1.9"): RefusalEntry {
-  return { family: "ip", client, address, protocol: "tcp", port, packets, silentFor: 0 };
+function entry(address: string, port = 80, packets = 1, client = "10.244.1.9", silentFor = 0): RefusalEntry {
+  return { family: "ip", client, address, protocol: "tcp", port, packets, silentFor };
 }
 
 function watching() {
@@ -46,11 +46,15 @@ function watching() {
     },
     onRefused: (name, summary) => told.push(`${name}: ${summary}`),
   });
+  const firstTimes = async (...seen: readonly RefusalEntry[]) => {
+    entries = seen;
+    return (await watch.seen()).map(({ firstAt }) => firstAt);
+  };
   const see = async (...seen: readonly RefusalEntry[] | [Error]) => {
     entries = seen[0] instanceof Error ? seen[0] : (seen as readonly RefusalEntry[]);
     await watch.look();
   };
-  return { watch, clock, logger, told, counts, see };
+  return { watch, clock, logger, told, counts, see, firstTimes };
 }
 
 describe("RefusalWatch", () => {
@@ -107,6 +111,39 @@ describe("RefusalWatch", () => {
     entries = Array.from({ length: 1100 }, (_, i) => entry(`10.96.${i >> 8}.${i & 255}`));
     await watch.look();
     expect([names.size, names.get("")]).toEqual([1001, 100]);
+  });
+
+  test("knows when refusals began that it saw from the beginning", async () => {
+    const { clock, firstTimes } = watching();
+    const start = clock.now();
+    const [old, single] = [entry("10.96.0.10", 80, 5), entry("10.96.0.10", 80, 1, "10.244.1.7", 9)];
+    expect(await firstTimes(old, single)).toEqual([undefined, start - 9000]);
+    await clock.advance(60_000);
+    const fresh = entry("10.96.0.11", 80, 3, "10.244.1.9", 20);
+    expect(await firstTimes({ ...old, packets: 6 }, { ...single, packets: 4 }, fresh)).toEqual([
+      undefined,
+      start - 9000,
+      start + 40_000,
+    ]);
+    await clock.advance(60_000);
+    expect(await firstTimes(fresh, { ...old, packets: 2 })).toEqual([start + 40_000, start + 120_000]);
+    expect(await firstTimes(), "nothing is remembered that the kernel does not remember").toEqual([]);
+    expect(await firstTimes(fresh)).toEqual([start + 100_000]);
+  });
+
+  test("counts no packet twice when it is asked during a look", async () => {
+    const { watch, see, firstTimes, counts } = watching();
+    await see();
+    const asked = firstTimes(entry("10.96.0.10", 80, 4));
+    await Promise.all([watch.look(), asked, watch.seen()]);
+    expect(counts).toEqual({ "shop/none no-endpoints": 4 });
+  });
+
+  test("a failed look is the asking command's error, and the next one works", async () => {
+    const { see, firstTimes, watch } = watching();
+    await see(new Error("no nft"));
+    await expect(watch.seen()).rejects.toThrow("no nft");
+    expect(await firstTimes(entry("10.96.0.10"))).toHaveLength(1);
   });
 
   test("looks twice a minute until it is stopped", async () => {

@@ -2,8 +2,13 @@ import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refusals.ts";
-import { newRefusals } from "../../../../src/kernel/new-refusals.ts";
-import { type RefusalEntry, refusalEntries } from "../../../../src/kernel/refusals.ts";
+import { newRefusals, refusalPackets } from "../../../../src/kernel/new-refusals.ts";
+import {
+  type RefusalEntry,
+  refusalEntries,
+  type SeenRefusal,
+  withSinglePackets,
+} from "../../../../src/kernel/refusals.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { bothContexts, cacheOf, endpoint, named, STARTING, service, slice } from "../../../support/build.ts";
 
@@ -31,7 +36,7 @@ const input = explainInputOf({
   hostAddresses: ["192.0.2.2"],
 });
 
-function entry(options: Partial<RefusalEntry> = {}): RefusalEntry {
+function entry(options: Partial<SeenRefusal> = {}): SeenRefusal {
   return {
     family: "ip",
     client: "10.244.2.9",
@@ -67,10 +72,41 @@ describe("explainRefusals", () => {
     expect(one?.message).toContain("not ready");
   });
 
+  test("gives the first time of a destination where that of every client is known", () => {
+    const known = [
+      entry({ silentFor: 5, firstAt: NOW - 65_000 }),
+      entry({ client: "10.244.2.7", silentFor: 8, firstAt: NOW - 725_000 }),
+    ];
+    const [one] = explainRefusals(known, input, {}, NOW);
+    expect([one, ...(one?.clients ?? [])].map((times) => times?.firstAt)).toEqual([
+      "2026-11-21T11:47:55.000Z",
+      "2026-11-21T11:58:55.000Z",
+      "2026-11-21T11:47:55.000Z",
+    ]);
+    const [mixed] = explainRefusals([...known, entry({ client: "10.244.2.6" })], input, {}, NOW);
+    expect(mixed).not.toHaveProperty("firstAt");
+    const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, true);
+    expect(text).toContain(": 9 packets of 3 clients, first unknown (before the daemon started), last 5s ago\n");
+    expect(text).toContain("10.244.2.6: 3 packets, first unknown (before the daemon started), last 1m ago\n");
+    expect(refusalsText(one === undefined ? [] : [one], NOW, true)).toContain(
+      "10.244.2.9 (dns/dns-1): 3 packets, first 1m5s ago, last 5s ago\n",
+    );
+  });
+
+  test("no first time is later than the last one, which is of whole seconds", () => {
+    const [one] = explainRefusals([entry({ silentFor: 3, firstAt: NOW - 2600 })], input, {}, NOW);
+    expect(one).toMatchObject({ firstAt: "2026-11-21T11:59:57.000Z", lastAt: "2026-11-21T11:59:57.000Z" });
+  });
+
+  test("the kernel alone tells the first time of single packets only", () => {
+    const entries = [entry({ packets: 1 }), entry({ packets: 2 })];
+    expect(withSinglePackets(entries, NOW).map(({ firstAt }) => firstAt)).toEqual([NOW - 60_000, undefined]);
+  });
+
   test("says that a destination is served now, when the cause is gone", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
-    expect(refusalsText(one === undefined ? [] : [one], NOW)).toContain("not refused any more, served");
+    expect(refusalsText(one === undefined ? [] : [one], NOW, false)).toContain("not refused any more, served");
   });
 
   test("tells destinations that are no Service's, too", () => {
@@ -109,23 +145,23 @@ describe("explainRefusals", () => {
 
 test("the text names destination, cause and clients", () => {
   const entries = Array.from({ length: 12 }, (_, i) => entry({ client: `10.244.2.${100 + i}`, silentFor: i }));
-  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW);
+  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, false);
   expect(text).toContain("shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ");
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
   expect(text).toContain("    and 2 clients more\n");
-  expect(refusalsText([], NOW)).toBe("nothing was refused within the last hour\n");
+  expect(refusalsText([], NOW, true)).toBe("nothing was refused within the last hour\n");
 });
 
 describe("newRefusals", () => {
   test("gives what came since, and counts anew what expired meanwhile", () => {
     const before = [entry(), entry({ port: 81, packets: 9 })];
     const now = [entry({ packets: 5 }), entry({ port: 81, packets: 2 }), entry({ port: 82 })];
-    expect(newRefusals(before, now).map(({ port, packets }) => [port, packets])).toEqual([
+    expect(newRefusals(refusalPackets(before), now).map(({ port, packets }) => [port, packets])).toEqual([
       [80, 2],
       [81, 2],
       [82, 3],
     ]);
-    expect(newRefusals(now, now)).toEqual([]);
+    expect(newRefusals(refusalPackets(now), now)).toEqual([]);
   });
 });
 
