@@ -10,7 +10,7 @@ const refused = "refused";
  * Makes each probe's connections one after the other, several probes at a time.
  * A connection is { to, port, proto, from?, count?, waitMs }. Without a count it is made 90 times and at least 20 times
  * for each answer seen, so that missing one of N random endpoints is less likely than 1 in 10^7.
- * One that is not answered is tried once more only.
+ * A probe ends at its second connection without an answer; one whose first connection was refused, too.
  * @returns for each, in order, how often each answer came: { "<address> <port> <peer>": 90 } or { "refused": 2 }
  */
 export async function observeAll(connections) {
@@ -29,6 +29,7 @@ async function observe(connection, tally) {
     const answer = await (connection.proto === "udp" ? askUdp(connection) : askTcp(connection));
     tally[answer] = (tally[answer] ?? 0) + 1;
     if (made === 0) answered = answer.includes(" ");
+    if (tally.timeout === 2) return;
   }
 }
 
