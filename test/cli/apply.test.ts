@@ -2,11 +2,13 @@ import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
-import { differences, loadScenario } from "../support/lab/scenario.ts";
-import { rulesetText } from "../support/ruleset-text.ts";
+import { differences, everyTenth, loadScenario } from "../support/lab/scenario.ts";
+import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
+import { rulesetOfCache, townCache } from "../support/town-ruleset.ts";
 
 let lab: Lab;
 beforeAll(async () => {
@@ -25,9 +27,13 @@ function apply(from: string, ...flags: string[]): Promise<RunResult> {
   return lab.exec([process.execPath, bundle, "apply", "--from", from, ...townFlags, ...flags]);
 }
 
-async function kernel(): Promise<string> {
+async function listed(): Promise<Ruleset> {
   const families = await Promise.all(["ip", "ip6"].map((family) => nft("-j", "list", "table", family, "nft-proxy")));
-  return rulesetText(Object.assign({}, ...families.map((text) => parseListing(readListing(text)))));
+  return Object.assign({}, ...families.map((text) => parseListing(readListing(text))));
+}
+
+async function kernel(): Promise<string> {
+  return rulesetText(await listed());
 }
 
 /** Handles grow with every object that the kernel is given anew. */
@@ -36,11 +42,13 @@ async function handles(): Promise<string> {
 }
 
 describe("apply", () => {
-  test("programs the town, and the changed town over it, as kube-proxy did", async () => {
+  test("programs the town, and the changed town over it, with the rules that treat packets as kube-proxy did", async () => {
     for (const name of ["town", "town-after"] as const) {
       const { exitCode, stderr } = await apply(townObjects(name));
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-      const scenario = await loadScenario(name);
+      const desired = rulesetOfCache(townCache(name), { affinityMapSize: 1_048_576 });
+      expect(textWithoutPlacement(await listed())).toBe(textWithoutPlacement(desired));
+      const scenario = everyTenth(await loadScenario(name));
       expect(differences(scenario, await lab.probe(scenario.probes))).toEqual([]);
     }
   });

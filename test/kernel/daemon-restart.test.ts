@@ -5,7 +5,7 @@ import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
-const ROUNDS = 15;
+const ROUNDS = 10;
 const CLIENTS = 200;
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
 
