@@ -1,3 +1,4 @@
+import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
@@ -7,6 +8,7 @@ import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
+import { SpareProcess } from "./spare-process.ts";
 
 /** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
 export class NftRefusedError extends AppError {
@@ -45,6 +47,8 @@ export interface NftOptions {
   readonly through?: readonly string[];
   readonly run?: RunProcess;
   readonly limits?: ProcessLimits;
+  /** Keeps a process ready for {@link Nft.apply}, replaced by this clock; {@link Nft.close} ends it. */
+  readonly spare?: Clock;
 }
 
 /** The cost of applying a transaction. */
@@ -57,6 +61,8 @@ export interface AppliedTransaction {
 /** A listing of 1,000,000 elements takes a minute and 200 MB; whatever takes more hangs or is not ours. */
 const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
 
+const APPLY: readonly string[] = ["-j", "-f", "-"];
+
 /** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
 export class Nft {
   readonly path: string;
@@ -64,12 +70,19 @@ export class Nft {
   readonly #run: RunProcess;
   readonly #limits: ProcessLimits;
   readonly #prepared = new WeakMap<Transaction, string>();
+  readonly #spare: SpareProcess | undefined;
 
-  constructor({ path, through = [], run = runProcess, limits = LIMITS }: NftOptions) {
+  constructor({ path, through = [], run = runProcess, limits = LIMITS, spare }: NftOptions) {
     this.path = path;
     this.#through = through;
-    this.#run = run;
     this.#limits = limits;
+    this.#spare = spare && new SpareProcess({ path, args: APPLY, limits, clock: spare });
+    this.#run = this.#spare?.run ?? run;
+  }
+
+  /** Ends what waits for later calls; nothing is to be called after this. */
+  close(): void {
+    this.#spare?.stop();
   }
 
   /**
@@ -78,7 +91,7 @@ export class Nft {
    * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; NFT_MISSING; NFT_TIMEOUT
    */
   async apply(transaction: Transaction, meanwhile?: () => void): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-f", "-"], meanwhile);
+    return await this.#send(transaction, APPLY, meanwhile);
   }
 
   /** Does ahead what {@link Nft.apply} does before nft starts; what is wrong with the transaction, apply tells. */

@@ -1,4 +1,5 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 
 /** What a finished process left. One shape for success and failure. */
@@ -36,32 +37,92 @@ export type RunProcess = (
   onInputTaken?: () => void,
 ) => Promise<ProcessResult>;
 
+/** A program that was started and waits for its input. */
+export interface StartedProcess {
+  /** It could not be started, or has ended. */
+  readonly hasEnded: boolean;
+  /** Gives it all of its input and waits for its end. To be called once; its time limit and its duration begin here. */
+  finish(input: string, onInputTaken?: () => void): Promise<ProcessResult>;
+  /** Kills it. */
+  kill(): void;
+}
+
 /**
- * {@link RunProcess} by an argument array, without a shell. By node:child_process itself: execa 9.6 takes twice the CPU
- * for each run (5.3 against 2.4 ms on a busy machine, Node 20), and every changed endpoint is a run.
+ * Starts a program that is to get its input later. Until then it does not keep this process from ending. Never throws.
  */
-export const runProcess: RunProcess = (path, args, input, limits, onInputTaken) => {
-  const startedAt = performance.now();
-  return new Promise((resolve) => {
+export type StartProcess = (path: string, args: readonly string[], limits: ProcessLimits) => StartedProcess;
+
+/**
+ * {@link StartProcess} by an argument array, without a shell. By node:child_process itself: execa 9.6 takes twice the
+ * CPU for each run (5.3 against 2.4 ms on a busy machine, Node 20), and every changed endpoint is a run.
+ */
+export const startProcess: StartProcess = (path, args, limits) => {
+  let child: Child;
+  try {
     // Its messages are matched: they must be in English whatever the node speaks.
-    const child = spawn(path, args, { stdio: "pipe", env: { ...process.env, LC_ALL: "C" } });
-    const bounds = enforce(child, limits);
-    const ended = (end: Pick<ProcessResult, "exitCode" | "signal" | "startError">) =>
-      resolve({ ...end, ...bounds.end(), durationMs: performance.now() - startedAt });
-    child.on("error", ({ code }: NodeJS.ErrnoException) => {
-      const startError = child.pid === undefined ? (code ?? "unknown") : undefined;
-      if (startError !== undefined) ended({ exitCode: undefined, signal: undefined, startError });
-    });
-    child.on("close", (code, signal) =>
-      ended({ exitCode: code ?? undefined, signal: signal ?? undefined, startError: undefined }),
-    );
-    // A program that ends without reading all of its input (EPIPE) says why by its exit code.
-    child.stdin.on("error", () => {});
-    child.stdin.end(input, () => onInputTaken?.());
+    child = spawn(path, args, { stdio: "pipe", env: { ...process.env, LC_ALL: "C" } });
+  } catch (error) {
+    return notStarted(Promise.resolve(codeOf(error)));
+  }
+  const failure = new Promise<string>((resolve) => {
+    child.on("error", (error) => child.pid === undefined && resolve(codeOf(error)));
   });
+  if (child.pid === undefined) return notStarted(failure);
+  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  child.stdin.on("error", () => {});
+  return waiting(child, limits);
+};
+
+/** {@link RunProcess} by {@link startProcess}. */
+export const runProcess: RunProcess = async (path, args, input, limits, onInputTaken) => {
+  const startedAt = performance.now();
+  const result = await startProcess(path, args, limits).finish(input, onInputTaken);
+  return { ...result, durationMs: performance.now() - startedAt };
 };
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? "unknown";
+}
+
+function notStarted(startError: Promise<string>): StartedProcess {
+  const empty = { stdout: "", stderr: "", timedOut: false, tooMuchOutput: false, durationMs: 0 };
+  return {
+    hasEnded: true,
+    finish: async () => ({ exitCode: undefined, signal: undefined, startError: await startError, ...empty }),
+    kill: () => {},
+  };
+}
+
+function waiting(child: Child, limits: ProcessLimits): StartedProcess {
+  const bounds = enforce(child, limits);
+  const ended = new Promise<Pick<ProcessResult, "exitCode" | "signal">>((resolve) => {
+    child.on("close", (code, signal) => resolve({ exitCode: code ?? undefined, signal: signal ?? undefined }));
+  });
+  hold(child, "unref");
+  return {
+    get hasEnded() {
+      return child.exitCode !== null || child.signalCode !== null;
+    },
+    async finish(input, onInputTaken) {
+      const startedAt = performance.now();
+      hold(child, "ref");
+      bounds.startTimer();
+      child.stdin.end(input, () => onInputTaken?.());
+      const end = await ended;
+      return { ...end, startError: undefined, ...bounds.end(), durationMs: performance.now() - startedAt };
+    },
+    kill: () => void child.kill("SIGKILL"),
+  };
+}
+
+/** Lets a child and its pipes keep this process running, or not. */
+function hold(child: Child, how: "ref" | "unref"): void {
+  child[how]();
+  // Pipes of child processes are sockets, which their types do not tell.
+  for (const pipe of [child.stdin, child.stdout, child.stderr]) (pipe as unknown as Socket)[how]();
+}
 
 /** Kills a process that exceeds its limits. */
 function enforce(child: Child, { timeoutMs, maxOutputBytes }: ProcessLimits) {
@@ -70,9 +131,12 @@ function enforce(child: Child, { timeoutMs, maxOutputBytes }: ProcessLimits) {
     exceeded[limit] = true;
     child.kill("SIGKILL");
   };
-  const timer = setTimeout(() => kill("timedOut"), timeoutMs);
   const output = collectOutput(child, maxOutputBytes, () => kill("tooMuchOutput"));
+  let timer: NodeJS.Timeout | undefined;
   return {
+    startTimer() {
+      timer = setTimeout(() => kill("timedOut"), timeoutMs);
+    },
     end() {
       clearTimeout(timer);
       return { ...exceeded, ...output() };

@@ -80,7 +80,13 @@ describe("a Service that the kernel refuses", () => {
 describe("health", () => {
   test("/healthz is 503 with the reason while nft fails, and 200 afterwards", async () => {
     const flag = await lab.file("nft-works", "");
-    const path = await wrappedNft("nft-broken", `[ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }`);
+    // One that waits for its input has yet to fail.
+    const path = await wrappedNft(
+      "nft-broken",
+      `case "$*" in *-f*) input=$(cat);; esac
+       [ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }
+       case "$*" in *-f*) printf '%s' "$input" | exec nft "$@";; esac`,
+    );
     daemon = lab.start([`--nft-path=${path}`, "--iptables-sync-period=1s", "--iptables-min-sync-period=0s"]);
     await lab.converged();
     expect((await lab.get(10256, "/healthz")).status).toBe(200);

@@ -14,6 +14,7 @@ import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { DryRunNft } from "../../kernel/dry-run-nft.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { type CommandOptions, commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
@@ -52,7 +53,7 @@ async function serve(
   dryRun: boolean,
 ): Promise<CommandResult> {
   const nodeName = nodeNameOf(options);
-  const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath });
+  const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath, spare: systemClock });
   await probeFeatures(nft, requiredFeatures());
   if (!dryRun) await removeStaleTraces(nft, logger);
   logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
@@ -91,6 +92,7 @@ async function serve(
   logger.info({ reason }, "stopping; the rules stay in the kernel");
   watch.stop();
   await assembled.stop();
+  nft.close();
   objects.close();
   return { exitCode: failed ? EXIT.refused : EXIT.ok };
 }

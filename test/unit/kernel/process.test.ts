@@ -23,6 +23,7 @@ test("reports why a program cannot be started", async () => {
   const missing = await runProcess("/nonexistent/nft", [], "x", LIMITS);
   expect(missing).toMatchObject({ exitCode: undefined, startError: "ENOENT" });
   expect(await runProcess("/etc/passwd", [], "", LIMITS)).toMatchObject({ startError: "EACCES" });
+  expect(await runProcess("true", ["x".repeat(200_000)], "", LIMITS)).toMatchObject({ startError: "E2BIG" });
 });
 
 test("kills a program that takes too long", async () => {

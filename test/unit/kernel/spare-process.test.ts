@@ -1,0 +1,101 @@
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { SpareProcess } from "../../../src/kernel/spare-process.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+
+const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
+
+/** Prints its process id and its input, and ends with the exit code that the input asks for. */
+const ARGS = ["-c", 'read code; echo "$$"; exit $code'];
+
+let clock: ManualClock;
+let spare: SpareProcess;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  spare = new SpareProcess({ path: "sh", args: ARGS, limits: LIMITS, clock });
+});
+afterEach(() => spare.stop());
+
+/** The processes that this one has started and whose end it has not noticed. */
+function children(): number[] {
+  const text = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8");
+  return text.split(" ").filter(Boolean).map(Number);
+}
+
+async function run(code = 0): Promise<number> {
+  const result = await spare.run("sh", ARGS, `${code}\n`, LIMITS);
+  expect(result).toMatchObject({ exitCode: code, signal: undefined, startError: undefined, stderr: "" });
+  return Number(result.stdout);
+}
+
+test("starts the next process after a success, and gives it the next input", async () => {
+  await run();
+  expect(children()).toEqual([]);
+  clock.advance(0);
+  const [waiting] = children();
+  expect(await run()).toBe(waiting);
+  clock.advance(0);
+  const [next] = children();
+  expect([next === undefined, next === waiting]).toEqual([false, false]);
+});
+
+test("tells when the spare has its input", async () => {
+  await run();
+  clock.advance(0);
+  const onInputTaken = vi.fn();
+  await spare.run("sh", ARGS, "0\n", LIMITS, onInputTaken);
+  expect(onInputTaken).toHaveBeenCalledOnce();
+});
+
+test("a spare that has ended is not used, and the next one takes its place", async () => {
+  await run();
+  clock.advance(0);
+  const [dead = 0] = children();
+  process.kill(dead, "SIGKILL");
+  await expect.poll(children).toEqual([]);
+  expect(await run()).not.toBe(dead);
+  clock.advance(0);
+  expect(children()).toHaveLength(1);
+});
+
+test("a spare is replaced after a minute", async () => {
+  await run();
+  clock.advance(0);
+  const [old] = children();
+  clock.advance(60_000);
+  await expect.poll(() => children().length).toBe(1);
+  expect(children()).not.toEqual([old]);
+});
+
+test("a command that fails has no spare, and its result is that of the process", async () => {
+  await run();
+  clock.advance(0);
+  await run(3);
+  clock.advance(60_000);
+  expect(children()).toEqual([]);
+});
+
+test("other commands are run as they are, and leave the spare alone", async () => {
+  await run();
+  clock.advance(0);
+  const before = children();
+  expect(await spare.run("cat", [], "input", LIMITS)).toMatchObject({ exitCode: 0, stdout: "input" });
+  expect(children()).toEqual(before);
+});
+
+test("a program that is gone is reported by the run that would start it, not by the spare", async () => {
+  spare = new SpareProcess({ path: "/nonexistent/nft", args: [], limits: LIMITS, clock });
+  expect(await spare.run("/nonexistent/nft", [], "", LIMITS)).toMatchObject({ startError: "ENOENT" });
+});
+
+test("stop kills the spare, and no other is started", async () => {
+  await run();
+  clock.advance(0);
+  expect(children()).toHaveLength(1);
+  spare.stop();
+  await expect.poll(children).toEqual([]);
+  await run();
+  clock.advance(60_000);
+  expect(children()).toEqual([]);
+});
