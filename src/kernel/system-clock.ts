@@ -4,6 +4,11 @@ import type { Clock } from "../base/clock.ts";
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(milliseconds, callback) {
+    // A timer takes a millisecond at least.
+    if (milliseconds <= 0) {
+      const immediate = setImmediate(callback);
+      return { cancel: () => clearImmediate(immediate) };
+    }
     const timer = setTimeout(callback, milliseconds);
     timer.unref();
     return { cancel: () => clearTimeout(timer) };
