@@ -9,6 +9,7 @@ import { validateTransaction } from "../nft/validate.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
+import { type StreamText, streamText } from "./stream-lines.ts";
 
 /** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
 export class NftRefusedError extends AppError {
@@ -46,6 +47,7 @@ export interface NftOptions {
   /** A program, with its arguments, that starts nft in other context: `["unshare", "-n"]`. */
   readonly through?: readonly string[];
   readonly run?: RunProcess;
+  readonly stream?: StreamText;
   readonly limits?: ProcessLimits;
   /** Keeps a process ready for {@link Nft.apply}, replaced by this clock; {@link Nft.close} ends it. */
   readonly spare?: Clock;
@@ -63,18 +65,23 @@ const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 
 
 const APPLY: readonly string[] = ["-j", "-f", "-"];
 
+/** What nft says of a table, set or map that is not there. */
+const NO_SUCH_OBJECT = "No such file or directory";
+
 /** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
 export class Nft {
   readonly path: string;
   readonly #through: readonly string[];
   readonly #run: RunProcess;
+  readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
   readonly #prepared = new WeakMap<Transaction, string>();
   readonly #spare: SpareProcess | undefined;
 
-  constructor({ path, through = [], run = runProcess, limits = LIMITS, spare }: NftOptions) {
+  constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, spare }: NftOptions) {
     this.path = path;
     this.#through = through;
+    this.#stream = stream;
     this.#limits = limits;
     this.#spare = spare && new SpareProcess({ path, args: APPLY, limits, clock: spare });
     this.#run = this.#spare?.run ?? run;
@@ -137,6 +144,21 @@ export class Nft {
   }
 
   /**
+   * As {@link Nft.listSet}, in pieces while nft prints it: a long listing is never in memory as a whole. Yields nothing
+   * when the set is not there.
+   * @throws AppError HOST from the iteration when nft cannot be started, fails or times out
+   */
+  async *streamSet(family: Family, kind: "set" | "map", name: string): AsyncIterable<string> {
+    const [program = this.path, ...rest] = [...this.#through, this.path];
+    const args = [...rest, "-j", "list", kind, family, TABLE_NAME, name];
+    try {
+      yield* this.#stream(program, args, this.#limits);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  }
+
+  /**
    * One element of one of our sets or maps, as nft prints it in its own language: nft 1.1.3 answers `get element` with
    * no JSON, whatever it is told.
    * @returns undefined when it is not there
@@ -172,7 +194,7 @@ export class Nft {
   async #ask(args: readonly string[]): Promise<string | undefined> {
     const result = await this.#execute(args, "");
     if (result.exitCode === 0) return result.stdout;
-    if (result.stderr.includes("No such file or directory")) return undefined;
+    if (result.stderr.includes(NO_SUCH_OBJECT)) return undefined;
     throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
       evidence: { stderr: result.stderr.trim() },
     });
@@ -226,6 +248,10 @@ function missing(path: string, code: string): AppError {
   return new AppError("NFT_MISSING", `cannot start nft at "${path}" (${code})`, {
     hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
   });
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof AppError && String(error.evidence?.stderr).includes(NO_SUCH_OBJECT);
 }
 
 function firstLine(text: string): string {

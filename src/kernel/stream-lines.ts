@@ -1,41 +1,79 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
+
+/** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
+export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
+
+/** Bounds of a program whose output is streamed. */
+export interface StreamLimits {
+  readonly timeoutMs: number;
+}
 
 /** Runs a program and yields its output line by line, without buffering all of it. */
 export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
 
 /** The timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
-const TIMEOUT_MS = 60_000;
+const LIMITS: StreamLimits = { timeoutMs: 60_000 };
+
+/** The most characters of a program's error output that are kept. */
+const MOST_STDERR = 10_000;
 
 /**
- * {@link StreamLines} through execa: an argument array, no shell.
+ * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed.
  * @throws AppError HOST from the iteration when the program cannot be started, fails or times out; the evidence has its
  * standard error
  */
-export const streamLines: StreamLines = async function* (path, args) {
-  const child = execa(path, args, {
-    stdin: "ignore",
-    reject: false,
-    timeout: TIMEOUT_MS,
+export const streamText: StreamText = async function* (path, args, { timeoutMs } = LIMITS) {
+  // Its messages are matched: they must be in English whatever the node speaks.
+  const env = { ...process.env, LC_ALL: "C" };
+  const child = spawn(path, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    env,
+    timeout: timeoutMs,
     killSignal: "SIGKILL",
-    buffer: { stdout: false, stderr: true },
-    maxBuffer: { stderr: 10_000 },
-    env: { LC_ALL: "C" },
   });
+  const failure = failureOf(child);
+  try {
+    yield* child.stdout.setEncoding("utf8");
+  } finally {
+    child.kill("SIGKILL");
+  }
+  const { reason, stderr } = await failure;
+  if (reason === undefined) return;
+  throw new AppError("HOST", `${path} failed: ${reason}`, {
+    evidence: { command: [path, ...args].join(" "), stderr },
+  });
+};
+
+/** Why a program failed, undefined when it did not, and its error output; resolves when it has ended. */
+function failureOf(
+  child: ChildProcessByStdio<null, Readable, Readable>,
+): Promise<{ readonly reason: string | undefined; readonly stderr: string }> {
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr = (stderr + text).slice(0, MOST_STDERR);
+  });
+  return new Promise((resolve) => {
+    child.on("error", (error: NodeJS.ErrnoException) => resolve({ reason: error.code ?? error.message, stderr }));
+    child.on("close", (code, signal) => {
+      const said = stderr.trim();
+      const reason = code === 0 ? undefined : said || (signal === null ? `exit code ${code}` : `ended by ${signal}`);
+      resolve({ reason, stderr: said });
+    });
+  });
+}
+
+/** {@link StreamLines}. @throws AppError HOST from the iteration, as {@link streamText} does */
+export const streamLines: StreamLines = async function* (path, args) {
   let rest = "";
-  for await (const chunk of child.stdout.setEncoding("utf8")) {
-    const lines = `${rest}${chunk}`.split("\n");
+  for await (const text of streamText(path, args)) {
+    const lines = `${rest}${text}`.split("\n");
     rest = lines.pop() ?? "";
     yield* lines;
   }
   if (rest !== "") yield rest;
-  const { failed, code, stderr, shortMessage, exitCode } = await child;
-  if (!failed) return;
-  const said = String(stderr ?? "").trim();
-  const reason = exitCode === undefined ? (code ?? shortMessage ?? "unknown") : said || `exit code ${exitCode}`;
-  throw new AppError("HOST", `${path} failed: ${reason}`, {
-    evidence: { command: [path, ...args].join(" "), stderr: said },
-  });
 };
 
 /** A program that runs until it is stopped. */

@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
+import { SetComparison } from "./set-comparison.ts";
 
 /** The elements of one set or map that have to go and to come. A changed value is in both. */
 export interface ElementsDelta {
@@ -39,9 +40,22 @@ export interface DeltaSize {
  * @returns undefined when nothing differs
  */
 function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
+  const delta = diffDeclarations(actual, desired);
+  if (actual === undefined || delta.mode !== "change") return delta;
+  const elements = [...desired.sets.values()].flatMap((set) => diffElements(actual.sets.get(set.spec.name), set));
+  const whole = { ...delta, elements };
+  return isEmptyDelta(whole) ? undefined : whole;
+}
+
+/**
+ * Compares two tables of one family without the elements of their sets, which `actual` need not have.
+ * @param actual the table in the kernel, undefined when there is none
+ * @returns a delta without elements, possibly empty; with all elements when the table has to be made
+ */
+export function diffDeclarations(actual: Table | undefined, desired: Table): TableDelta {
   if (actual === undefined) return creation(desired, "create");
   if (!canChangeInPlace(actual, desired)) return creation(desired, "recreate");
-  const delta: TableDelta = {
+  return {
     family: desired.family,
     table: desired.name,
     mode: "change",
@@ -52,9 +66,8 @@ function diffTable(actual: Table | undefined, desired: Table): TableDelta | unde
       .filter((chain) => isReplaced(actual.chains.get(chain.name), chain))
       .map((chain) => chain.name),
     deletedChains: [...actual.chains.keys()].filter((name) => !desired.chains.has(name)),
-    elements: [...desired.sets.values()].flatMap((set) => diffElements(actual.sets.get(set.spec.name), set)),
+    elements: [],
   };
-  return isEmptyDelta(delta) ? undefined : delta;
 }
 
 /** Compares both tables; a family absent from `desired` is not looked at. */
@@ -73,7 +86,7 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
     writtenChains: [...desired.chains.values()],
     replacedChains: [],
     deletedChains: [],
-    elements: [...desired.sets.values()].flatMap((set) => diffElements(undefined, set)),
+    elements: [...desired.sets.values()].flatMap(allElements),
   };
 }
 
@@ -171,18 +184,15 @@ function isReplaced(actual: Chain | undefined, desired: Chain): boolean {
 }
 
 /** Dynamic maps belong to the packets: never compared. */
-function diffElements(actual: ElementSet | undefined, { spec, elements }: ElementSet): ElementsDelta[] {
-  if (spec.dynamic) return [];
-  const deleted: string[] = [];
-  const added: Element[] = [];
-  for (const [key, value] of elements) {
-    const known = actual?.elements.get(key);
-    if (known === value) continue;
-    if (known !== undefined) deleted.push(key);
-    added.push({ key, value });
-  }
-  if (actual !== undefined) {
-    for (const key of actual.elements.keys()) if (!elements.has(key)) deleted.push(key);
-  }
-  return deleted.length + added.length === 0 ? [] : [{ spec, deleted, added }];
+function diffElements(actual: ElementSet | undefined, desired: ElementSet): ElementsDelta[] {
+  if (desired.spec.dynamic || actual === undefined) return allElements(desired);
+  const comparison = new SetComparison(desired);
+  for (const key of desired.elements.keys()) comparison.expect(key);
+  for (const [key, value] of actual.elements) comparison.listed(key, value);
+  return comparison.result();
+}
+
+function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
+  if (spec.dynamic || elements.size === 0) return [];
+  return [{ spec, deleted: [], added: Array.from(elements, ([key, value]) => ({ key, value })) }];
 }

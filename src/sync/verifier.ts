@@ -1,9 +1,8 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { readKernel } from "../kernel/read-kernel.ts";
-import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { compareKernel } from "../kernel/read-kernel.ts";
+import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
@@ -80,10 +79,9 @@ export class Verifier implements SyncSubscriber {
     const startedAt = clock.now();
     this.#changed = [];
     this.#inDoubt = false;
-    const families = Object.keys(reconciler.state.ruleset) as Family[];
-    const kernel = await readKernel(nft, families);
+    const kernel = await compareKernel(nft, reconciler.state.ruleset);
     if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
-    else if (!this.#stopped && !this.#inDoubt) this.#judge(diffRuleset(kernel.ruleset, reconciler.state.ruleset));
+    else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences);
     const cost = clock.now() - startedAt;
     this.#schedule(Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * cost)));
   }

@@ -1,6 +1,7 @@
+import { AppError } from "../../src/base/errors.ts";
 import type { Family } from "../../src/base/family.ts";
 import { Nft } from "../../src/kernel/nft.ts";
-import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
+import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
@@ -24,7 +25,11 @@ export class FakeNft {
   timesOut = false;
   /** Called when a run begins; what it returns is waited for. */
   before: (run: NftRun) => void | Promise<void> = () => {};
-  readonly nft = new Nft({ path: "nft", run: (...call) => this.#run(...call) });
+  readonly nft = new Nft({
+    path: "nft",
+    run: (...call) => this.#run(...call),
+    stream: (path, args) => this.#stream(path, args),
+  });
 
   /** How many runs of a kind there were. */
   count(run: NftRun): number {
@@ -40,6 +45,13 @@ export class FakeNft {
     if (this.broken !== undefined) return failed(this.broken);
     return kind === "list" ? this.#list(args) : this.#send(JSON.parse(input), kind);
   };
+
+  /** In pieces of a length that no listing is a multiple of. */
+  async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
+    const { exitCode, stdout, stderr } = await this.#run(path, args, "", NO_LIMITS);
+    if (exitCode !== 0) throw new AppError("HOST", "nft failed", { evidence: { stderr } });
+    for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
+  }
 
   #send(transaction: Transaction, kind: NftRun): ProcessResult {
     if (kind === "apply") this.transactions.push(transaction);
@@ -70,6 +82,8 @@ export class FakeNft {
       : listing(found.map(({ elem, ...object }) => withElements(object, elem)));
   }
 }
+
+const NO_LIMITS: ProcessLimits = { timeoutMs: 1, maxOutputBytes: 1 };
 
 interface Listed {
   readonly map?: { readonly name: string };

@@ -1,0 +1,44 @@
+import type { ElementSet } from "./ast/ruleset.ts";
+import type { ElementsDelta } from "./delta.ts";
+import type { Element } from "./elements.ts";
+
+/**
+ * Compares the elements of a set or map with the desired ones, one after the other as they are listed: nothing of those
+ * that are right is kept. The desired set may change meanwhile; elements that change are compared with the value of
+ * either moment.
+ */
+export class SetComparison {
+  readonly #desired: ElementSet;
+  /** The keys that were expected and have not been listed yet. */
+  readonly #missing = new Set<string>();
+  readonly #deleted: string[] = [];
+  readonly #added: Element[] = [];
+
+  constructor(desired: ElementSet) {
+    this.#desired = desired;
+  }
+
+  /** Expects a desired key. To be called with each of them, before the first is listed. */
+  expect(key: string): void {
+    this.#missing.add(key);
+  }
+
+  /** Compares an element that is there. */
+  listed(key: string, value: string): void {
+    const wanted = this.#desired.elements.get(key);
+    this.#missing.delete(key);
+    if (wanted === value) return;
+    this.#deleted.push(key);
+    if (wanted !== undefined) this.#added.push({ key, value: wanted });
+  }
+
+  /** The changes that make the set as it should be, once all of its elements were listed; none when it is. */
+  result(): ElementsDelta[] {
+    for (const key of this.#missing) {
+      const value = this.#desired.elements.get(key);
+      if (value !== undefined) this.#added.push({ key, value });
+    }
+    const isSame = this.#deleted.length + this.#added.length === 0;
+    return isSame ? [] : [{ spec: this.#desired.spec, deleted: this.#deleted, added: this.#added }];
+  }
+}

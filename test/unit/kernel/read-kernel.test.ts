@@ -1,0 +1,54 @@
+import { describe, expect, test } from "vitest";
+import { compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
+import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
+import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { rulesetText } from "../../support/ruleset-text.ts";
+import { townRuleset } from "../../support/town-ruleset.ts";
+
+const desired = townRuleset("town");
+const after = townRuleset("town-after");
+
+/** nft in front of a kernel that has the town's tables. */
+function programmed(): FakeNft {
+  const fake = new FakeNft();
+  fake.kernel.apply(toTransaction(diffRuleset({}, desired)));
+  return fake;
+}
+
+describe("readKernel", () => {
+  test("reads the tables that are there", async () => {
+    const kernel = await readKernel(programmed().nft, ["ip", "ip6"]);
+    expect(kernel.kind === "read" && rulesetText(kernel.ruleset)).toBe(rulesetText(desired));
+    expect(await readKernel(new FakeNft().nft, ["ip", "ip6"])).toEqual({ kind: "read", ruleset: {} });
+  });
+});
+
+describe("compareKernel", () => {
+  test("finds no differences where there are none", async () => {
+    expect(await compareKernel(programmed().nft, desired)).toEqual({ kind: "compared", differences: [] });
+  });
+
+  test.each<[string, (fake: FakeNft) => void]>([
+    ["other elements and chains", (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after)))],
+    ["a missing table", ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]))],
+    ["missing tables", ({ kernel }) => Object.assign(kernel, { ruleset: {} })],
+  ])("finds the same differences as a comparison of whole tables: %s", async (_what, change) => {
+    const fake = programmed();
+    change(fake);
+    const comparison = await compareKernel(fake.nft, desired);
+    const differences = comparison.kind === "compared" ? comparison.differences : [];
+    expect(deltaSize(differences)).toEqual(deltaSize(diffRuleset(fake.kernel.ruleset, desired)));
+    fake.kernel.apply(toTransaction(differences));
+    expect(rulesetText(fake.kernel.ruleset)).toBe(rulesetText(desired));
+  });
+
+  test("says why tables cannot be read", async () => {
+    const fake = programmed();
+    fake.broken = "Error: Could not process rule: Operation not permitted";
+    expect(await compareKernel(fake.nft, desired)).toMatchObject({
+      kind: "unreadable",
+      reason: expect.stringContaining("Operation not permitted"),
+    });
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
+import { SetComparison } from "../../../src/nft/set-comparison.ts";
+
+const spec: SetSpec = { name: "m", key: ["ipv4_addr"], value: "verdict", dynamic: false, counter: false };
+
+/** Compares listed elements with desired ones; `meanwhile` runs before the last one is listed. */
+function compare(
+  desired: Record<string, string>,
+  listed: readonly (readonly [string, string])[],
+  meanwhile: (elements: Map<string, string>) => void = () => {},
+) {
+  const elements = new Map(Object.entries(desired));
+  const comparison = new SetComparison({ spec, elements });
+  for (const key of elements.keys()) comparison.expect(key);
+  for (const [index, [key, value]] of listed.entries()) {
+    if (index === listed.length - 1) meanwhile(elements);
+    comparison.listed(key, value);
+  }
+  return comparison.result();
+}
+
+describe("SetComparison", () => {
+  test("finds nothing where all elements are listed, in any order", () => {
+    expect(
+      compare({ a: "drop", b: "accept" }, [
+        ["b", "accept"],
+        ["a", "drop"],
+      ]),
+    ).toEqual([]);
+  });
+
+  test("finds what is missing, too much and different", () => {
+    const found = compare({ a: "drop", b: "accept", c: "drop" }, [
+      ["x", "drop"],
+      ["b", "drop"],
+      ["c", "drop"],
+    ]);
+    expect(found).toEqual([
+      {
+        spec,
+        deleted: ["x", "b"],
+        added: [
+          { key: "b", value: "accept" },
+          { key: "a", value: "drop" },
+        ],
+      },
+    ]);
+  });
+
+  test("does not miss elements that are no longer or not yet desired when their time comes", () => {
+    const found = compare({ a: "drop", b: "drop" }, [["a", "drop"]], (elements) => {
+      elements.delete("b");
+      elements.set("c", "drop");
+    });
+    expect(found).toEqual([]);
+  });
+});
