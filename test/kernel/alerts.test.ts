@@ -71,6 +71,17 @@ const CASES: readonly Case[] = [
     at: "20m",
   },
   {
+    alert: "NftProxyRefusalsRising",
+    // A Service that was not refused before; one that was refused as often an hour ago, and one that hardly is.
+    failing: { 'nft_proxy_refused_packets_total{namespace="shop", service="cart"}': "_x70 0+120x50" },
+    healthy: {
+      'nft_proxy_refused_packets_total{namespace="shop", service="cart"}': "0+120x120",
+      'nft_proxy_refused_packets_total{namespace="shop", service="web"}': "_x70 0+30x50",
+      'nft_proxy_refused_packets_total{namespace="", service=""}': "_x70 0+120x50",
+    },
+    at: "100m",
+  },
+  {
     alert: "NftProxyRulesChangedByOthers",
     failing: { 'nft_proxy_drift_repairs_total{kind="table"}': "0+1x60" },
     healthy: { 'nft_proxy_drift_repairs_total{kind="table"}': "1x60" },

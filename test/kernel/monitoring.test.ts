@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle } from "../support/command.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { readAlerts, readPanels } from "../support/monitoring.ts";
 import { Prometheus } from "../support/prometheus.ts";
@@ -12,10 +13,12 @@ let changing: NodeJS.Timeout;
 beforeAll(async () => {
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
-  daemon = lab.start(["--service-counters=services"]);
+  const socket = `--daemon-socket=${await lab.file("placeholder", "")}.d/daemon.sock`;
+  daemon = lab.start(["--service-counters=services", socket]);
   await daemon.saying("full sync");
   prometheus = await Prometheus.start(`${lab.nodeAddress}:10249`, { instance: "node-1", cluster: "town" });
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7" }));
+  await refuse(socket);
   let changes = 0;
   changing = setInterval(() => changeEndpoint(`10.244.1.${10 + (changes++ % 2)}`), 500);
   const scraped = async () => expect(await prometheus.query("up == 1")).toHaveLength(1);
@@ -26,6 +29,16 @@ afterAll(async () => {
   await prometheus?.stop();
   await lab?.close();
 });
+
+/** A refused connection that is counted: the command makes the daemon look, which counts from its first look on. */
+async function refuse(socket: string): Promise<void> {
+  lab.cluster.put("services", apiService("none", { clusterIP: "10.96.7.8" }));
+  await lab.converged({ counters: "services" });
+  const look = () => lab.lab.exec([process.execPath, bundle, "refusals", socket]);
+  await look();
+  await lab.lab.probe([{ id: "only", from: "pod1", to: "10.96.7.8", port: 80, proto: "tcp", n: 1 }]);
+  await look();
+}
 
 /** Times of programming and of partial syncs are measured only when endpoints change. */
 function changeEndpoint(address: string): void {
