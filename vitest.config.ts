@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 import { namespacePool } from "./test/support/namespace-pool.ts";
 
 /**
- * Three projects: `unit` needs nothing but Node; `kernel` needs the network namespace that scripts/in-namespace.sh
+ * Three projects: `unit` needs Node and, for the manifests, Debian's kubectl, which it fetches; `kernel` needs the network namespace that scripts/in-namespace.sh
  * makes, a built bundle and an nft that can load our JSON; `browser` needs a Chromium, and is left out without one.
  */
 export default defineConfig({

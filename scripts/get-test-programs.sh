@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# get-test-programs.sh: fetches the Debian programs that some kernel tests run, before they run: their network namespaces
-# reach no mirror. The nft of Debian 12 and the newest one, which read and write our tables, and Prometheus.
+# get-test-programs.sh: fetches the Debian programs that some tests run, before they run: their network namespaces reach no
+# mirror. The nft of Debian 12 and the newest one, which read and write our tables, Prometheus, and kubectl.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}"
-for program in "bookworm nftables nft" "sid nftables nft" "trixie prometheus prometheus"; do
+for program in "bookworm nftables nft" "sid nftables nft" "trixie prometheus prometheus" "sid kubectl kubectl"; do
   read -r release package name <<<"$program"
   ./get-debian-program.sh "$release" "$package" "$name" >/dev/null
 done

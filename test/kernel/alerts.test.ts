@@ -1,16 +1,15 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { execa, execaSync } from "execa";
+import { execa } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
+import { debianProgram } from "../support/debian-program.ts";
 import { DEPLOY } from "../support/overlays.ts";
 
 // Each alert in a real Prometheus rule engine (promtool test rules): series that make it fire, and the same series of a
 // healthy daemon, over which it stays silent.
 
-const GET_PROGRAM = fileURLToPath(new URL("../../scripts/get-debian-program.sh", import.meta.url));
 const RULES = parse(readFileSync(join(DEPLOY, "monitoring/prometheus-rule.yaml"), "utf8")).spec;
 
 /** The values of a series, one a minute, in promtool's notation: `0+1x60` grows by 1 each minute for an hour. */
@@ -132,7 +131,7 @@ const CASES: readonly Case[] = [
 let promtool: string;
 let directory: string;
 beforeAll(() => {
-  promtool = execaSync(GET_PROGRAM, ["trixie", "prometheus", "promtool"]).stdout;
+  promtool = debianProgram("trixie", "prometheus", "promtool");
   directory = mkdtempSync(join(tmpdir(), "alerts-"));
   writeFileSync(join(directory, "rules.yaml"), stringify(RULES));
 });

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
 import { anyTables } from "../../src/nft/canonical/any-tables.ts";
 import { readListing } from "../../src/nft/canonical/parse.ts";
-import { debianNft } from "../support/debian-nft.ts";
+import { debianNft } from "../support/debian-program.ts";
 import { probeOutcomes } from "../support/expect.ts";
 import { loadScenario } from "../support/lab/scenario.ts";
 

@@ -6,7 +6,7 @@ import { Nft } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import { debianNft } from "../support/debian-nft.ts";
+import { debianNft } from "../support/debian-program.ts";
 import { townRuleset } from "../support/town-ruleset.ts";
 
 const OLD = debianNft("bookworm");

@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,12 +15,28 @@ export const CLEANUP = "cleanup" as const;
 
 /** Builds an overlay in a copy in which the example of the control plane's address is taken for the address. */
 export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): Manifest[] {
+  return buildInCopy((copy) => join(copy, "overlays", name));
+}
+
+/** Builds a kustomization of an overlay and the component `monitoring`. */
+export function buildMonitored(name: (typeof OVERLAYS)[number]): Manifest[] {
+  return buildInCopy((copy) => {
+    const folder = join(copy, "monitored");
+    mkdirSync(folder);
+    const kustomization = { resources: [`../overlays/${name}`], components: ["../monitoring"] };
+    // JSON is YAML.
+    writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
+    return folder;
+  });
+}
+
+function buildInCopy(folderOf: (copy: string) => string): Manifest[] {
   const copy = mkdtempSync(join(tmpdir(), "overlays-"));
   try {
     cpSync(DEPLOY, copy, { recursive: true });
     const folder = join(copy, "overlays/explicit-control-plane");
     renameSync(join(folder, "control-plane.env.example"), join(folder, "control-plane.env"));
-    return buildKustomization(join(copy, "overlays", name));
+    return buildKustomization(folderOf(copy));
   } finally {
     rmSync(copy, { recursive: true });
   }

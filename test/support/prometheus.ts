@@ -2,10 +2,8 @@ import { mkdtempSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-
-const GET_PROGRAM = fileURLToPath(new URL("../../scripts/get-debian-program.sh", import.meta.url));
+import { debianProgram } from "./debian-program.ts";
 
 /** A sample of an instant query. */
 export interface Sample {
@@ -29,7 +27,7 @@ export class Prometheus {
    * @param labels what the target is labelled with
    */
   static async start(target: string, labels: Readonly<Record<string, string>>): Promise<Prometheus> {
-    const { stdout: program } = await execa(GET_PROGRAM, ["trixie", "prometheus", "prometheus"], { timeout: 600_000 });
+    const program = debianProgram("trixie", "prometheus", "prometheus");
     const directory = mkdtempSync(join(tmpdir(), "prometheus-"));
     const scrape = { job_name: "nft-proxy", static_configs: [{ targets: [target], labels }] };
     // JSON is YAML.

@@ -1,11 +1,8 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { FLAGS } from "../../../src/config/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { applyJsonPatch } from "../../support/json-patch.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
 import { buildOverlay, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
@@ -124,36 +121,5 @@ describe("an overlay that lacks something", () => {
       "DaemonSet.spec.template.spec.containers[0].imagePullPolice does not exist",
       expect.stringContaining("containerPort must be integer"),
     ]);
-  });
-
-  test("in a kustomization, is refused", () => {
-    const folder = mkdtempSync(join(tmpdir(), "kustomization-"));
-    writeFileSync(join(folder, "kustomization.yaml"), "helmCharts: []\n");
-    expect(() => buildKustomization(folder)).toThrow("does not know helmCharts");
-  });
-});
-
-describe("a JSON patch", () => {
-  test("adds, replaces and removes, and leaves the original alone", () => {
-    const document = { a: [1, 2], "b/c": { d: 1 } };
-    const patched = applyJsonPatch<unknown>(document, [
-      { op: "add", path: "/a/-", value: 4 },
-      { op: "add", path: "/a/0", value: 0 },
-      { op: "replace", path: "/a/1", value: 9 },
-      { op: "remove", path: "/a/2" },
-      { op: "replace", path: "/b~1c/d", value: 2 },
-      { op: "add", path: "/e", value: 3 },
-    ]);
-    expect(patched).toEqual({ a: [0, 9, 4], "b/c": { d: 2 }, e: 3 });
-    expect(document.a).toEqual([1, 2]);
-  });
-
-  test.each([
-    ["replace", "/x"],
-    ["remove", "/a/2"],
-    ["add", "/x/y"],
-    ["add", "/a/5"],
-  ] as const)("%s %s fails where nothing is", (op, path) => {
-    expect(() => applyJsonPatch({ a: [1] }, [{ op, path, value: 1 }])).toThrow();
   });
 });

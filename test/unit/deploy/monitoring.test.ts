@@ -7,9 +7,9 @@ import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metri
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
-import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
+import type { Manifest } from "../../support/kustomize.ts";
 import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
-import { buildOverlay, DEPLOY } from "../../support/overlays.ts";
+import { buildMonitored, buildOverlay, DEPLOY } from "../../support/overlays.ts";
 
 const RUNBOOKS = join(DEPLOY, "../docs/runbooks");
 const PACKAGE = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8"));
@@ -116,7 +116,7 @@ describe("the dashboard", () => {
 });
 
 describe("the component monitoring", () => {
-  const manifests = buildKustomization(join(DEPLOY, "monitoring"), buildOverlay("explicit-control-plane"));
+  const manifests = buildMonitored("explicit-control-plane");
   const named = (kind: string, name: string) =>
     manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name) as Manifest;
 
