@@ -12,6 +12,16 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best;
 }
 
+/** All candidates, those first whose letters differ least from the word; equally near ones in alphabetical order. */
+export function byNearness(word: string, candidates: Iterable<string>): string[] {
+  const distances = [...candidates].map((name) => ({
+    name,
+    distance: editDistance(word, name, word.length + name.length),
+  }));
+  distances.sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1));
+  return distances.map(({ name }) => name);
+}
+
 /** Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`; `most` when there are more. */
 function editDistance(a: string, b: string, most: number): number {
   if (Math.abs(a.length - b.length) >= most) return most;

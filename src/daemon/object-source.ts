@@ -3,12 +3,14 @@ import type { ProxyOptions } from "../config/options.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
+import { nodeNames } from "../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import { fileSource } from "../kube/files/file-source.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { apiEventSink } from "./events/api-event-sink.ts";
 import type { EventSink } from "./events/event-recorder.ts";
+import { watchForNode } from "./missing-node.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
@@ -47,8 +49,10 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
   });
   return {
-    makeSource: (handlers) =>
-      clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger }),
+    makeSource: (given) => {
+      const handlers = watchForNode({ handlers: given, nodeName, nodeNames: () => nodeNames(client), logger });
+      return clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger });
+    },
     eventSink: apiEventSink(client),
     observeRequests: (observer) => {
       observe = observer;
@@ -57,10 +61,16 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   };
 }
 
-/** The objects of files, followed as they change. Their Events are discarded. */
-export function fileOrigin(paths: readonly string[], logger: Logger): ObjectOrigin {
+/**
+ * The objects of files, followed as they change. Their Events are discarded.
+ * @param nodeName the name of the Node that nft-proxy runs on
+ */
+export function fileOrigin(paths: readonly string[], nodeName: string, logger: Logger): ObjectOrigin {
   return {
-    makeSource: (handlers) => fileSource({ paths, handlers, clock: systemClock, logger }),
+    makeSource: (given) => {
+      const handlers = watchForNode({ handlers: given, nodeName, nodeNames: async () => [], logger });
+      return fileSource({ paths, handlers, clock: systemClock, logger });
+    },
     eventSink: NO_EVENTS,
     observeRequests: () => {},
     close: () => {},

@@ -26,7 +26,11 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     nodeContext,
     state: renderer.state,
     quarantined: new Set(),
-    health: judgeHealth({ families: { ip: family, ip6: family }, node: cache.node }, NOW, 60_000),
+    health: judgeHealth(
+      { families: { ip: family, ip6: family }, nodeName: cache.node.name, node: cache.node },
+      NOW,
+      60_000,
+    ),
     sources: { services: followed, endpointslices: followed, nodes: followed, servicecidrs: followed },
     history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...UP_TO_DATE },
     pending: { since: undefined, services: [] },

@@ -59,7 +59,7 @@ async function serve(
   logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
   const paths = listArgument(argv, "from");
   const access = { options, nodeName, env: process.env, userAgent: USER_AGENT };
-  const objects = paths.length > 0 ? fileOrigin(paths, logger) : await clusterOrigin(access, logger);
+  const objects = paths.length > 0 ? fileOrigin(paths, nodeName, logger) : await clusterOrigin(access, logger);
   const assembled = await assembleDaemon({
     options,
     nodeName,

@@ -51,6 +51,7 @@ export class HealthTracker implements SyncSubscriber {
           return [family, excluded === undefined ? health : { ...health, excluded }];
         }),
       ),
+      nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,
     };
   }

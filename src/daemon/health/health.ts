@@ -19,6 +19,8 @@ export interface FamilyHealth {
 /** What health is judged by. A family that is not served is absent. */
 export interface HealthSnapshot {
   readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
+  /** The name of our Node. */
+  readonly nodeName: string;
   /** Undefined before our Node object was first seen. */
   readonly node: Pick<Node, "deleting" | "taints"> | undefined;
 }
@@ -61,7 +63,7 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   }
   const all = Object.values(verdicts);
   const programmed = all.filter(({ isExcluded }) => !isExcluded);
-  const ineligible = whyIneligible(snapshot.node);
+  const ineligible = whyIneligible(snapshot);
   return {
     proxyHealthy: programmed.every(({ healthy }) => healthy),
     live: programmed.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
@@ -93,8 +95,8 @@ function judgeFamily(
   return { healthy: false, lastSynced, isExcluded: false, reason: problem === "" ? what : `${what}: ${problem}` };
 }
 
-function whyIneligible(node: HealthSnapshot["node"]): string {
-  if (node === undefined) return "the Node object of this node has not been seen";
+function whyIneligible({ node, nodeName }: HealthSnapshot): string {
+  if (node === undefined) return `no Node ${nodeName} has been seen`;
   if (node.deleting) return "the node is being deleted";
   if (node.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
   return "";

@@ -1,6 +1,7 @@
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
+import { nodeNames } from "../../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
 import type { LoadRequest } from "./load-request.ts";
@@ -11,12 +12,6 @@ export interface ClusterObjects extends ListedObjects {
   /** Present when the cluster has no Node of the request's name. */
   readonly missingNode?: MissingNode;
 }
-
-/** The most names of nodes that are read to name candidates. */
-const MOST_NODES = 100;
-
-/** Milliseconds after which the names of the nodes are given up. */
-const NODE_NAMES_TIMEOUT = 5000;
 
 /**
  * Lists the cluster's objects once.
@@ -41,20 +36,5 @@ export async function listClusterObjects(
     return missing === undefined ? objects : { ...objects, missingNode: missing };
   } finally {
     client.close();
-  }
-}
-
-/** The names of the cluster's nodes; empty when they cannot be listed, as without the permission to. */
-async function nodeNames(client: HttpApiClient): Promise<string[]> {
-  try {
-    const signal = AbortSignal.timeout(NODE_NAMES_TIMEOUT);
-    const query = { limit: String(MOST_NODES) };
-    const { body } = await client.request({ method: "GET", path: "/api/v1/nodes", query, signal });
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of body) chunks.push(chunk);
-    const list = JSON.parse(Buffer.concat(chunks).toString("utf8")) as { items?: { metadata?: { name?: string } }[] };
-    return (list.items ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
-  } catch {
-    return [];
   }
 }

@@ -10,6 +10,8 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>;
   /** Sent as JSON; of a PATCH, as a merge patch (RFC 7396). */
   readonly body?: object;
+  /** The Accept header; JSON if absent. */
+  readonly accept?: string;
   /** Aborts the request and the stream of its answer. There is no other limit on their duration. */
   readonly signal: AbortSignal;
 }
@@ -101,7 +103,7 @@ export class HttpApiClient implements ApiClient {
       method: request.method,
       signal: request.signal,
       headers: {
-        accept: "application/json",
+        accept: request.accept ?? "application/json",
         "user-agent": this.#options.userAgent,
         ...(body === undefined
           ? {}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nearest } from "../../../src/base/nearest.ts";
+import { byNearness, nearest } from "../../../src/base/nearest.ts";
 
 test.each([
   ["explan", ["apply", "explain"], "explain"],
@@ -11,4 +11,13 @@ test.each([
   ["a", [], undefined],
 ])("the nearest to %s of %j is %s", (word, candidates, expected) => {
   expect(nearest(word, candidates)).toBe(expected);
+});
+
+test("byNearness puts the nearest names first, equally near ones in alphabetical order", () => {
+  expect(byNearness("worker-11", ["control", "worker-2", "worker-1", "worker-12"])).toEqual([
+    "worker-1",
+    "worker-12",
+    "worker-2",
+    "control",
+  ]);
 });

@@ -142,7 +142,7 @@ describe("health", () => {
   test("a node whose object was never seen takes no new connections", async () => {
     const parts = synced(NOW);
     parts.cache.isNodeKnown = false;
-    const reasons = ["the Node object of this node has not been seen"];
+    const reasons = ["no Node node-1 has been seen"];
     expect(await ask(parts, "/healthz")).toMatchObject({ status: 503, body: { nodeEligible: false, reasons } });
     expect((await ask(parts, "/livez")).status).toBe(200);
   });

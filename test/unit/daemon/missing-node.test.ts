@@ -1,0 +1,66 @@
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { watchForNode } from "../../../src/daemon/missing-node.ts";
+import type { SourceHandler, SourceHandlers } from "../../../src/kube/source.ts";
+import { node } from "../../support/build.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const NOTHING: SourceHandler<unknown> = { onUpsert() {}, onDelete() {}, onInvalid() {}, onSynced() {} };
+const HANDLERS: SourceHandlers = { services: NOTHING, endpointslices: NOTHING, nodes: NOTHING, servicecidrs: NOTHING };
+
+/** A daemon on worker-11, and the names that the API server has. */
+function watching(names: readonly string[]) {
+  const logger = memoryLogger();
+  const { nodes } = watchForNode({
+    handlers: HANDLERS,
+    nodeName: "worker-11",
+    nodeNames: async () => names,
+    logger,
+  });
+  const put = (name: string): void => nodes.onUpsert(name, node({ name }), undefined);
+  const lines = async () => {
+    await setImmediate();
+    return logger.lines.map(({ level, message, fields }) => ({ level, message, nearest: fields.nearest }));
+  };
+  return { nodes, put, lines };
+}
+
+const WARNING = "there is no Node of this name: going on without it";
+
+describe("a daemon whose Node is not there", () => {
+  test("warns once, and names the nearest Nodes of the API server", async () => {
+    const { nodes, lines } = watching(["control", "worker-2", "worker-1"]);
+    nodes.onSynced();
+    nodes.onSynced();
+    expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: ["worker-1", "worker-2", "control"] }]);
+  });
+
+  test("names the Nodes of its files", async () => {
+    const { nodes, put, lines } = watching([]);
+    put("worker-1");
+    nodes.onSynced();
+    expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: ["worker-1"] }]);
+  });
+
+  test("warns without names where none can be listed", async () => {
+    const { nodes, lines } = watching([]);
+    nodes.onSynced();
+    expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: undefined }]);
+  });
+
+  test("tells when the Node arrives, once", async () => {
+    const { nodes, put, lines } = watching(["worker-1"]);
+    nodes.onSynced();
+    await lines();
+    put("worker-11");
+    put("worker-11");
+    expect((await lines()).map(({ message }) => message)).toEqual([WARNING, "the Node is there"]);
+  });
+});
+
+test("a daemon whose Node is there says nothing of it", async () => {
+  const { nodes, put, lines } = watching(["worker-1"]);
+  put("worker-11");
+  nodes.onSynced();
+  expect(await lines()).toEqual([]);
+});
