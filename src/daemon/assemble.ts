@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { UnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { CurrentOptions } from "../sync/current-options.ts";
 import { assembleCore, type CoreParts } from "./core.ts";
 import { startingEvent } from "./events/events.ts";
@@ -11,6 +12,8 @@ export interface AssemblyParts extends CoreParts {
   readonly flags: ReadonlyMap<string, string>;
   /** The newest lines of the log, for the daemon socket. */
   readonly recentLog: () => readonly string[];
+  /** Asks for the Services that the source leaves out. Never rejects. */
+  readonly unservedServices: () => Promise<UnservedServices>;
 }
 
 /** A daemon with its servers. */
@@ -31,9 +34,9 @@ export interface AssembledDaemon {
 export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDaemon> {
   const core = await assembleCore(parts);
   const { options, daemon, events, serviceHealth, loopback, heap, refusals, clock } = core;
-  const { dryRun, flags, version, logger, recentLog } = parts;
+  const { dryRun, flags, version, logger, recentLog, unservedServices } = parts;
   const netNamespace = parts.system.netNamespace();
-  const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace, recentLog });
+  const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace, recentLog, unservedServices });
   return {
     options,
     setOptions: (next) => daemon.setOptions(next),

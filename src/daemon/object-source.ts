@@ -7,6 +7,7 @@ import { nodeNames } from "../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import { fileSource } from "../kube/files/file-source.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
+import { listUnservedServices, type UnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { apiEventSink } from "./events/api-event-sink.ts";
 import type { EventSink } from "./events/event-recorder.ts";
@@ -16,6 +17,8 @@ import { watchForNode } from "./missing-node.ts";
 export interface ObjectOrigin {
   readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
   readonly eventSink: EventSink;
+  /** Asks for the Services that the source leaves out. Never rejects. */
+  readonly unservedServices: () => Promise<UnservedServices>;
   /** Sets the observer of requests to the API server; until then they are not observed. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** Closes its connections; to be called after the source was stopped. */
@@ -54,6 +57,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
       return clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger });
     },
     eventSink: apiEventSink(client),
+    unservedServices: () => listUnservedServices(client, systemClock),
     observeRequests: (observer) => {
       observe = observer;
     },
@@ -72,6 +76,7 @@ export function fileOrigin(paths: readonly string[], nodeName: string, logger: L
       return fileSource({ paths, handlers, clock: systemClock, logger });
     },
     eventSink: NO_EVENTS,
+    unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
     observeRequests: () => {},
     close: () => {},
   };

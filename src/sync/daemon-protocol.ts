@@ -1,6 +1,7 @@
 import type { ProxyOptions } from "../config/options.ts";
 import type { SeenRefusal } from "../kernel/refusals.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
+import type { UnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
@@ -15,6 +16,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
+ *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
  *
@@ -26,6 +28,7 @@ export const DAEMON_PATHS = {
   desired: "/v1/desired",
   committed: "/v1/committed",
   pending: "/v1/pending",
+  unserved: "/v1/unserved",
   log: "/v1/log",
   refusals: "/v1/refusals",
 } as const;
@@ -37,6 +40,7 @@ export interface DaemonAnswers {
   readonly desired: Transaction;
   readonly committed: Transaction;
   readonly pending: Transaction;
+  readonly unserved: UnservedServices;
   readonly log: readonly string[];
   readonly refusals: DaemonRefusals;
 }

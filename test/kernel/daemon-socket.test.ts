@@ -52,6 +52,14 @@ describe("commands beside a running daemon", () => {
     );
   });
 
+  test("explain names a Service of another proxy, which the daemon does not hold", async () => {
+    for (const asked of ["10.96.2.9:80", "edge/not-ours"]) {
+      const { exitCode, stdout, stderr } = await command("explain", asked);
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+      expect(stdout.replaceAll(/\s+/g, " ")).toContain("edge/not-ours is handled by another proxy");
+    }
+  });
+
   test("an element that someone deleted is named by diff and explain", async () => {
     await daemons.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
     const [diff, explain] = [await command("diff"), await command("explain", "--live", "10.96.0.10:53/udp")];

@@ -71,6 +71,7 @@ async function serve(
     observeRequests: objects.observeRequests,
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     recentLog,
+    unservedServices: objects.unservedServices,
     flags: new Map(readFlags(argv).map(({ flag, value }) => [flag.name, String(value)])),
     dryRun,
     onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),

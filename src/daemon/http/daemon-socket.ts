@@ -1,3 +1,4 @@
+import type { UnservedServices } from "../../kube/reflector/unserved-services.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
@@ -12,6 +13,8 @@ export interface DaemonSocketParts extends DaemonCore {
   readonly netNamespace: string;
   /** The newest lines of the log. */
   readonly recentLog: () => readonly string[];
+  /** Asks the source for the Services that the daemon does not hold. Never rejects. */
+  readonly unservedServices: () => Promise<UnservedServices>;
 }
 
 /** The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts. */
@@ -24,6 +27,7 @@ export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
       desired: () => rebuildTransaction(reconciler.state.ruleset),
       committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
       pending: () => toTransaction(reconciler.state.pending()),
+      unserved: () => parts.unservedServices(),
       log: () => parts.recentLog(),
       refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
     };

@@ -9,14 +9,16 @@ import { interfaceLookup } from "../../kernel/routes.ts";
 import { ignoredService, loadBalancersAddresses } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { familyOf } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import { diffRuleset } from "../../nft/delta.ts";
 import { joinParts } from "../../nft/elements.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
 import { writtenBy } from "../check/diagnostics.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
-import { daemonObjects } from "./daemon-objects.ts";
+import { daemonObjects, unservedServices } from "./daemon-objects.ts";
 import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
 import { type DesiredOrigin, originOf } from "./desired-origin.ts";
 import { readKernelTables } from "./kernel-tables.ts";
@@ -51,7 +53,7 @@ export async function loadExplainInput(
   isLive = false,
 ): Promise<LoadedExplainInput> {
   const { notices, diagnostics, comparable, missingNode, ...parts } =
-    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, isLive);
+    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, query, isLive);
   const hostAddresses = await allLocalAddresses(hostFiles);
   const live = isLive && query !== undefined ? { live: await liveRules(request.options, query) } : {};
   if (live.live !== undefined) {
@@ -89,11 +91,27 @@ async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
   return { ...withIgnored(desired, written), notices, diagnostics, comparable: true, ...missing };
 }
 
-/** The daemon holds only the Services that it handles. */
-async function objectsHere(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
+async function objectsHere(
+  request: LoadRequest,
+  query: ExplainQuery | undefined,
+  isLive: boolean,
+): Promise<LoadedObjects> {
   if (request.daemon === undefined) return await objectsOfCluster(request, isLive);
-  const rendered = await renderObjects(request, await daemonObjects(request.daemon));
-  return { ...withIgnored(rendered, []), notices: [], diagnostics: [], comparable: true };
+  const { cache, nodeContext, state } = await renderObjects(request, await daemonObjects(request.daemon));
+  const rendered = { cache, nodeContext, state, diagnostics: [], comparable: true };
+  if (!isOfOthers(query, state, cache)) return { ...rendered, ignored: [], loadBalancers: [], notices: [] };
+  const { ignored, loadBalancers, problem } = await unservedServices(request.daemon);
+  const notices = problem === undefined ? [] : [`warning: Services of other proxies are unknown: ${problem}`];
+  return { ...rendered, ignored, loadBalancers, notices };
+}
+
+/** Whether a query is about something that the daemon does not hold, which is only Services that it serves. */
+function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache: ObjectCache): boolean {
+  if (query?.kind === "service") return cache.service(query.named.service) === undefined;
+  if (query?.kind !== "connection") return false;
+  const { to, protocol, port } = query.question;
+  const family = state.families[familyOf(to)];
+  return [joinParts(to, protocol, port), joinParts(protocol, port)].every((key) => family?.ownerOf(key) === undefined);
 }
 
 async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {

@@ -58,6 +58,7 @@ async function start(path: string) {
     flags: new Map(),
     dryRun: false,
     recentLog: () => ["a line\n"],
+    unservedServices: async () => ({ ignored: [], loadBalancers: [], problem: "the API server is away" }),
     onFirstSync: () => {},
   });
   daemons.push(daemon);
@@ -110,6 +111,7 @@ describe("the daemon socket", () => {
     expect(await ask(path, "objects")).toMatchObject({ services: [{ name: "default/web" }], nodes: [] });
     expect(JSON.stringify(await ask(path, "committed"))).toContain("10.96.0.10");
     expect(await ask(path, "pending")).toEqual({ nftables: [] });
+    expect(await ask(path, "unserved")).toMatchObject({ problem: "the API server is away" });
   });
 
   test("answers with what the kernel refused, none so far", async () => {

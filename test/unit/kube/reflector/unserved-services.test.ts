@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { systemClock } from "../../../../src/kernel/system-clock.ts";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import { listUnservedServices } from "../../../../src/kube/reflector/unserved-services.ts";
+import { StubApi } from "../../../support/stub-api/stub-api.ts";
+import { loadTown } from "../../../support/stub-api/town.ts";
+
+let api: StubApi;
+let client: HttpApiClient;
+beforeAll(async () => {
+  api = await StubApi.start();
+  loadTown(api.cluster);
+  client = new HttpApiClient({
+    userAgent: "test",
+    connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
+  });
+});
+afterAll(async () => {
+  client.close();
+  await api.close();
+});
+
+test("lists the Services of other proxies, headless ones and ExternalNames", async () => {
+  const { ignored, problem } = await listUnservedServices(client, systemClock);
+  expect(problem).toBeUndefined();
+  expect(ignored.map(({ name, why }) => `${name} ${why}`).sort()).toEqual([
+    "edge/not-ours other-proxy",
+    "shop/external-name external-name",
+    "shop/frontend-headless headless",
+  ]);
+});
+
+test("names the problem where the API server does not answer", async () => {
+  api.addFault({ resource: "services", fault: { kind: "status", status: 403 } });
+  const { ignored, problem } = await listUnservedServices(client, systemClock);
+  expect(ignored).toEqual([]);
+  expect(problem).toContain("403");
+});
