@@ -34,6 +34,7 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
       `an address needs a port: ${text.includes(":") ? "[ADDRESS]:PORT" : "ADDRESS:PORT"}, not ${quoted(text)}`,
     );
   }
+  if (/^[\d.]+:\d/.test(text)) throw wrong(`${quoted(text.replace(/:.*/, ""))} is not an IP address`);
   return [{ kind: "service", named: parseService(text, namespaceArgument(argv), "the argument"), from: fromOf(argv) }];
 }
 
@@ -94,7 +95,7 @@ export function readPort(text: string | undefined): number {
   if (text === undefined) throw wrong("--to needs --port");
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65535) return port;
-  throw wrong(`the port (--port) must be a number from 1 to 65535, not ${quoted(text)}`);
+  throw wrong(`the port must be a number from 1 to 65535, not ${quoted(text)}`);
 }
 
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
@@ -106,7 +107,7 @@ const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 export function readProtocol(text: string): Protocol {
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
-  throw wrong(`the protocol (--proto) must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
+  throw wrong(`the protocol must be ${alternatives(PROTOCOLS)}, not ${quoted(text)}`);
 }
 
 const SOURCES: readonly Source[] = ["pod", "node", "outside"];

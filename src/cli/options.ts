@@ -1,12 +1,13 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { AppError, messageOf } from "../base/errors.ts";
+import { AppError } from "../base/errors.ts";
 import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import { type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/running-daemon.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
+import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
 /** The options that a command runs with, and the notices about them. */
@@ -86,6 +87,6 @@ export function readConfigFile(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    throw new AppError("BAD_CONFIG", `cannot read the configuration ${path}: ${messageOf(error)}`);
+    throw new AppError("BAD_CONFIG", `cannot read the configuration ${path}: ${systemReason(error)}`);
   }
 }

@@ -21,11 +21,13 @@ export interface ProgramContext {
   readonly columns: number;
 }
 
-/** An error for people: message, evidence and hint, never a stack trace. */
+/** An error for people: message, evidence that the message lacks, and hint; never a stack trace. */
 export function errorText(error: unknown): string {
   const lines = [`nft-proxy: ${messageOf(error)}`];
   if (error instanceof AppError) {
-    for (const [name, value] of Object.entries(error.evidence)) lines.push(`  ${name}: ${indented(value)}`);
+    for (const [name, value] of Object.entries(error.evidence)) {
+      if (!error.message.includes(value)) lines.push(`  ${name}: ${indented(value)}`);
+    }
     if (error.hint !== undefined) lines.push(`  hint: ${error.hint}`);
   }
   return `${lines.join("\n")}\n`;

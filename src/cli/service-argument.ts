@@ -36,7 +36,10 @@ export function namespaceArgument(argv: Argv): string | undefined {
 export function parseService(text: string, namespace: string | undefined, source: string): ServiceArgument {
   const [, given = namespace ?? "default", name, port] = FORM.exec(text) ?? [];
   if (name === undefined) {
-    throw new AppError("BAD_ARGUMENT", `${source} must be namespace/name or namespace/name:port, not ${quoted(text)}`);
+    throw new AppError(
+      "BAD_ARGUMENT",
+      `${source} must name a Service: namespace/name or namespace/name:port, not ${quoted(text)}`,
+    );
   }
   return { service: serviceName(given, name), ...(port === undefined ? {} : { port }) };
 }

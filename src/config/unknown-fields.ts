@@ -1,4 +1,5 @@
 import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
+import { nearest } from "../base/nearest.ts";
 import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 
@@ -16,16 +17,27 @@ export function featureGateWarnings({ featureGates }: GivenConfiguration): Confi
 
 /** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
-  return unknownPaths(document, schema as SchemaPart, "").map((path) =>
-    ignoredWarning(path, "KubeProxyConfiguration v1alpha1 has no such field"),
+  return unknownFields(document, schema as SchemaPart, "").map(({ path, near }) =>
+    ignoredWarning(
+      path,
+      `KubeProxyConfiguration v1alpha1 has no such field${near === undefined ? "" : `: did you mean ${near}?`}`,
+    ),
   );
 }
 
-function unknownPaths(value: unknown, { properties }: SchemaPart, prefix: string): string[] {
+interface UnknownField {
+  readonly path: string;
+  /** The name of the field beside it that was probably meant. */
+  readonly near: string | undefined;
+}
+
+function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): UnknownField[] {
   if (properties === undefined || typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
     if (prefix === "featureGates.") return [];
-    return Object.hasOwn(properties, key) ? unknownPaths(inner, properties[key] ?? {}, `${path}.`) : [path];
+    return Object.hasOwn(properties, key)
+      ? unknownFields(inner, properties[key] ?? {}, `${path}.`)
+      : [{ path, near: nearest(key, Object.keys(properties)) }];
   });
 }

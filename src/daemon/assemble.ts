@@ -12,7 +12,7 @@ export interface AssemblyParts extends CoreParts {
   readonly flags: ReadonlyMap<string, string>;
   /** The newest lines of the log, for the daemon socket. */
   readonly recentLog: () => readonly string[];
-  /** Asks for the Services that the source leaves out. Never rejects. */
+  /** Asks for the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
 }
 

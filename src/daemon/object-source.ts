@@ -17,7 +17,7 @@ import { watchForNode } from "./missing-node.ts";
 export interface ObjectOrigin {
   readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
   readonly eventSink: EventSink;
-  /** Asks for the Services that the source leaves out. Never rejects. */
+  /** Asks for the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
   /** Sets the observer of requests to the API server; until then they are not observed. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;

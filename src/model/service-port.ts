@@ -1,6 +1,6 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import { type ServicePortKey, type ServicePortName, servicePortKey, servicePortName } from "./ids.ts";
-import type { Service, ServicePortSpec } from "./service.ts";
+import { compareAge, type Service, type ServicePortSpec } from "./service.ts";
 
 /** One port of a Service in one family: what rules are rendered for. */
 export interface ServicePort {
@@ -41,10 +41,5 @@ export function usesLocalEndpoints(port: ServicePort): boolean {
 
 /** Orders service ports by who wins a contested key: the older Service, then namespace/name, then the port. */
 export function comparePrecedence(a: ServicePort, b: ServicePort): number {
-  if (a.service.createdAt !== b.service.createdAt) return a.service.createdAt - b.service.createdAt;
-  return compareText(a.service.name, b.service.name) || compareText(a.name, b.name);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return compareAge(a.service, b.service) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
 }

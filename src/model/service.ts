@@ -45,3 +45,8 @@ export interface Service {
 
 /** The granularity at which new connections are counted; counters take memory for every CPU and element. */
 export type ServiceCounters = "off" | "services" | "endpoints";
+
+/** Orders Services by which of two keeps what both want: the older one, then by namespace/name. */
+export function compareAge(a: Pick<Service, "createdAt" | "name">, b: Pick<Service, "createdAt" | "name">): number {
+  return a.createdAt - b.createdAt || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+}

@@ -35,7 +35,7 @@ describe("diff", () => {
     const args = ["diff", ...from("town-after"), "--against", townObjects("town"), "--nft-path=/nowhere/nft"];
     const { exitCode, stdout } = await nftProxy(args);
     expect(exitCode).toBe(1);
-    expect(stdout).toContain("shop/multi\n  - 10.96.1.4:80/tcp: was: 2 endpoints\n");
+    expect(stdout).toContain("shop/multi\n  - 10.96.1.4:80/tcp: 2 endpoints\n");
     const same = await nftProxy(["diff", ...from("town"), "--against", townObjects("town")]);
     expect(same).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/\nno difference$/) });
   });
@@ -59,7 +59,7 @@ describe("diff", () => {
     const { exitCode, stdout, stderr } = await nftProxy(args);
     expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("placeholder addresses") });
     expect(stdout).toContain(
-      "default/web\n  - NodePort 30080/tcp (IPv4): was: refused\n  + NodePort 30081/tcp (IPv4): refused\n",
+      "default/web\n  - NodePort 30080/tcp (IPv4): refused\n  + NodePort 30081/tcp (IPv4): refused\n",
     );
   });
 

@@ -54,7 +54,7 @@ async function refuseBesideDaemon(options: ProxyOptions): Promise<void> {
     "HOST",
     `a daemon runs on this host (${address}) and would make the tables again; nothing was removed`,
     {
-      hint: "stop it first; --force removes the tables all the same, --dry-run only names them",
+      hint: "stop it first; --force removes the tables anyway, --dry-run only names them",
     },
   );
 }

@@ -1,3 +1,4 @@
+import { counted } from "../../base/text.ts";
 import { printConfiguration } from "../../config/print.ts";
 import { resolveOptions } from "../../config/resolve.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -19,5 +20,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
 
 function validated(file: string): CommandResult {
   const { warnings } = resolveOptions({ configText: readConfigFile(file), configName: file });
-  return { exitCode: EXIT.ok, output: `${file}: valid\n`, notices: warningNotices(warnings) };
+  return {
+    exitCode: EXIT.ok,
+    output: `${file}: valid${warnings.length === 0 ? "" : `, ${counted(warnings.length, "warning")}`}\n`,
+    notices: warningNotices(warnings),
+  };
 }

@@ -8,7 +8,7 @@ export function applySummary(
   { serviceCount, sliceCount }: Pick<ObjectCache, "serviceCount" | "sliceCount">,
   { deltas, applied, unreadable }: FullSyncReport,
 ): string {
-  const input = `${counted(serviceCount, "Service")}, ${counted(sliceCount, "EndpointSlice")}`;
+  const input = `${counted(serviceCount, "Service")} and ${counted(sliceCount, "EndpointSlice")}`;
   if (unreadable !== undefined) return `rebuilt for ${input}, because our tables could not be read: ${unreadable}\n`;
   if (applied.length === 0) return `nothing to change for ${input}\n`;
   const { chains, sets, elements } = deltaSize(deltas);

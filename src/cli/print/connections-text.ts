@@ -14,7 +14,7 @@ export function connectionsText({ services, unmanaged }: ConnectionReport): stri
   const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
   const others =
     unmanaged === 0 ? "" : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
-  if (blocks.length === 0) return `no such connections\n${others}`;
+  if (blocks.length === 0) return `no matching connections\n${others}`;
   return `${[...blocks, ...(others === "" ? [] : [others.trimEnd()])].join("\n\n")}\n`;
 }
 

@@ -33,7 +33,9 @@ export function explanationText(given: Explanation, style: Style): string {
       notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ")),
       style,
     ),
-    ...(differences === undefined ? [] : section("Kernel against objects", differenceLines(differences), style)),
+    ...(differences === undefined
+      ? []
+      : section("Kernel against the desired state", differenceLines(differences), style)),
     "",
     ...verdictLines(explanation.verdict, "", style),
   ];
@@ -117,7 +119,7 @@ function section(title: string, lines: readonly string[], style: Style): string[
 }
 
 function wayLines(steps: readonly ExplainedStep[], style: Style): string[] {
-  return steps.length === 0 ? ["  no rule of ours concerns it"] : stepLines(steps, style);
+  return steps.length === 0 ? ["  no rule of nft-proxy matches"] : stepLines(steps, style);
 }
 
 function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
@@ -169,7 +171,7 @@ function percentText(share: number): string {
 }
 
 function differenceLines(differences: readonly string[]): string[] {
-  if (differences.length === 0) return ["  the same, for this frontend"];
+  if (differences.length === 0) return ["  no difference for this frontend"];
   return differences.flatMap((difference) => wrapped(difference, "  ", "    "));
 }
 

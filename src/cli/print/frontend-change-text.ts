@@ -31,7 +31,7 @@ function isOutcomeMap(set: string): boolean {
 }
 
 function outcomeFacts(before: string | undefined, after: string | undefined): string[] {
-  if (after === undefined) return before === undefined ? [] : [`was: ${verdictText(before)}`];
+  if (after === undefined) return before === undefined ? [] : [verdictText(before)];
   return [before === undefined ? verdictText(after) : `${verdictText(before)} -> ${verdictText(after)}`];
 }
 

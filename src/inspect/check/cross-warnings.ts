@@ -7,7 +7,6 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
-import type { ServicePort } from "../../model/service-port.ts";
 import { splitParts } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import { placeText, type Subject, warningAt, writtenBy } from "./diagnostics.ts";
@@ -33,33 +32,27 @@ export function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]
   ];
 }
 
-/** Returns one warning for each loser of a conflict; a NodePort's conflict in two families is reported once. */
+/** Returns one warning for each loser of an address; a node port of two Services is an error of its own. */
 function conflictWarnings(
-  { family, frontend, winner, losers }: Conflict,
+  { frontend, winner, losers }: Conflict,
   subjects: ReadonlyMap<ServiceName, Subject>,
 ): Diagnostic[] {
   const holder = subjects.get(winner.service.name);
   if (holder === undefined) return [];
   const parts = splitParts(frontend);
-  const isNodePort = parts.length === 2;
+  const [address = "", protocol, port] = parts;
+  if (port === undefined) return [];
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
-    const isReported =
-      isNodePort && family === "ip6" && loser.service.clusterIPs.ip !== "" && winner.service.clusterIPs.ip !== "";
-    if (subject === undefined || isReported) return [];
-    const what = isNodePort ? `node port ${loser.spec.nodePort}` : parts.join(" ");
-    const reason = `${what} goes to ${winner.name} (${placeText(holder)}), which is older or comes first by name`;
-    return [warningAt(subject, conflictPath(subject, loser, isNodePort ? "" : (parts[0] ?? "")), reason)];
+    if (subject === undefined) return [];
+    const reason = `${address} ${protocol} ${port} goes to ${winner.name} (${placeText(holder)}), which is older or comes first by name`;
+    return [warningAt(subject, conflictPath(subject, address), reason)];
   });
 }
 
-/** Returns the path of the loser's field that has the conflicting value. */
-function conflictPath(subject: Subject, { spec }: ServicePort, address: string): string {
+/** Returns the path of the loser's field that has the conflicting address. */
+function conflictPath(subject: Subject, address: string): string {
   const written = writtenBy(subject) as RawService;
-  if (address === "") {
-    const index = written.spec.ports?.findIndex(({ nodePort }) => nodePort === spec.nodePort) ?? 0;
-    return joinPath(joinPath("spec.ports", Math.max(0, index)), "nodePort");
-  }
   const at = (texts: readonly (string | null | undefined)[]) =>
     texts.findIndex((text) => canonicalAddress(text ?? "") === address);
   const external = at(written.spec.externalIPs ?? []);

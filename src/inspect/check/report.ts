@@ -32,7 +32,7 @@ export function countOf({ diagnostics }: CheckReport, severity: Diagnostic["seve
 /** Returns the lines of the summary, the last of which is the verdict. */
 export function summaryLines(report: CheckReport): string[] {
   const { counts, ignored, passed } = report;
-  const read = `${counted(counts.services, "Service")}, ${counted(counts.endpointSlices, "EndpointSlice")}`;
+  const read = `${counted(counts.services, "Service")} and ${counted(counts.endpointSlices, "EndpointSlice")}`;
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
   return [
     ...(counts.withoutClusterIP === 0
@@ -41,7 +41,7 @@ export function summaryLines(report: CheckReport): string[] {
           `${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a placeholder address`,
         ]),
     ...[...ignored].sort().map(([reason, count]) => `${count} skipped: ${reason}`),
-    ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} skipped: of other kinds`]),
+    ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} skipped: of kinds that a service proxy does not read`]),
     kernelLine(report.kernel),
     `${passed ? "ok" : "refused"}: ${read}; ${found}`,
   ];

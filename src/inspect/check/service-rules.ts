@@ -72,7 +72,10 @@ function policyErrors(subject: Subject, spec: RawService["spec"]): Diagnostic[] 
   return errors;
 }
 
-/** Returns an error for each node port that an earlier Service has with the same protocol. */
+/**
+ * Returns an error for each node port that another Service has with the same protocol.
+ * @param subjects in the order of precedence: the first one keeps the node port
+ */
 export function duplicateNodePortErrors(subjects: readonly Subject[]): Diagnostic[] {
   const holders = new Map<string, Subject>();
   return subjects.flatMap((subject) => {
@@ -86,7 +89,13 @@ export function duplicateNodePortErrors(subjects: readonly Subject[]): Diagnosti
         return [];
       }
       const path = joinPath(joinPath("spec.ports", index), "nodePort");
-      return [errorAt(subject, path, `${nodePort} is used by ${holder.object} already (${placeText(holder)})`)];
+      return [
+        errorAt(
+          subject,
+          path,
+          `${nodePort} belongs to ${holder.object} (${placeText(holder)}), which is older or comes first by name`,
+        ),
+      ];
     });
   });
 }

@@ -44,7 +44,7 @@ function portWarnings(
   if (clusterIPs[family] === "" || filled.length === 0) return [];
   const offered = filled.flatMap((slice) => slice.ports);
   const words = new Set(offered.map(portWords));
-  const known = words.size === 0 ? "they have none" : `they have ${[...words].sort().join(", ")}`;
+  const known = words.size === 0 ? "are none" : `are ${[...words].sort().join(", ")}`;
   return ports.flatMap((port) => {
     if (offered.some(({ name, protocol }) => name === port.name && protocol === port.protocol)) return [];
     const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
@@ -52,7 +52,7 @@ function portWarnings(
       warningAt(
         subject,
         path,
-        `no ${FAMILY_NAMES[family]} EndpointSlice of the Service has a port ${portWords(port)}; ${known}`,
+        `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`,
       ),
     ];
   });
@@ -103,7 +103,7 @@ function rangeReason(text: string, { clusterIPs, loadBalancerSourceRanges }: Ser
   const [address = "", length] = cidr.split("/");
   if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
   if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
-    return `no client has an address in ${text}`;
+    return `${text} holds no address that a client can have`;
   }
   if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges redundant`;
   if (canonicalAddress(text.split("/")[0] ?? "") !== address) return `${text} has host bits set; it means ${cidr}`;

@@ -1,6 +1,7 @@
 import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { compareAge } from "../../model/service.ts";
 import type { Subject } from "./diagnostics.ts";
 import { duplicateNodePortErrors, serviceRuleErrors } from "./service-rules.ts";
 import { unknownFieldErrors } from "./unknown-fields.ts";
@@ -11,10 +12,9 @@ import { unknownFieldErrors } from "./unknown-fields.ts";
  */
 export function strictErrors({ objects, ignored }: FilesResult): Diagnostic[] {
   const others = (kind: ObjectKind) => ignored.filter(({ object }) => object.startsWith(`${kind} `));
-  const services: Subject[] = [
-    ...objects.services.map((from) => ({ ...from, object: `Service ${from.value.name}` })),
-    ...others("Service"),
-  ];
+  const served = objects.services.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
+  const services: Subject[] = [...served, ...others("Service")];
+  const byAge = served.toSorted((a, b) => compareAge(a.value, b.value));
   const slices: Subject[] = [
     ...objects.endpointSlices.map((from) => {
       return { ...from, object: `EndpointSlice ${from.value.namespace}/${from.value.name}` };
@@ -24,7 +24,7 @@ export function strictErrors({ objects, ignored }: FilesResult): Diagnostic[] {
   const serviceCIDRs = objects.serviceCIDRs.map((from) => ({ ...from, object: `ServiceCIDR ${from.value.name}` }));
   return [
     ...services.flatMap((subject) => [...unknownFieldErrors("Service", subject), ...serviceRuleErrors(subject)]),
-    ...duplicateNodePortErrors(services),
+    ...duplicateNodePortErrors([...byAge, ...others("Service")]),
     ...slices.flatMap((subject) => unknownFieldErrors("EndpointSlice", subject)),
     ...serviceCIDRs.flatMap((subject) => unknownFieldErrors("ServiceCIDR", subject)),
   ];

@@ -36,7 +36,7 @@ export function judgeNft({ path, version, problem }: NftFact): HostDiagnostic {
 
 /** Whether the host's own nft can list nft-proxy's tables. */
 export function judgeHostNfts(ours: string | undefined, hosts: readonly HostNftFact[]): HostDiagnostic[] {
-  if (hosts.length === 0) return [{ check: "host-nft", level: "ok", found: "no nft of the host's own is in sight" }];
+  if (hosts.length === 0) return [{ check: "host-nft", level: "ok", found: "the host has no nft of its own" }];
   return hosts.map(({ path, version }) => judgeHostNft(numberOf(ours ?? ""), numberOf(version), path));
 }
 

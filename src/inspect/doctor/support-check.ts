@@ -32,7 +32,8 @@ export function judgeClusterCidr({
 }: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostDiagnostic[] {
   if (detectLocal.kind !== "cluster-cidr") return [];
   const cidrs = Object.values(clusterCIDRs).flat();
-  if (cidrs.length > 0) return [{ check: "cluster-cidr", level: "ok", found: `pods are told by ${cidrs.join(", ")}` }];
+  if (cidrs.length > 0)
+    return [{ check: "cluster-cidr", level: "ok", found: `pods are detected by ${cidrs.join(", ")}` }];
   return [
     {
       check: "cluster-cidr",

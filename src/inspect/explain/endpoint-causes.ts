@@ -27,7 +27,7 @@ function none({ service, family }: ServicePort, slices: readonly EndpointSlice[]
   return {
     cause: "no-endpoints",
     message: `Service ${service.name} has no endpoints: ${found}`,
-    action: `compare the Service's selector with the labels of the pods: kubectl -n ${namespace} get service ${name} -o wide; kubectl -n ${namespace} get pods --show-labels`,
+    action: `if the Service has a selector, compare it with the labels of the pods: kubectl -n ${namespace} get service ${name} -o wide; kubectl -n ${namespace} get pods --show-labels`,
   };
 }
 

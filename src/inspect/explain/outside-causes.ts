@@ -79,7 +79,7 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
   return {
     cause: "unserved-port",
     message: `${to} belongs to Service ${listText(served)}, but not ${port}/${protocol}`,
-    action: "connect to one of these ports, or add the port to the Service",
+    action: `connect to ${services.flatMap(({ ports }) => ports).length === 1 ? "that port" : "one of these ports"}, or add the port to the Service`,
   };
 }
 
@@ -100,10 +100,18 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
   const match = nodePortAt(connection, input);
   const nodePorts = input.nodeContext.find(({ family }) => family === familyOf(to))?.nodePorts;
   if (match === undefined || nodePorts === undefined) return undefined;
+  const nodePort = `NodePort ${connection.port}/${protocol} of ${portText(match.port)}`;
+  if (nodePorts.kind === "addresses" && nodePorts.addresses.length === 0) {
+    return {
+      cause: "node-port-address",
+      message: `${nodePort} is served at no address of this node`,
+      action: "see which addresses its Node object has, and what --nodeport-addresses selects",
+    };
+  }
   const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    message: `NodePort ${connection.port}/${protocol} of ${portText(match.port)} answers at ${served || "no address"} here, not at ${to}`,
+    message: `${nodePort} answers at ${served} here, not at ${to}`,
     action: nodePortAction(to, input),
   };
 }

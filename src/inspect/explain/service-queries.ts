@@ -1,4 +1,6 @@
 import { AppError } from "../../base/errors.ts";
+import { nearest } from "../../base/nearest.ts";
+import { alternatives } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
@@ -81,22 +83,30 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
   return [...host.localAddresses].find((address) => familyOf(address) === family && !isLoopback(address));
 }
 
+/** The most Services of one name in different namespaces that are suggested. */
+const MOST_NAMESAKES = 3;
+
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
+  return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, {
+    hint:
+      likelyService(service, cache.serviceNames()) ?? "names are namespace/name, as kubectl get services -A shows them",
+  });
+}
+
+/** The Services that were probably meant: of the same name elsewhere, of a near name, of the same namespace. */
+function likelyService(service: ServiceName, names: readonly ServiceName[]): string | undefined {
   const [namespace, name] = service.split("/");
-  const like = cache
-    .serviceNames()
-    .filter((one) => one.endsWith(`/${name}`) || one.startsWith(`${namespace}/`))
-    .sort((a, b) => Number(b.endsWith(`/${name}`)) - Number(a.endsWith(`/${name}`)));
-  const hint =
-    like.length === 0
-      ? "names are namespace/name, as kubectl get services -A shows them"
-      : `there is ${listText(like)}`;
-  return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, { hint });
+  const namesakes = names.filter((one) => one.endsWith(`/${name}`));
+  if (namesakes.length > 0) return `did you mean ${alternatives(namesakes.slice(0, MOST_NAMESAKES))}?`;
+  const near = nearest(service, names);
+  if (near !== undefined) return `did you mean ${near}?`;
+  const neighbours = names.filter((one) => one.startsWith(`${namespace}/`));
+  return neighbours.length === 0 ? undefined : `in that namespace: ${listText(neighbours)}`;
 }
 
 function unknownPort(service: ServiceName, port: string, views: readonly ServicePortView[]): AppError {
   const ports = new Set(views.map((view) => portSpecText(view.port.spec)));
   return new AppError("BAD_ARGUMENT", `Service ${service} has no port ${port}`, {
-    hint: `it has ${listText([...ports])}`,
+    hint: `its ports are: ${listText([...ports])}`,
   });
 }

@@ -90,13 +90,20 @@ async function listPage(client: ApiClient, path: string, query: Record<string, s
     const signal = AbortSignal.timeout(LIST_WITHIN);
     const { status, body } = await client.request({ method: "GET", path, query, signal });
     const text = await textOf(body);
-    if (status !== 200) throw new Error(`HTTP status ${status}`);
+    if (status !== 200) throw refused(path, status);
     return JSON.parse(text) as RawList;
   } catch (error) {
+    if (error instanceof AppError) throw error;
     throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${messageOf(error)}`, {
-      hint: "listing nodes and pods, and `get` of pods/proxy, must be allowed",
+      hint: "--kubeconfig or --master names the API server",
     });
   }
+}
+
+function refused(path: string, status: number): AppError {
+  const hint = "listing nodes and pods, and `get` of pods/proxy, must be allowed";
+  const isForbidden = status === 401 || status === 403;
+  return new AppError("API_UNAVAILABLE", `cannot list ${path}: HTTP status ${status}`, isForbidden ? { hint } : {});
 }
 
 async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {

@@ -22,7 +22,7 @@ export interface UnservedServices {
 /** Milliseconds without data after which the list fails: somebody waits for it. */
 const SILENCE = 3000;
 
-/** Lists the Services that a watch of {@link resources} leaves out. Never rejects. */
+/** Lists the Services that a watch of {@link resources} excludes. Never rejects. */
 export async function listUnservedServices(client: ApiClient, clock: Clock): Promise<UnservedServices> {
   const ignored: IgnoredService[] = [];
   const loadBalancers: LoadBalancersAddress[] = [];

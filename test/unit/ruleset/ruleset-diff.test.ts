@@ -46,7 +46,7 @@ const rows: readonly {
     name: "a Service that goes",
     before: { services: [OTHER] },
     after: {},
-    lines: ["default/other", "  - 10.96.0.11:80/tcp: was: refused", ""],
+    lines: ["default/other", "  - 10.96.0.11:80/tcp: refused", ""],
   },
   {
     name: "an endpoint for another",

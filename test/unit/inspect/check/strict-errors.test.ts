@@ -112,7 +112,24 @@ describe("a rule of the API server that does not matter to a proxy is an error:"
         service(ports("UDP"), "b", "NodePort"),
         service(ports("TCP"), "c", "LoadBalancer"),
       ),
-    ).toEqual(["20 spec.ports[0].nodePort 30080 is used by Service shop/a already (/objects.yaml:1)"]);
+    ).toEqual([
+      "20 spec.ports[0].nodePort 30080 belongs to Service shop/a (/objects.yaml:1), which is older or comes first by name",
+    ]);
+  });
+
+  test("a node port of two Services, the older of which comes last", async () => {
+    const ports = "  ports: [{port: 80, nodePort: 30080}]";
+    const old = service(ports, "z", "NodePort").replace(
+      "metadata: {",
+      'metadata: {creationTimestamp: "2020-01-01T00:00:00Z", ',
+    );
+    const young = service(ports, "a", "NodePort").replace(
+      "metadata: {",
+      'metadata: {creationTimestamp: "2024-01-01T00:00:00Z", ',
+    );
+    expect(await errorsOf(young, old)).toEqual([
+      "6 spec.ports[0].nodePort 30080 belongs to Service shop/z (/objects.yaml:8), which is older or comes first by name",
+    ]);
   });
 });
 
