@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, drift, restart, quarantine, stale chains and the scratch register.
+ * affinity, schedulers, drift, restart, quarantine, stale chains and the scratch register.
  */
 export default defineConfig({
   test: {
@@ -12,8 +12,9 @@ export default defineConfig({
       "test/kernel/affinity.test.ts",
       "test/kernel/daemon-drift.test.ts",
       "test/kernel/daemon-restart.test.ts",
-      "test/kernel/daemon-operation.test.ts",
+      "test/kernel/daemon-quarantine.test.ts",
       "test/kernel/packet-priority.test.ts",
+      "test/kernel/schedulers.test.ts",
       "test/kernel/stale-chains.test.ts",
     ],
     globalSetup: "test/support/private-namespace.ts",

@@ -12,7 +12,9 @@ ip link set lo up
 uname -r
 cd /project || exit
 start=$SECONDS
-scripts/in-namespace.sh vitest run --config vitest.kernels.config.ts
+tests=$(sed -E 's/.*tests=([^ ]*).*/\1/' /proc/cmdline)
+IFS=, read -r -a tests <<<"$tests"
+scripts/in-namespace.sh vitest run --config vitest.kernels.config.ts "${tests[@]}"
 printf '{"kernel": "%s", "seconds": %d, "results": %s}' "$(uname -r)" "$((SECONDS - start))" "$(cat .cache/test-results.json || echo null)" >/dev/vdb
 sync
 echo o >/proc/sysrq-trigger

@@ -3,7 +3,8 @@
 # trixie 6.12 and sid's) in qemu without hardware virtualisation, runs the tests of vitest.kernels.config.ts there, and
 # prints a table of what passed. Needs no root; Debian's apt, dpkg-deb, e2fsprogs, cpio and xz, some 3 GB in .cache, a
 # built bundle (npm run build) and 10 to 20 minutes a kernel on 2 cores. Exit 1 when a test failed or a kernel did not end.
-# KERNELS_MINUTES is how long one kernel may take, 60 unless set.
+# KERNELS_MINUTES is how long one kernel may take, 60 unless set. KERNELS_TESTS chooses test files by parts of their names,
+# such as towns,affinity; all unless set.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}/.."
@@ -102,7 +103,7 @@ run() {
   timeout "$((${KERNELS_MINUTES:-60} * 60))" env QEMU_MODULE_DIR="$(echo "$cache"/qemu/root/usr/lib/*/qemu)" \
     "$cache/qemu/bin/qemu-system-x86_64" -L "$cache/qemu/root/usr/share/seabios" -L "$cache/qemu/root/usr/share/qemu" \
     -accel tcg,thread=multi -cpu Nehalem -smp 2 -m 3072 -nographic -nodefaults -no-reboot -serial "file:$results/$release.log" \
-    -kernel "$kernel" -initrd "$cache/initramfs-$release" -append "console=ttyS0 panic=-1 quiet" \
+    -kernel "$kernel" -initrd "$cache/initramfs-$release" -append "console=ttyS0 panic=-1 quiet tests=${KERNELS_TESTS:-}" \
     -drive "file=$cache/root.img,if=virtio,format=raw,snapshot=on" -drive "file=$disk,if=virtio,format=raw" </dev/null ||
     echo "kernels: $release did not end within ${KERNELS_MINUTES:-60} minutes" >&2
   tr -d '\0' <"$disk" >"$results/$release.json"

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { townList } from "../support/stub-api/town.ts";
+import { wrappedNft } from "../support/wrapped-nft.ts";
 
 let lab: DaemonLab;
 let daemon: RunningDaemon;
@@ -27,61 +28,12 @@ function put(name: string, clusterIP: string, spec = {}): void {
   lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
 }
 
-/** A program that is nft but for what these lines of shell do first. */
-async function wrappedNft(name: string, lines: string): Promise<string> {
-  const path = await lab.file(name, `#!/bin/sh\n${lines}\nexec nft "$@"\n`);
-  await lab.lab.exec(["chmod", "+x", path]);
-  return path;
-}
-
-/** An nft that refuses transactions which mention an address, while a file of that name is there. */
-async function refusingNft(address: string): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
-  const flag = await lab.file(`refuse-${address}`, "");
-  const path = await wrappedNft(
-    `nft-refuses-${address}`,
-    `case "$*" in *-f*)
-       input=$(cat)
-       case "$input" in *${address}*)
-         [ -e ${flag} ] && echo "internal:0:0-0: Error: Could not process rule: Invalid argument" >&2 && exit 1;;
-       esac
-       printf '%s' "$input" | exec nft "$@";;
-     esac`,
-  );
-  return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };
-}
-
-describe("a Service that the kernel refuses", () => {
-  test("among 1,000 valid ones is quarantined and reported, and programmed once the kernel accepts it", async () => {
-    for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
-    const good = lab.wantedText();
-    put("bad", "10.96.66.66");
-    const { path, accept } = await refusingNft("10.96.66.66");
-    daemon = lab.start([`--nft-path=${path}`]);
-    await lab.converging(good);
-    expect(await daemon.saying("service port quarantined: the kernel refuses its rules")).toMatchObject({
-      level: "error",
-      servicePort: "ip shop/bad:tcp-80/tcp",
-    });
-    expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(1);
-    const events = () => lab.api.events.filter(({ reason }) => reason === "ServicePortQuarantined");
-    await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "bad" } }]);
-    expect((await lab.get(10256, "/healthz")).status).toBe(200);
-
-    put("late", "10.96.7.2");
-    await expect.poll(() => lab.kernelText()).toContain("10.96.7.2 . tcp . 80");
-    await accept();
-    lab.cluster.put("endpointslices", apiSlice("bad", ["10.244.2.13"]));
-    await lab.converged();
-    await daemon.saying("service port no longer quarantined");
-    expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
-  });
-});
-
 describe("health", () => {
   test("/healthz is 503 with the reason while nft fails, and 200 afterwards", async () => {
     const flag = await lab.file("nft-works", "");
     // One that waits for its input has yet to fail.
     const path = await wrappedNft(
+      lab,
       "nft-broken",
       `case "$*" in *-f*) input=$(cat);; esac
        [ -e ${flag} ] || { echo "netlink: No buffer space" >&2; exit 1; }

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { townList } from "../support/stub-api/town.ts";
+import { wrappedNft } from "../support/wrapped-nft.ts";
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  await lab.reach("192.0.2.2");
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+});
+afterAll(async () => {
+  await daemon?.stop();
+  await lab?.close();
+});
+
+function put(name: string, clusterIP: string): void {
+  lab.cluster.put("services", apiService(name, { clusterIP }));
+  lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
+}
+
+/** An nft that refuses transactions which mention an address, while a file of that name is there. */
+async function refusingNft(address: string): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
+  const flag = await lab.file(`refuse-${address}`, "");
+  const path = await wrappedNft(
+    lab,
+    `nft-refuses-${address}`,
+    `case "$*" in *-f*)
+       input=$(cat)
+       case "$input" in *${address}*)
+         [ -e ${flag} ] && echo "internal:0:0-0: Error: Could not process rule: Invalid argument" >&2 && exit 1;;
+       esac
+       printf '%s' "$input" | exec nft "$@";;
+     esac`,
+  );
+  return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };
+}
+
+test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined, reported, and programmed once it is accepted", async () => {
+  for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
+  const good = lab.wantedText();
+  put("bad", "10.96.66.66");
+  const { path, accept } = await refusingNft("10.96.66.66");
+  daemon = lab.start([`--nft-path=${path}`]);
+  await lab.converging(good);
+  expect(await daemon.saying("service port quarantined: the kernel refuses its rules")).toMatchObject({
+    level: "error",
+    servicePort: "ip shop/bad:tcp-80/tcp",
+  });
+  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(1);
+  const events = () => lab.api.events.filter(({ reason }) => reason === "ServicePortQuarantined");
+  await expect.poll(events).toMatchObject([{ regarding: { kind: "Service", namespace: "shop", name: "bad" } }]);
+  expect((await lab.get(10256, "/healthz")).status).toBe(200);
+
+  put("late", "10.96.7.2");
+  await expect.poll(() => lab.kernelText()).toContain("10.96.7.2 . tcp . 80");
+  await accept();
+  lab.cluster.put("endpointslices", apiSlice("bad", ["10.244.2.13"]));
+  await lab.converged();
+  await daemon.saying("service port no longer quarantined");
+  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
+});
