@@ -23,7 +23,7 @@ export interface LogLine {
 }
 
 /** How long to wait for something that a slow machine takes long to do: a test that waits longer has failed. */
-const PATIENCE = { timeout: Number(process.env.NFT_PROXY_TEST_PATIENCE_MS ?? 60_000), interval: 50 };
+const PATIENCE = { timeout: Number(process.env.NFT_PROXY_TEST_PATIENCE_MS ?? 60_000), interval: 100 };
 
 /** A daemon that runs, or has ended. */
 export class RunningDaemon {
