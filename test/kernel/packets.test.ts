@@ -7,11 +7,13 @@ import {
   localEndpoint,
   type Objects,
   port,
+  renderAll,
   type ServiceOptions,
   service,
   slice,
   slicePort,
 } from "../support/build.ts";
+import { probeOutcomes } from "../support/expect.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
@@ -49,13 +51,24 @@ beforeAll(async () => {
 });
 afterAll(() => node?.close());
 
-/** A test for each row, all in the same cache. */
-function packets(title: string, cache: Objects, nodeContext: NodeContext, rows: readonly Row[]): void {
+/** A test for each row, all with the rules for the same objects: the evaluator's answer and the kernel's. */
+function packets(title: string, objects: Objects, nodeContext: NodeContext, rows: readonly Row[]): void {
   describe(title, () => {
-    beforeAll(() => node.program(cache, nodeContext));
-    test.each(rows.map((row) => [row.shows, row] as const))("%s", async (_, { shows, expected, ...probe }) => {
-      expect(await node.outcome(probe)).toEqual(expected);
+    const probes = rows.map(({ shows, expected, ...probe }) => ({ id: shows, ...probe }));
+    let seen: ReadonlyMap<string, Outcome>;
+    beforeAll(async () => {
+      await node.program(objects, nodeContext);
+      seen = await node.lab.probe(probes);
     });
+    test.each(rows.map(({ shows, expected }, index) => [shows, index, expected] as const))(
+      "%s",
+      (shows, index, expected) => {
+        const rules = Object.values(renderAll(objects, nodeContext).state.ruleset);
+        const possible = probeOutcomes(rules, probes[index] as Probe);
+        expect(possible, "by the evaluator").toEqual(possible.map(() => expected));
+        expect(seen.get(shows), "in the kernel").toEqual(expected);
+      },
+    );
   });
 }
 
@@ -84,38 +97,38 @@ packets(
   bothContexts(),
   [
     {
-      shows: "keeps an outside client's address and sends it to local endpoints",
+      shows: "a client outside keeps its address, and has a local endpoint",
       ...{ from: "ext", to: "203.0.113.20", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
     },
     {
-      shows: "does so for IPv6",
+      shows: "a client outside keeps its address, and has a local endpoint (IPv6)",
       ...{ from: "ext2", to: "fd00:1b::20", ...tcp, expected: answered("kept", "fd00:244:1::11 8080") },
     },
     {
-      shows: "does so through a NodePort",
+      shows: "a client outside keeps its address, and has a local endpoint (NodePort)",
       ...{ from: "ext", to: NODE, port: 30020, proto: "tcp", expected: answered("kept", "10.244.1.11 8080") },
     },
     {
-      shows: "drops outside clients without a local endpoint",
+      shows: "a client outside is dropped without a local endpoint",
       ...{ from: "ext", to: "203.0.113.21", ...tcp, n: 2, expected: dropped },
     },
     {
-      shows: "sends a pod to one endpoint, of the whole cluster",
+      shows: "a pod keeps one endpoint of the whole cluster",
       ...{ from: "pod3", to: "203.0.113.21", ...tcp, sticky: true, expected: { result: "ok", distinct: 1 } },
     },
     {
-      shows: "sends the node to one endpoint, of the whole cluster",
+      shows: "the node keeps one endpoint of the whole cluster",
       ...{ from: "node", to: "203.0.113.21", ...tcp, sticky: true, expected: { result: "ok", distinct: 1 } },
     },
     {
-      shows: "sends a pod through a NodePort to one endpoint, of the whole cluster",
+      shows: "a pod keeps one endpoint of the whole cluster (NodePort)",
       ...{ from: "pod3", to: NODE, port: 30021, proto: "tcp", sticky: true, expected: { result: "ok", distinct: 1 } },
     },
   ],
 );
 
 packets(
-  "an address of the node that a Service with external Local policy has, on a port that is another's NodePort,",
+  "a load-balancer address that is the node's, external Local policy, on a port that is another Service's NodePort",
   objects(
     [
       {
@@ -135,11 +148,11 @@ packets(
   bothContexts({ nodePorts: { kind: "all" } }),
   [
     {
-      shows: "drops outside clients without a local endpoint",
+      shows: "a client outside is dropped without a local endpoint",
       ...{ from: "ext", to: NODE_SECOND, port: 30090, proto: "tcp", n: 2, expected: dropped },
     },
     {
-      shows: "sends pods to the endpoints of the whole cluster",
+      shows: "a pod is balanced over the endpoints of the whole cluster",
       ...{
         from: "pod3",
         to: NODE_SECOND,
@@ -149,7 +162,7 @@ packets(
       },
     },
     {
-      shows: "leaves the NodePort on the node's other addresses",
+      shows: "the NodePort answers on the node's other addresses",
       ...{ from: "ext", to: NODE, port: 30090, proto: "tcp", expected: answered("node", "10.244.2.12 8080") },
     },
   ],
@@ -165,13 +178,13 @@ packets(
   bothContexts(),
   [
     {
-      shows: "is served",
+      shows: "the endpoint is served",
       ...{ from: "pod3", to: "10.96.1.5", ...tcp, expected: answered("kept", "10.244.1.11 8080") },
     },
   ],
 );
 
-const contested = (name: string, createdAt: number): ServiceOptions => ({
+const candidate = (name: string, createdAt: number): ServiceOptions => ({
   name,
   createdAt,
   clusterIPs: [`10.96.2.${createdAt}`],
@@ -187,8 +200,8 @@ packets(
       { name: "dns", clusterIPs: ["10.96.2.11"], ports: [port(53, { protocol: "udp", nodePort: 30053 })] },
       { ports: [slicePort(5353, { protocol: "udp" })], endpoints: REMOTE },
     ],
-    [contested("newer", 2), { endpoints: ["10.244.2.12"] }],
-    [contested("older", 1), { endpoints: ["10.244.2.11"] }],
+    [candidate("newer", 2), { endpoints: ["10.244.2.12"] }],
+    [candidate("older", 1), { endpoints: ["10.244.2.11"] }],
     [
       { name: "signalling", clusterIPs: ["10.96.2.12"], ports: [port(36412, { protocol: "sctp" })] },
       { ports: [slicePort(36412, { protocol: "sctp" })], endpoints: ["10.244.2.11"] },
@@ -233,11 +246,11 @@ packets(
       ...{ from: "pod2", to: "10.96.2.11", port: 53, proto: "tcp", expected: refused },
     },
     {
-      shows: "the older Service has a contested external IP",
+      shows: "two Services want one external IP: the older one has it",
       ...{ from: "ext", to: "203.0.113.30", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "the newer one has its own cluster IP",
+      shows: "two Services want one external IP: the newer one has its own cluster IP",
       ...{ from: "pod1", to: "10.96.2.2", ...tcp, expected: answered("kept", "10.244.2.12 8080") },
     },
   ],
@@ -261,14 +274,14 @@ const byNodePort = answered("node", "10.244.1.11 8080");
 const byNodePort6 = answered("node", "fd00:244:1::11 8080");
 
 packets("NodePorts on all addresses", NODE_PORT, bothContexts({ nodePorts: { kind: "all" } }), [
-  { shows: "answer on the primary address", ...toNodePort("ext", NODE, byNodePort) },
-  { shows: "answer on another address", ...toNodePort("ext", NODE_SECOND, byNodePort) },
-  { shows: "answer pods", ...toNodePort("pod2", NODE_SECOND, byNodePort) },
-  { shows: "answer the node itself", ...toNodePort("node", NODE_SECOND, byNodePort) },
-  { shows: "answer on IPv6", ...toNodePort("ext", "fd00:c0::2", byNodePort6) },
-  { shows: "do not answer on loopback", ...toNodePort("node", "127.0.0.1", refused) },
-  { shows: "do not answer on other loopback addresses", ...toNodePort("node", "127.1.2.3", refused) },
-  { shows: "do not answer on IPv6 loopback", ...toNodePort("node", "::1", refused) },
+  { shows: "a NodePort answers on the primary address", ...toNodePort("ext", NODE, byNodePort) },
+  { shows: "a NodePort answers on another address", ...toNodePort("ext", NODE_SECOND, byNodePort) },
+  { shows: "a NodePort answers pods", ...toNodePort("pod2", NODE_SECOND, byNodePort) },
+  { shows: "a NodePort answers the node itself", ...toNodePort("node", NODE_SECOND, byNodePort) },
+  { shows: "a NodePort answers on IPv6", ...toNodePort("ext", "fd00:c0::2", byNodePort6) },
+  { shows: "a NodePort on loopback is refused", ...toNodePort("node", "127.0.0.1", refused) },
+  { shows: "a NodePort on another loopback address is refused", ...toNodePort("node", "127.1.2.3", refused) },
+  { shows: "a NodePort on IPv6 loopback is refused", ...toNodePort("node", "::1", refused) },
 ]);
 
 packets(
@@ -276,9 +289,9 @@ packets(
   NODE_PORT,
   [familyContext("ip", { nodePorts: { kind: "addresses", addresses: [NODE_SECOND] } }), familyContext("ip6")],
   [
-    { shows: "answer there", ...toNodePort("ext", NODE_SECOND, byNodePort) },
-    { shows: "do not answer elsewhere", ...toNodePort("ext", NODE, refused) },
-    { shows: "do not answer on loopback", ...toNodePort("node", "127.0.0.1", refused) },
+    { shows: "a NodePort answers on a chosen address", ...toNodePort("ext", NODE_SECOND, byNodePort) },
+    { shows: "a NodePort on another address is refused", ...toNodePort("ext", NODE, refused) },
+    { shows: "a NodePort on loopback is refused", ...toNodePort("node", "127.0.0.1", refused) },
   ],
 );
 
@@ -294,32 +307,70 @@ const masqueraded = answered("node", "10.244.1.11 8080");
 const shortCut = answered("kept", "10.244.2.11 8080");
 
 packets(
-  "pods told by a prefix of their interfaces' names",
+  "local traffic detected by a prefix of interface names",
   ORIGINS,
   bothContexts({ localTraffic: { kind: "interface", pattern: "pod*" } }),
   [
-    { shows: "keep their addresses", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
-    { shows: "are short-cut past Local policy", from: "pod2", to: "203.0.113.40", ...tcp, expected: shortCut },
-    { shows: "unlike those outside", from: "ext", to: "10.96.4.1", ...tcp, expected: masqueraded },
-    { shows: "who are not short-cut", from: "ext", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
+    { shows: "a pod keeps its address", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
+    {
+      shows: "a pod has the cluster-wide endpoints despite Local policy",
+      from: "pod2",
+      to: "203.0.113.40",
+      ...tcp,
+      expected: shortCut,
+    },
+    { shows: "a client outside is masqueraded", from: "ext", to: "10.96.4.1", ...tcp, expected: masqueraded },
+    {
+      shows: "a client outside is dropped by Local policy without a local endpoint",
+      from: "ext",
+      to: "203.0.113.40",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
   ],
 );
 
-packets("pods told by one bridge", ORIGINS, bothContexts({ localTraffic: { kind: "interface", pattern: "pod2" } }), [
-  { shows: "keep their addresses", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
-  { shows: "unlike those on other interfaces", from: "pod3", to: "10.96.4.1", ...tcp, expected: masqueraded },
-  { shows: "who are not short-cut", from: "pod3", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
-]);
+packets(
+  "local traffic detected by one bridge",
+  ORIGINS,
+  bothContexts({ localTraffic: { kind: "interface", pattern: "pod2" } }),
+  [
+    { shows: "a pod keeps its address", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
+    {
+      shows: "a client on another interface is masqueraded",
+      from: "pod3",
+      to: "10.96.4.1",
+      ...tcp,
+      expected: masqueraded,
+    },
+    {
+      shows: "a client on another interface is dropped by Local policy without a local endpoint",
+      from: "pod3",
+      to: "203.0.113.40",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
+  ],
+);
 
-packets("pods that cannot be told from others", ORIGINS, bothContexts({ localTraffic: { kind: "unknown" } }), [
-  { shows: "nobody is masqueraded for his origin", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
-  { shows: "no pod is short-cut", from: "pod2", to: "203.0.113.40", ...tcp, n: 2, expected: dropped },
+packets("local traffic that cannot be detected", ORIGINS, bothContexts({ localTraffic: { kind: "unknown" } }), [
+  { shows: "a client outside is not masqueraded", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
   {
-    shows: "the node still is",
+    shows: "a pod is dropped by Local policy without a local endpoint",
+    from: "pod2",
+    to: "203.0.113.40",
+    ...tcp,
+    n: 2,
+    expected: dropped,
+  },
+  {
+    shows: "the node has the cluster-wide endpoints despite Local policy",
     ...{ from: "node", to: "203.0.113.40", ...tcp, expected: answered("kept", "10.244.2.11 8080") },
   },
 ]);
 
-packets("masquerading of everything", ORIGINS, bothContexts({ masqueradeAll: true }), [
-  { shows: "hides pods too", from: "pod2", to: "10.96.4.1", ...tcp, expected: masqueraded },
+packets("masqueradeAll", ORIGINS, bothContexts({ masqueradeAll: true }), [
+  { shows: "a pod is masqueraded", from: "pod2", to: "10.96.4.1", ...tcp, expected: masqueraded },
 ]);
