@@ -27,9 +27,11 @@ describe("the evaluator and the kernel agree", () => {
   });
   afterAll(() => lab?.close());
 
-  const samples = fc.sample(randomRules, { numRuns: 10, seed: 54 }).map((transaction, i) => ({ i, transaction }));
+  const samples = fc
+    .sample(randomRules, { numRuns: 10, seed: 54 })
+    .map((transaction, i) => ({ number: i + 1, transaction }));
 
-  test.each(samples)("on random rules $i", async ({ transaction }) => {
+  test.each(samples)("on random rules, set $number", async ({ transaction }) => {
     await lab.loadTransaction(JSON.stringify(transaction));
     // Flows of the rules before keep the translation that they got.
     await lab.exec(["conntrack", "-F"]);

@@ -80,8 +80,8 @@ function explainProbe(input: ExplainInput, live: LiveRules, { from, to, port, pr
   return explain(connectionOf({ ...source, to, port, protocol: proto }, withLive), withLive);
 }
 
-describe.each(["nftables-conf", "firewalld", "docker", "calico"])("connections beside the tables of %s", (name) => {
-  test("are served as explained, or stopped", async () => {
+describe.each(["nftables-conf", "firewalld", "docker", "calico"])("beside the tables of %s", (name) => {
+  test("connections are served or stopped as explain says", async () => {
     const { input, renderer } = townInput();
     await lab.exec(["nft", "flush", "ruleset"]);
     await lab.loadTransaction(JSON.stringify(rebuildTransaction(renderer.state.ruleset)));

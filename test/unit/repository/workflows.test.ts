@@ -13,31 +13,27 @@ const ROOT = join(DEPLOY, "..");
 const FOLDER = join(ROOT, ".github/workflows");
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 
-describe.each([...readdirSync(FOLDER).map((name) => join(FOLDER, name)), join(DEPLOY, "ci/github-workflow.yaml")])(
-  "the workflow %s",
-  (path) => {
-    const content = readFileSync(path, "utf8");
-    const jobs = Object.values<{ steps: Step[] }>(parse(content).jobs);
-    const commands = jobs.flatMap(({ steps }) => steps.flatMap(({ run }) => run ?? [])).join("\n");
+describe.each([
+  ...readdirSync(FOLDER).map((name) => join(".github/workflows", name)),
+  "deploy/ci/github-workflow.yaml",
+])("the workflow %s", (path) => {
+  const content = readFileSync(join(ROOT, path), "utf8");
+  const jobs = Object.values<{ steps: Step[] }>(parse(content).jobs);
+  const commands = jobs.flatMap(({ steps }) => steps.flatMap(({ run }) => run ?? [])).join("\n");
 
-    test("matches GitHub's schema", () => {
-      expect(workflowErrors(content)).toEqual([]);
-    });
+  test("matches GitHub's schema", () => {
+    expect(workflowErrors(content)).toEqual([]);
+  });
 
-    test("runs scripts and names files that exist", () => {
-      const scripts = [...commands.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name);
-      expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(scripts));
-      const files = [...commands.matchAll(/(?:^|\s)((?:\.ci|deploy|scripts)\/[\w./-]+)/gm)].map(
-        ([, file]) => file ?? "",
-      );
-      // Written by the workflow itself, from the example beside it.
-      const missing = files.filter(
-        (file) => !existsSync(join(ROOT, file)) && !existsSync(join(ROOT, `${file}.example`)),
-      );
-      expect(missing).toEqual([]);
-    });
-  },
-);
+  test("runs scripts and names files that exist", () => {
+    const scripts = [...commands.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name);
+    expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(scripts));
+    const files = [...commands.matchAll(/(?:^|\s)((?:\.ci|deploy|scripts)\/[\w./-]+)/gm)].map(([, file]) => file ?? "");
+    // Written by the workflow itself, from the example beside it.
+    const missing = files.filter((file) => !existsSync(join(ROOT, file)) && !existsSync(join(ROOT, `${file}.example`)));
+    expect(missing).toEqual([]);
+  });
+});
 
 describe("the check itself", () => {
   test.each([

@@ -27,7 +27,7 @@ test("chains are read from nft's listing of every family", () => {
   ]);
 });
 
-describe("another proxy", () => {
+describe("judgeOtherProxies", () => {
   const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], ipvsInterface: false };
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
@@ -49,7 +49,7 @@ describe("another proxy", () => {
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
     ["an interface of ipvs alone", { ipvsInterface: true }, ["the interface kube-ipvs0"]],
-  ])("as %s", (_, traces, found) => {
+  ])("finds another proxy by its traces: %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
     for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
