@@ -17,7 +17,12 @@ function refuseOtherModes(text: string): string | undefined {
     : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
 }
 
+/**
+ * 0, which switches the server off in kube-proxy, is refused: probes of the kubelet and of load balancers would fail, and
+ * `fleet` and `doctor` would know nothing of the daemon.
+ */
 function portReason(text: string): string | undefined {
+  if (text === "0") return "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it";
   const isPort = /^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535;
   return isPort ? undefined : `must be a port 1..65535, not ${quoted(text)}`;
 }

@@ -244,7 +244,9 @@ describe("a deprecated port flag", () => {
 
   it("cannot switch a server off", () => {
     const { evidence } = errorOf(() => resolve("--healthz-port=0"));
-    expect(evidence).toEqual({ "--healthz-port": 'must be a port 1..65535, not "0"' });
+    expect(evidence).toEqual({
+      "--healthz-port": "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it",
+    });
   });
 
   it("is ignored beside a configuration file", () => {
