@@ -22,7 +22,8 @@ function refuseOtherModes(text: string): string | undefined {
  * `fleet` and `doctor` would know nothing of the daemon.
  */
 function portReason(text: string): string | undefined {
-  if (text === "0") return "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it";
+  if (text === "0")
+    return "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it";
   const isPort = /^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535;
   return isPort ? undefined : `must be a port 1..65535, not ${quoted(text)}`;
 }

@@ -7,6 +7,7 @@ import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
+import { schemaErrors } from "../support/output-schema.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
@@ -35,7 +36,9 @@ async function command(name: string, flags: readonly string[], slice: StubObject
 }
 
 async function report(flags: readonly string[], slice: StubObject): Promise<ConnectionReport> {
-  return JSON.parse(await command("connections", ["--output=json", ...flags], slice));
+  const found = JSON.parse(await command("connections", ["--output=json", ...flags], slice));
+  expect(schemaErrors("connections", found)).toEqual([]);
+  return found;
 }
 
 const bothPods = apiSlice("echo", PODS, [ECHO]);

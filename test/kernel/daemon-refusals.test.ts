@@ -3,6 +3,7 @@ import type { RefusedDestination } from "../../src/inspect/refusals/refusals.ts"
 import { apiService } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { schemaErrors } from "../support/output-schema.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 let lab: DaemonLab;
@@ -64,7 +65,9 @@ test("refusals: first times are unknown for those that began before the daemon, 
     "10.244.1.11 (shop/frontend-0): 4 packets, first unknown (before the daemon started), last ",
   );
   await connect("pod2");
-  const [one]: RefusedDestination[] = JSON.parse(await refusals("--service=shop/none", "-o", "json")).refusals;
+  const output = JSON.parse(await refusals("--service=shop/none", "-o", "json"));
+  expect(schemaErrors("refusals", output)).toEqual([]);
+  const [one]: RefusedDestination[] = output.refusals;
   expect(one).toMatchObject({ packets: 6, clients: [{ address: "10.244.1.12" }, { address: "10.244.1.11" }] });
   expect(one?.clients.map(({ firstAt, lastAt }) => firstAt !== undefined && firstAt <= lastAt)).toEqual([true, false]);
   expect(one).not.toHaveProperty("firstAt");

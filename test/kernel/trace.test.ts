@@ -6,6 +6,7 @@ import type { NamedStory } from "../../src/inspect/trace/named-story.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { createLab, type Lab, type RunningCommand } from "../support/lab/lab.ts";
+import { schemaErrors } from "../support/output-schema.ts";
 
 const PORT = { port: 80, targetPort: 8080 };
 const FLAGS = ["--hostname-override=node-1", "--cluster-cidr=10.244.0.0/16,fd00:244::/32"];
@@ -44,7 +45,10 @@ async function start(flags: readonly string[]): Promise<RunningCommand & { reado
   const before = await traceTables();
   const command = lab.start("node", [process.execPath, bundle, "trace", objects, "-o", "json", ...FLAGS, ...flags]);
   const stories: NamedStory[] = [];
-  command.onLine((line) => stories.push(JSON.parse(line)));
+  command.onLine((line) => {
+    expect(schemaErrors("trace", JSON.parse(line))).toEqual([]);
+    stories.push(JSON.parse(line));
+  });
   await vi.waitFor(async () => {
     const name = (await traceTables()).find((one) => !before.includes(one));
     const { stdout } = await lab.exec(["nft", "list", "set", "ip", name ?? "", "active"]);
@@ -73,7 +77,7 @@ describe("trace", () => {
       source: { address: "10.244.1.12" },
       destination: { address: "10.96.7.7", port: 80, name: "Service shop/cart port tcp-80 (80/tcp)" },
       end: { kind: "passed" },
-      says: "passed every chain of nftables; it goes to 10.244.1.11:8080",
+      message: "passed every chain of nftables; it goes to 10.244.1.11:8080",
     });
     const rules = first?.stages.flatMap((stage) => stage.rules.map(({ means }) => means ?? "")) ?? [];
     expect(rules).toContain("a Service with endpoints");
@@ -85,7 +89,7 @@ describe("trace", () => {
     const [first] = await storiesOf(["--to=10.96.7.7", "--port=80"], { from: "pod2", to: "10.96.7.7" });
     expect(first).toMatchObject({
       end: { kind: "dropped", table: "other", chain: "guard", rule: "ip daddr 10.244.1.11 tcp dport 8080 drop" },
-      says: "dropped by a rule of chain guard in table inet other, which is not nft-proxy's",
+      message: "dropped by a rule of chain guard in table inet other, which is not nft-proxy's",
     });
   });
 

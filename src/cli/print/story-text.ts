@@ -4,11 +4,11 @@ import { printable } from "./style.ts";
 
 /** A packet's story for people, with a line feed at its end. */
 export function storyText(story: NamedStory): string {
-  const { time, protocol, flags, source, destination, input, stages, says } = story;
+  const { time, protocol, flags, source, destination, input, stages, message } = story;
   const kind = flags.length === 0 ? protocol : `${protocol} ${flags.join(",")}`;
   const way = input === "" ? "from this node" : `in by ${input}`;
   const head = `${time.slice(11, 23)} ${kind} ${endName(source)} to ${endName(destination)}, ${way}`;
-  return `${[head, ...stagesLines(stages), `  ${says}`].map(printable).join("\n")}\n`;
+  return `${[head, ...stagesLines(stages), `  ${message}`].map(printable).join("\n")}\n`;
 }
 
 /** Chains without an effect, in one line. */

@@ -3,7 +3,7 @@ import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
-import type { Result } from "../explain/explanation.ts";
+import type { Cause, Result } from "../explain/explanation.ts";
 import { matchOf, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
@@ -43,7 +43,7 @@ export interface RefusedDestination {
   /** The outcome of such a connection now; `served` when the cause is gone. */
   readonly now: Result;
   /** One word for scripts, as explain's. */
-  readonly cause: string;
+  readonly cause: Cause;
   readonly message: string;
   readonly action?: string;
 }

@@ -51,7 +51,7 @@ export interface NamedStory {
   readonly stages: readonly NamedStage[];
   readonly end: TraceEnd;
   /** One sentence without a full stop: what became of it, and by whom. */
-  readonly says: string;
+  readonly message: string;
 }
 
 /** Names addresses, rules and ends from the objects. */
@@ -79,7 +79,7 @@ export class StoryNames {
       input: packet.input,
       stages,
       end,
-      says: endText(end, stages.findLast(({ destination }) => destination !== undefined)?.destination),
+      message: endText(end, stages.findLast(({ destination }) => destination !== undefined)?.destination),
     };
   }
 

@@ -5,6 +5,7 @@ import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { bothContexts, cacheOf, DRAINING, endpoint, named, port, service, slice } from "../../../support/build.ts";
+import { schemaErrors } from "../../../support/output-schema.ts";
 
 const TIMEOUTS = new Map([
   ["tcp_timeout_established", 86_400],
@@ -106,6 +107,8 @@ describe("ConnectionCounter", () => {
         counted.add(connection(WEB, "10.244.1.2", { client: { address: `10.1.1.${client}`, port: 1 } }));
     }
     expect(brief(counted)).toEqual(["default/web 10.244.1.2 terminating 14"]);
+    expect(schemaErrors("connections", counted.report())).toEqual([]);
+    expect(schemaErrors("connections", { ...counted.report(), unmanaged: -1 })).toHaveLength(1);
     const found = counted.report().services[0]?.endpoints[0];
     expect(found?.clients?.slice(0, 2)).toEqual([
       { address: "10.1.1.12", connections: 3 },

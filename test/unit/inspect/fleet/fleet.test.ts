@@ -3,6 +3,7 @@ import { fleetText } from "../../../../src/cli/print/fleet-text.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
 import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
@@ -117,6 +118,8 @@ test("a line for each node, the worst first", async () => {
     verifiedAgo: 3,
     metrics: { version: "1.2.3", outOfSyncFor: 0, driftRepairs: 5, quarantined: 0, refused: 2, lagP99: 0.05 },
   });
+  expect(schemaErrors("fleet", { nodes })).toEqual([]);
+  expect(schemaErrors("fleet", { nodes: [{ ...nodes[0], state: "fine" }] })).toHaveLength(1);
   const lines = fleetText(nodes).trimEnd().split("\n");
   expect(lines[3]).toMatch(
     /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced for 70 s$/,

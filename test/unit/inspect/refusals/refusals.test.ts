@@ -11,6 +11,7 @@ import {
 } from "../../../../src/kernel/refusals.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { bothContexts, cacheOf, endpoint, named, STARTING, service, slice } from "../../../support/build.ts";
+import { schemaErrors } from "../../../support/output-schema.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 
@@ -59,6 +60,8 @@ describe("explainRefusals", () => {
   test("joins a destination's clients with the cause, the Pods' names and the times", () => {
     const entries = [entry(), entry({ client: "10.244.2.7", packets: 4, silentFor: 4 })];
     const [one] = explainRefusals(entries, input, {}, NOW);
+    expect(schemaErrors("refusals", { refusals: [one] })).toEqual([]);
+    expect(schemaErrors("refusals", { refusals: [{ ...one, cause: "bad luck" }] })).toHaveLength(1);
     expect(one).toMatchObject({
       service: "shop/cart",
       packets: 7,

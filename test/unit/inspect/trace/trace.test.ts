@@ -8,6 +8,7 @@ import { selectionsOf } from "../../../../src/inspect/trace/trace-query.ts";
 import { armTransaction, endTraceTransaction, traceTransaction } from "../../../../src/inspect/trace/trace-rules.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
+import { schemaErrors } from "../../../support/output-schema.ts";
 
 const VERSIONS = ["1.1.3", "1.1.7"] as const;
 
@@ -182,6 +183,8 @@ describe("StoryNames", () => {
       "trace id 00000001 inet fw forward policy drop ",
     ]);
     if (story === undefined) throw new Error("no story");
+    expect(schemaErrors("trace", names.named(story))).toEqual([]);
+    expect(schemaErrors("trace", { ...names.named(story), end: { kind: "dropped" } })).not.toEqual([]);
     expect(names.named(story)).toMatchObject({
       source: { name: "this node" },
       destination: { name: "Service shop/cart port 80/tcp" },
@@ -189,7 +192,7 @@ describe("StoryNames", () => {
         { rules: [{ means: "a Service with endpoints" }] },
         { destination: { address: "10.1.1.1", port: 8080, name: "shop/cart-1" }, policy: "drop" },
       ],
-      says: "dropped by the policy of chain forward in table inet fw, which is not nft-proxy's",
+      message: "dropped by the policy of chain forward in table inet fw, which is not nft-proxy's",
     });
   });
 });
