@@ -13,6 +13,7 @@ import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { loopback } from "./works/loopback.ts";
+import { outcomes } from "./works/outcomes.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
@@ -35,6 +36,7 @@ const WORKS: readonly Work[] = [
   commandLine,
   connections,
   loopback,
+  outcomes,
 ];
 
 function chosen(names: readonly string[]): readonly Work[] {

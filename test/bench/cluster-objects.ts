@@ -43,6 +43,17 @@ export function laterPodIP(pod: number): string {
   return podIP(0x60_0000 + pod);
 }
 
+/** The nodes of a cluster; its pods are on them in turn. */
+function nodeCount({ services, endpoints }: ClusterSize): number {
+  return Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
+}
+
+/** The pods of our Node, by their numbers. */
+export function localPods(size: ClusterSize): number[] {
+  const pods = Array.from({ length: size.services * size.endpoints }, (_, pod) => pod);
+  return pods.filter((pod) => `node-${pod % nodeCount(size)}` === NODE_NAME);
+}
+
 /** The name of a Service and its namespace, by its number. */
 export function nameOf(service: number): { readonly namespace: string; readonly name: string } {
   return { namespace: `team-${service % NAMESPACES}`, name: `service-${service}` };
@@ -119,7 +130,7 @@ export function serviceObject(service: number, { protocol = "TCP" }: Pick<Cluste
 
 /** The slices of a Service, as many as its endpoints need. */
 export function sliceObjects(service: number, { services, endpoints, protocol }: ClusterSize): StubObject[] {
-  const nodes = Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
+  const nodes = nodeCount({ services, endpoints });
   const pods = Array.from({ length: endpoints }, (_, index) => service * endpoints + index);
   return Array.from({ length: Math.ceil(endpoints / SLICE_SIZE) }, (_, index) => {
     const part = pods.slice(index * SLICE_SIZE, (index + 1) * SLICE_SIZE);

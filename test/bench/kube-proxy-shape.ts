@@ -1,20 +1,30 @@
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
-import { CLUSTER_CIDR, type ClusterSize, clusterIP, nameOf, POD_PORT, podIP, SERVICE_PORT } from "./cluster-objects.ts";
+import {
+  CLUSTER_CIDR,
+  type ClusterSize,
+  clusterIP,
+  localPods,
+  nameOf,
+  POD_PORT,
+  podIP,
+  SERVICE_PORT,
+} from "./cluster-objects.ts";
 
 /**
  * Writes a ruleset in the shape that kube-proxy's nftables mode gives to a cache of ours, as text for `nft -f`: a
  * chain with an anonymous map for every service port (test/fixtures/kube-proxy/town.nft is a recorded one).
  */
-export async function writeKubeProxyShape(
-  path: string,
-  { services, endpoints, protocol: ofCache = "TCP" }: ClusterSize,
-): Promise<void> {
+export async function writeKubeProxyShape(path: string, size: ClusterSize): Promise<void> {
+  const { services, endpoints, protocol: ofCache = "TCP" } = size;
   const file = createWriteStream(path);
   const protocol = ofCache.toLowerCase();
   const numbers = Array.from({ length: services }, (_, service) => service);
   const list = (text: (service: number) => string) => numbers.map(text).join(",\n\t\t\t");
   file.write(HEAD);
+  const hairpins = localPods(size).map((pod) => `${podIP(pod)} . ${podIP(pod)} . ${protocol} . ${POD_PORT}`);
+  file.write(`\tset hairpin-connections { type ipv4_addr . ipv4_addr . inet_proto . inet_service\n`);
+  file.write(`\t\telements = { ${hairpins.join(",\n\t\t\t")} }\n\t}\n`);
   file.write(`\tset cluster-ips { type ipv4_addr; elements = { ${list(clusterIP)} }\n\t}\n`);
   const frontend = (service: number) => `${clusterIP(service)} . ${protocol} . ${SERVICE_PORT}`;
   const goto = (service: number) => `goto ${chainOf(service, protocol)}`;
@@ -46,7 +56,6 @@ function chainOf(service: number, protocol: string): string {
 }
 
 const HEAD = `table ip kube-proxy {
-	set hairpin-connections { type ipv4_addr . ipv4_addr . inet_proto . inet_service; }
 	set nodeport-ips { type ipv4_addr; elements = { 192.0.2.2 }
 	}
 	map no-endpoint-services { type ipv4_addr . inet_proto . inet_service : verdict; }
