@@ -50,13 +50,14 @@ try {
   const figures: Figure[] = [];
   const load = loadBefore();
   const words = process.argv.slice(2);
-  for (const work of chosen(words.filter((word) => word !== SAVE))) {
+  const names = words.filter((word) => word !== SAVE);
+  for (const work of chosen(names)) {
     console.error(`${work.name}: ${work.summary} ...`);
     figures.push(...(await work.run()));
     await clearTables();
   }
   console.log(tableText(figures));
-  if (words.includes(SAVE)) await saveResults(figures, load);
+  if (words.includes(SAVE)) await saveResults(figures, load, names);
   process.exitCode = figures.every(({ budget }) => budget?.holds !== false) ? 0 : 1;
 } catch (error) {
   console.error(`bench: ${messageOf(error)}`);

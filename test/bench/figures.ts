@@ -60,13 +60,34 @@ export function median(values: readonly number[]): number {
 
 const COLUMNS = ["work", "figure", "without nft-proxy", "ratio", "budget", "node / nft / together, peak"];
 
-/** The figures as a Markdown table, padded so that it can be read as it is. */
-export function tableText(figures: readonly Figure[]): string {
-  const rows = [COLUMNS, ...figures.map(rowOf)];
+/** The figures as a Markdown table. @param earlier rows of an earlier table; those of the same work are replaced */
+export function tableText(figures: readonly Figure[], earlier: readonly (readonly string[])[] = []): string {
+  const fresh = new Map(figures.map((figure) => [figure.work, rowOf(figure)]));
+  const kept = earlier.map((row) => {
+    const replaced = fresh.get(row[0] ?? "") ?? row;
+    fresh.delete(row[0] ?? "");
+    return replaced;
+  });
+  return padded([...kept, ...fresh.values()]);
+}
+
+/** The rows of a table that {@link tableText} made, within some text. */
+export function tableRows(text: string): string[][] {
+  const lines = text.split("\n").filter((line) => line.startsWith("| "));
+  return lines.slice(2).map((line) =>
+    line
+      .slice(2, -2)
+      .split(" | ")
+      .map((cell) => cell.trim()),
+  );
+}
+
+/** The columns are padded so that the table can be read as it is. */
+function padded(body: readonly (readonly string[])[]): string {
+  const rows = [COLUMNS, ...body];
   const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]) => `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
-  const [head = [], ...body] = rows;
-  return [line(head), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
+  return [line(COLUMNS), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
 }
 
 function rowOf({ work, value, floor = "", ratio, budget, memory }: Figure): string[] {

@@ -1,6 +1,6 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
-import { type Figure, megabytes, tableText } from "./figures.ts";
+import { type Figure, megabytes, tableRows, tableText } from "./figures.ts";
 import { mustRun } from "./programs.ts";
 
 const RESULTS = new URL("RESULTS.md", import.meta.url).pathname;
@@ -10,18 +10,29 @@ export function loadBefore(): string {
   return (loadavg()[0] ?? 0).toFixed(1);
 }
 
-/** Writes RESULTS.md: the figures, and what they were measured on. */
-export async function saveResults(figures: readonly Figure[], load: string): Promise<void> {
+/**
+ * Writes RESULTS.md: the figures, and what they were measured on.
+ * @param names the benchmarks that were measured; empty for all. The lines of the others stay as they are
+ */
+export async function saveResults(figures: readonly Figure[], load: string, names: readonly string[]): Promise<void> {
+  if (names.length > 0) {
+    const before = readFileSync(RESULTS, "utf8");
+    const table = before.indexOf("\n| ");
+    const alone = `- ${names.join(", ")}: measured alone on ${today()}, load ${load} before the run\n`;
+    writeFileSync(RESULTS, `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n`);
+    return;
+  }
   const nft = (await mustRun(["nft", "--version"])).stdout.trim();
   const processors = `${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}`;
   const lines = [
     "# What nft-proxy takes",
     "",
-    "`npm run bench -- --save` measures this anew; `npm run bench -- NAME` runs one of the benchmarks under `works/`. Real",
-    "kernel, real nft, an API server on loopback, in namespaces of its own. `10,000 x 10` is 10,000 Services of one port",
-    "with 10 endpoints each. kube-proxy's shape is a chain with an anonymous map for every service port.",
+    "`npm run bench -- --save` measures this anew; `npm run bench -- NAME` runs one of the benchmarks under `works/`, and",
+    "with `--save` replaces its lines. Real kernel, real nft, an API server on loopback, in namespaces of its own.",
+    "`10,000 x 10` is 10,000 Services of one port with 10 endpoints each. kube-proxy's shape is a chain with an anonymous",
+    "map for every service port.",
     "",
-    `- Date: ${new Date().toISOString().slice(0, 10)}`,
+    `- Date: ${today()}`,
     `- Machine: ${processors}, ${megabytes(totalmem())}, load ${load} before the run`,
     `- Kernel ${release()}, ${nft}, Node ${process.version}`,
     "",
@@ -29,4 +40,8 @@ export async function saveResults(figures: readonly Figure[], load: string): Pro
     "",
   ];
   writeFileSync(RESULTS, lines.join("\n"));
+}
+
+function today(): string {
+  return new Date().toISOString().slice(0, 10);
 }
