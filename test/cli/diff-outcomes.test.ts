@@ -34,6 +34,17 @@ describe("diff --with kube-proxy", () => {
     expect(await compare("--live")).toMatchObject({ exitCode: 0, stdout: before.stdout });
   });
 
+  test("on the way back, names the frontend after a change of nft-proxy's own tables", async () => {
+    await nftProxy(["apply", ...TOWN]);
+    await execa("nft", ["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
+    const { exitCode, stdout } = await compare("--live");
+    expect(exitCode).toBe(1);
+    expect(stdout).toMatch(
+      /^shop\/frontend:http at 10\.96\.1\.1:80\/tcp, from pods .*\n.*served by .*\n.*\(kernel\): refused\n/,
+    );
+    expect((await compare()).exitCode, "the desired state is as it was").toBe(0);
+  });
+
   test.each([
     [
       "a hairpin element",
