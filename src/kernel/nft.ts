@@ -75,7 +75,6 @@ export class Nft {
   readonly #run: RunProcess;
   readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
-  readonly #prepared = new WeakMap<Transaction, string>();
   readonly #spare: SpareProcess | undefined;
 
   constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, spare }: NftOptions) {
@@ -94,20 +93,10 @@ export class Nft {
 
   /**
    * Applies a transaction: all of it or nothing.
-   * @param meanwhile called once nft has the transaction and works on it, if it comes to that; must not throw
    * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; NFT_MISSING; NFT_TIMEOUT
    */
-  async apply(transaction: Transaction, meanwhile?: () => void): Promise<AppliedTransaction> {
-    return await this.#send(transaction, APPLY, meanwhile);
-  }
-
-  /** Does ahead what {@link Nft.apply} does before nft starts; what is wrong with the transaction, apply tells. */
-  prepare(transaction: Transaction): void {
-    try {
-      this.#prepared.set(transaction, written(transaction));
-    } catch {
-      this.#prepared.delete(transaction);
-    }
+  async apply(transaction: Transaction): Promise<AppliedTransaction> {
+    return await this.#send(transaction, APPLY);
   }
 
   /** Asks the kernel whether it would take a transaction, and changes nothing. @throws as {@link Nft.apply} */
@@ -200,20 +189,16 @@ export class Nft {
     });
   }
 
-  async #send(
-    transaction: Transaction,
-    args: readonly string[],
-    onInputTaken?: () => void,
-  ): Promise<AppliedTransaction> {
-    const input = this.#prepared.get(transaction) ?? written(transaction);
-    const result = await this.#execute(args, input, onInputTaken);
+  async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {
+    const input = written(transaction);
+    const result = await this.#execute(args, input);
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }
 
-  async #execute(args: readonly string[], input: string, onInputTaken?: () => void): Promise<ProcessResult> {
+  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
     const [program = this.path, ...rest] = [...this.#through, this.path];
-    const result = await this.#run(program, [...rest, ...args], input, this.#limits, onInputTaken);
+    const result = await this.#run(program, [...rest, ...args], input, this.#limits);
     if (result.startError !== undefined) throw missing(program, result.startError);
     if (result.tooMuchOutput) {
       throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);

@@ -25,16 +25,12 @@ export interface ProcessLimits {
   readonly maxOutputBytes: number;
 }
 
-/**
- * Runs a program to its end with `input` on its standard input. Never throws for what the program does.
- * @param onInputTaken told when the program has all of its input, and goes on by itself; must not throw
- */
+/** Runs a program to its end with `input` on its standard input. Never throws for what the program does. */
 export type RunProcess = (
   path: string,
   args: readonly string[],
   input: string,
   limits: ProcessLimits,
-  onInputTaken?: () => void,
 ) => Promise<ProcessResult>;
 
 /** A program that was started and waits for its input. */
@@ -42,7 +38,7 @@ export interface StartedProcess {
   /** It could not be started, or has ended. */
   readonly hasEnded: boolean;
   /** Gives it all of its input and waits for its end. To be called once; its time limit and its duration begin here. */
-  finish(input: string, onInputTaken?: () => void): Promise<ProcessResult>;
+  finish(input: string): Promise<ProcessResult>;
   /** Kills it. */
   kill(): void;
 }
@@ -74,9 +70,9 @@ export const startProcess: StartProcess = (path, args, limits) => {
 };
 
 /** {@link RunProcess} by {@link startProcess}. */
-export const runProcess: RunProcess = async (path, args, input, limits, onInputTaken) => {
+export const runProcess: RunProcess = async (path, args, input, limits) => {
   const startedAt = performance.now();
-  const result = await startProcess(path, args, limits).finish(input, onInputTaken);
+  const result = await startProcess(path, args, limits).finish(input);
   return { ...result, durationMs: performance.now() - startedAt };
 };
 
@@ -105,11 +101,11 @@ function waiting(child: Child, limits: ProcessLimits): StartedProcess {
     get hasEnded() {
       return child.exitCode !== null || child.signalCode !== null;
     },
-    async finish(input, onInputTaken) {
+    async finish(input) {
       const startedAt = performance.now();
       hold(child, "ref");
       bounds.startTimer();
-      child.stdin.end(input, () => onInputTaken?.());
+      child.stdin.end(input);
       const end = await ended;
       return { ...end, startError: undefined, ...bounds.end(), durationMs: performance.now() - startedAt };
     },

@@ -31,15 +31,12 @@ export class SpareProcess {
   }
 
   /** {@link RunProcess}: other commands than that of the spare are run as they are. */
-  readonly run: RunProcess = async (path, args, input, limits, onInputTaken) => {
+  readonly run: RunProcess = async (path, args, input, limits) => {
     if (path !== this.#parts.path || args.join("\0") !== this.#parts.args.join("\0")) {
-      return await runProcess(path, args, input, limits, onInputTaken);
+      return await runProcess(path, args, input, limits);
     }
     const spare = this.#take();
-    const result =
-      spare === undefined
-        ? await runProcess(path, args, input, limits, onInputTaken)
-        : await spare.finish(input, onInputTaken);
+    const result = spare === undefined ? await runProcess(path, args, input, limits) : await spare.finish(input);
     if (result.exitCode === 0) this.#startLater();
     return result;
   };

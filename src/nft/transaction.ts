@@ -13,52 +13,53 @@ export function toTransaction(deltas: readonly TableDelta[]): Transaction {
   return { nftables: deltas.flatMap(tableCommands) };
 }
 
+/** The creation of tables in several transactions, each made when it is asked for: as JSON, elements take ten times their memory. */
+export interface CreationSteps {
+  /** Declares everything but base chains. Before all others. */
+  readonly declaration: Transaction;
+  /** Each adds elements, so that they may come in any order and at the same time. */
+  readonly elements: Generator<Transaction>;
+  /** Makes the base chains: until then no packet sees anything half-made. After all others. */
+  readonly activation: Transaction;
+}
+
 /**
- * Writes the creation of tables as several transactions of at most `size` elements each, so that nft's memory
- * stays small (3 kB for each element of a transaction, nft 1.1.3). The base chains come with the last one: until
- * then no packet sees anything half-made. Each is made when it is asked for: as JSON, elements take ten times their
- * memory.
+ * Writes the creation of tables as transactions of at most `size` elements each, so that nft's memory stays small (3 kB
+ * for each element of a transaction, nft 1.1.3).
  */
-export function* creationChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
-  const packs = packed(deltas, size);
-  for (const [index, pack] of packs.entries()) {
-    const [isFirst, isLast] = [index === 0, index === packs.length - 1];
-    const chunk = deltas.map((delta) => ({
-      ...(isFirst ? delta : onlyElements(delta, [])),
-      writtenChains: delta.writtenChains.filter(({ base }) => (base === undefined ? isFirst : isLast)),
-      elements: pack.flatMap((part) => (part.delta === delta ? [part.elements] : [])),
-    }));
-    yield toTransaction(chunk);
-  }
+export function creationSteps(deltas: readonly TableDelta[], size: number): CreationSteps {
+  const chains = ({ writtenChains }: TableDelta, areBase: boolean): Chain[] =>
+    writtenChains.filter(({ base }) => (base !== undefined) === areBase);
+  return {
+    declaration: toTransaction(
+      deltas.map((delta) => ({ ...delta, writtenChains: chains(delta, false), elements: [] })),
+    ),
+    elements: elementChunks(deltas, size),
+    activation: toTransaction(
+      deltas.map((delta) => ({ ...onlyElements(delta, []), writtenChains: chains(delta, true) })),
+    ),
+  };
 }
 
-/** A part of what one delta adds. */
-interface Part {
-  readonly delta: TableDelta;
-  readonly elements: ElementsDelta;
-}
-
-/** The elements of all deltas in packs of `size`; one pack at least. */
-function packed(deltas: readonly TableDelta[], size: number): Part[][] {
-  let pack: Part[] = [];
-  const packs = [pack];
+/** The elements that deltas add, in chunks of `size`. */
+function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
+  let chunk: TableDelta[] = [];
   let room = size;
   for (const delta of deltas) {
     for (const { spec, added } of delta.elements) {
       for (let from = 0; from < added.length; ) {
-        if (room === 0) {
-          pack = [];
-          packs.push(pack);
-          room = size;
-        }
         const part = added.slice(from, from + room);
-        pack.push({ delta, elements: { spec, deleted: [], added: part } });
+        chunk.push(onlyElements(delta, [{ spec, deleted: [], added: part }]));
         from += part.length;
         room -= part.length;
+        if (room > 0) continue;
+        yield toTransaction(chunk);
+        chunk = [];
+        room = size;
       }
     }
   }
-  return packs;
+  if (chunk.length > 0) yield toTransaction(chunk);
 }
 
 function onlyElements(delta: TableDelta, elements: readonly ElementsDelta[]): TableDelta {

@@ -4,10 +4,10 @@ import { readKernel } from "../kernel/read-kernel.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { type DynamicElement, dynamicElements, readListing } from "../nft/canonical/parse.ts";
-import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { creation, deltaSize, diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type TimedElement, timedElements } from "../nft/elements.ts";
 import {
-  creationChunks,
+  creationSteps,
   rebuildTransaction,
   removalTransaction,
   toTransaction,
@@ -26,8 +26,8 @@ export interface FullSyncReport {
   readonly applied: readonly AppliedTransaction[];
 }
 
-/** Elements in one transaction of a cold start: nft then takes 60 MB, and no more time than in one go. */
-const CHUNK_SIZE = 20_000;
+/** Elements in one transaction of a cold start: two nft then take 60 MB, and no more CPU time than one for everything. */
+const CHUNK_SIZE = 10_000;
 
 /** How a full sync is to be done. */
 export interface FullSyncOptions {
@@ -88,27 +88,34 @@ async function applyDeltas(
   }
 }
 
-/** Makes the tables as a whole or not at all, as one transaction would. While nft works on one chunk, the next is made. */
+/** Makes the tables as a whole or not at all, as one transaction would. */
 async function create(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
-  const applied: AppliedTransaction[] = [];
-  const chunks = creationChunks(deltas, chunkSize);
+  if (deltaSize(deltas).elements <= chunkSize) return [await nft.apply(toTransaction(deltas))];
+  const { declaration, elements, activation } = creationSteps(deltas, chunkSize);
+  const declared = await nft.apply(declaration);
   try {
-    for (let chunk = chunks.next(); !chunk.done; ) {
-      let following: IteratorResult<Transaction> | undefined;
-      const prepareNext = (): void => {
-        following = chunks.next();
-        if (!following.done) nft.prepare(following.value);
-      };
-      applied.push(await nft.apply(chunk.value, prepareNext));
-      chunk = following ?? chunks.next();
-    }
-    return applied;
+    return [declared, ...(await applyInAnyOrder(nft, elements)), await nft.apply(activation)];
   } catch (error) {
     const begun = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
     // A leftover that cannot be removed now has no base chains yet and so sees no packets; the next full sync repairs it.
-    if (applied.length > 0) await nft.apply(begun).catch(() => {});
+    await nft.apply(begun).catch(() => {});
     throw error;
   }
+}
+
+/**
+ * Applies transactions two at a time: nft takes two thirds of its time to read JSON, which the kernel's lock does not
+ * hold up. After a failure no more are begun.
+ * @throws as {@link Nft.apply}, once none is under way
+ */
+async function applyInAnyOrder(nft: Nft, transactions: Generator<Transaction>): Promise<AppliedTransaction[]> {
+  const applied: AppliedTransaction[] = [];
+  const applyRest = async (): Promise<void> => {
+    for (const transaction of transactions) applied.push(await nft.apply(transaction));
+  };
+  const results = await Promise.allSettled([applyRest(), applyRest()]);
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+  return applied;
 }
 
 async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise<Command[]> {

@@ -5,7 +5,7 @@ import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { canonicalRule } from "../../src/nft/canonical/rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
-import { creationChunks, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import { creationSteps, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { parseChainName } from "../../src/ruleset/chain-names.ts";
 import { NOT_BALANCED } from "../../src/ruleset/service-port-rules.ts";
@@ -184,12 +184,13 @@ describe("a transaction", () => {
     );
   });
 
-  test("in chunks has the same result, with base chains last", () => {
+  test("in chunks has the same result in any order of their elements, with base chains last", () => {
     fc.assert(
-      fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), (ruleset, size) => {
+      fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), fc.boolean(), (ruleset, size, isReversed) => {
         const kernel = new FakeKernel();
-        const chunks = creationChunks(diffRuleset({}, ruleset), size);
-        for (const chunk of chunks) {
+        const { declaration, elements, activation } = creationSteps(diffRuleset({}, ruleset), size);
+        const chunks = isReversed ? [...elements].reverse() : [...elements];
+        for (const chunk of [declaration, ...chunks, activation]) {
           expect(rulesetText(kernel.ruleset)).not.toContain('"hook"');
           validateTransaction(chunk);
           kernel.apply(chunk);

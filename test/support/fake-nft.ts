@@ -36,8 +36,7 @@ export class FakeNft {
     return this.runs.filter((one) => one === run).length;
   }
 
-  #run: RunProcess = async (_path, args, input, _limits, onInputTaken) => {
-    onInputTaken?.();
+  #run: RunProcess = async (_path, args, input) => {
     const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
     this.runs.push(kind);
     await this.before(kind);

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { SpareProcess } from "../../../src/kernel/spare-process.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
@@ -38,14 +38,6 @@ test("starts the next process after a success, and gives it the next input", asy
   clock.advance(0);
   const [next] = children();
   expect([next === undefined, next === waiting]).toEqual([false, false]);
-});
-
-test("tells when the spare has its input", async () => {
-  await run();
-  clock.advance(0);
-  const onInputTaken = vi.fn();
-  await spare.run("sh", ARGS, "0\n", LIMITS, onInputTaken);
-  expect(onInputTaken).toHaveBeenCalledOnce();
 });
 
 test("a spare that has ended is not used, and the next one takes its place", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Command } from "../../../src/nft/ast/json.ts";
 import { creation, diffRuleset } from "../../../src/nft/delta.ts";
 import {
-  creationChunks,
+  creationSteps,
   rebuildTransaction,
   removalTransaction,
   toTransaction,
@@ -44,19 +44,17 @@ describe("a transaction of changes", () => {
   });
 });
 
-test("a cold start is in chunks of the given size, of which the last puts the hooks in force", () => {
+test("a cold start adds elements in chunks of the given size, and hooks with the last transaction alone", () => {
   const deltas = Object.values(rules("10.244.1.1", "10.244.1.2", "10.244.1.3")).map((table) =>
     creation(table, "create"),
   );
-  const chunks = [...creationChunks(deltas, 2)].map(({ nftables }) => nftables);
-  expect(chunks.length).toBeGreaterThan(2);
-  for (const [index, chunk] of chunks.entries()) {
-    const elements = chunk.flatMap((command) =>
-      "add" in command && "element" in command.add ? command.add.element.elem : [],
-    );
-    expect(elements.length).toBeLessThanOrEqual(2);
-    expect(JSON.stringify(chunk).includes('"hook"')).toBe(index === chunks.length - 1);
-  }
+  const { declaration, elements, activation } = creationSteps(deltas, 2);
+  const sizes = [...elements].map(({ nftables }) =>
+    nftables.flatMap((command) => ("add" in command && "element" in command.add ? command.add.element.elem : [])),
+  );
+  expect(sizes.map(({ length }) => length)).toEqual([2, 2, 2, 1]);
+  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"hook"'))).toEqual([false, true]);
+  expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"element"'))).toEqual([false, false]);
 });
 
 test("a rebuild empties all chains and sets but those that packets fill", () => {

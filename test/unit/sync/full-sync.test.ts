@@ -23,10 +23,30 @@ test("tables that do not exist are made in chunks, their hooks with the last one
   expect(hooked.indexOf(true)).toBe(hooked.length - 1);
 });
 
-test("a cold start that is refused halfway leaves no tables behind", async () => {
+test.each(['"hook"', '"element"', "balance-2"])(
+  "a cold start of which %s is refused leaves no tables behind",
+  async (text) => {
+    const fake = new FakeNft();
+    fake.refuses = text;
+    await expect(fullSync(fake.nft, ruleset, { chunkSize: 3 })).rejects.toThrow("nft refused the transaction");
+    expect(fake.kernel.ruleset).toEqual({});
+  },
+);
+
+test("a cold start has two nft at work, and none when it removes what was begun", async () => {
   const fake = new FakeNft();
-  fake.refuses = '"hook"';
-  await expect(fullSync(fake.nft, ruleset, { chunkSize: 3 })).rejects.toThrow("nft refused the transaction");
+  const underWay: number[] = [];
+  let now = 0;
+  fake.before = async (run) => {
+    if (run !== "apply") return;
+    underWay.push(++now);
+    // The first of two chunks is refused while the second one is under way.
+    for (let turns = fake.count("apply"); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
+    now--;
+  };
+  fake.refuses = '"element"';
+  await expect(fullSync(fake.nft, ruleset, { chunkSize: 1 })).rejects.toThrow("nft refused the transaction");
+  expect(underWay).toEqual([1, 1, 2, 1]);
   expect(fake.kernel.ruleset).toEqual({});
 });
 
