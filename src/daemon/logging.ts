@@ -14,7 +14,7 @@ export interface LogStream {
 /**
  * Creates the product's log: JSON, one object a line, or text for people. Written at once, so that nothing is lost when
  * the process is killed. The JSON has the keys of Kubernetes components: `ts` in milliseconds since 1970, `v` for the
- * verbosity (none for warnings and errors), `msg`; `level` beside them.
+ * verbosity (none for warnings and errors), `msg`, `err` for an error's message; `level` beside them.
  * Source: {@link https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging KEP-1602}
  */
 export function createLogger(format: "text" | "json", level: "info" | "debug", stream: LogStream): AdjustableLogger {
@@ -22,9 +22,14 @@ export function createLogger(format: "text" | "json", level: "info" | "debug", s
     level,
     base: null,
     timestamp: () => `,"ts":${Date.now()}`,
-    formatters: { level: (label: string) => ({ level: label, ...verbosityOf(label) }) },
+    formatters: { level: (label: string) => ({ level: label, ...verbosityOf(label) }), log: withErr },
   };
   return pino(options, format === "json" ? stream : { write: (line: string) => stream.write(textLine(line)) });
+}
+
+/** Renames `error` to the key that Kubernetes components have. */
+function withErr({ error, ...fields }: Record<string, unknown>): Record<string, unknown> {
+  return error === undefined ? fields : { err: error, ...fields };
 }
 
 /** The flag `-v` at which lines of a level are logged. */

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../base/clock.ts";
+import { byFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { counted } from "../base/text.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
@@ -76,11 +77,18 @@ export class ServiceChangeLog implements SyncSubscriber {
   }
 }
 
-/** Counts the distinct ready endpoints and the nodes that they are on. */
+/**
+ * Counts the distinct ready endpoints and the nodes that they are on. Endpoints of both families are mostly the same Pods,
+ * so the family that has more of them counts.
+ */
 function readyEndpoints(slices: readonly EndpointSlice[]): { ready: number; nodes: number } {
-  const ready = slices.flatMap(({ endpoints }) => endpoints.filter((endpoint) => endpoint.ready));
-  return {
-    ready: new Set(ready.map(({ address }) => address)).size,
-    nodes: new Set(ready.map(({ nodeName }) => nodeName)).size,
-  };
+  const addresses = byFamily(() => new Set<string>());
+  const nodes = new Set<string>();
+  for (const { family, endpoints } of slices) {
+    for (const { address, nodeName } of endpoints.filter(({ ready }) => ready)) {
+      addresses[family].add(address);
+      nodes.add(nodeName);
+    }
+  }
+  return { ready: Math.max(addresses.ip.size, addresses.ip6.size), nodes: nodes.size };
 }

@@ -9,7 +9,14 @@ export interface HealthAnswer {
 /** The state of the daemon that should run on this host, as its health endpoints report it. */
 export type DaemonFact =
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
-  | { readonly kind: "answers"; readonly url: string; readonly healthz: HealthAnswer; readonly livez: HealthAnswer };
+  | {
+      readonly kind: "answers";
+      readonly url: string;
+      readonly healthz: HealthAnswer;
+      readonly livez: HealthAnswer;
+      /** Why its last sync failed, from its socket; absent after a success, and when the socket does not answer. */
+      readonly problem?: string;
+    };
 
 /** The parts of a health answer that are read; times are RFC 3339. */
 interface HealthBody {
@@ -44,7 +51,7 @@ function judgeSilence(
 }
 
 function judgeAnswers(
-  { url, healthz, livez }: DaemonFact & { kind: "answers" },
+  { url, healthz, livez, problem }: DaemonFact & { kind: "answers" },
   hasTables: boolean | undefined,
 ): HostDiagnostic {
   const body = readBody(healthz.body);
@@ -67,6 +74,10 @@ function judgeAnswers(
   if (livez.status !== 200) {
     const means = `it is not healthy: ${reasons}`;
     return { check: "daemon", level: "fault", found, means, action: "look into its log, and at nft-proxy diff" };
+  }
+  if (problem !== undefined) {
+    const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
+    return { check: "daemon", level: "warning", found, means, action: "look into its log, and at nft-proxy diff" };
   }
   if (healthz.status === 200) return { check: "daemon", level: "ok", found };
   return { check: "daemon", level: "warning", found, means: `load balancers are told to avoid this node: ${reasons}` };

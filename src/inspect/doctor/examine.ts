@@ -4,10 +4,10 @@ import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { localUrl } from "../daemon-socket/running-daemon.ts";
+import { localUrl, runningDaemon } from "../daemon-socket/running-daemon.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
-import { judgeDaemon } from "./daemon-check.ts";
+import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
@@ -53,8 +53,16 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
     ...judgeClusterCidr(options),
-    judgeDaemon(await gatherDaemon(host, localUrl(options.healthzBindAddress)), hasTables),
+    judgeDaemon(await daemonFact(host, options), hasTables),
   ];
+}
+
+/** How the daemon of this network namespace does: from its health checks, and its socket where that answers. */
+async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }: ProxyOptions): Promise<DaemonFact> {
+  const fact = await gatherDaemon(host, localUrl(healthzBindAddress));
+  const daemon = await runningDaemon(daemonSocket).catch(() => undefined);
+  const problem = daemon?.isHere === true ? daemon.state.sync.problem : undefined;
+  return fact.kind === "silent" || problem === undefined ? fact : { ...fact, problem };
 }
 
 /**

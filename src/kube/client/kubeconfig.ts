@@ -11,6 +11,7 @@ import {
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { parse } from "yaml";
 import { AppError, messageOf } from "../../base/errors.ts";
+import { systemReason } from "../files/diagnostic.ts";
 import { type Connection, type Credentials, parseServer } from "./connection.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
@@ -76,7 +77,7 @@ async function readDocument(path: string): Promise<Record<string, unknown>> {
   try {
     text = await readFile(path, "utf8");
   } catch (cause) {
-    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${messageOf(cause)}`, { cause });
+    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, { cause });
   }
   try {
     const document: unknown = parse(text);

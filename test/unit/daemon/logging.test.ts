@@ -14,22 +14,23 @@ describe("the log", () => {
     expect(lines[0]).toMatch(/^[^\n]+\n$/);
     const { ts, ...rest } = JSON.parse(lines[0] ?? "");
     expect(ts).toBeGreaterThan(1_700_000_000_000);
-    expect(rest).toEqual({ level: "warn", service: "a/b", error: 'two\n"lines"', msg: "ignored" });
+    expect(rest).toEqual({ level: "warn", err: 'two\n"lines"', service: "a/b", msg: "ignored" });
   });
 
   test("tells the verbosity as Kubernetes components do, for information only", () => {
     const { lines, logger } = logged("json", "debug");
     logger.info({}, "synced");
     logger.debug({}, "listed");
-    logger.error({}, "failed");
+    logger.error({ error: "no such table" }, "failed");
     expect(lines.map((line) => JSON.parse(line).v)).toEqual([0, 4, undefined]);
+    expect(JSON.parse(lines[2] ?? "")).toMatchObject({ msg: "failed", err: "no such table" });
   });
 
   test("is text for people, one line each", () => {
     const { lines, logger } = logged("text");
     logger.error({ path: "/x/y:80", error: "two\nlines", n: 3, list: ["a"] }, "failed");
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatch(/^\S+Z E failed path=\/x\/y:80 error="two\\nlines" n=3 list=\["a"\]\n$/);
+    expect(lines[0]).toMatch(/^\S+Z E failed err="two\\nlines" path=\/x\/y:80 n=3 list=\["a"\]\n$/);
   });
 
   test("changes its level while in use", () => {

@@ -22,6 +22,14 @@ test("the Services of the first sync are not named", () => {
   expect(setUp().logger.lines).toEqual([]);
 });
 
+test("endpoints of both families count once", () => {
+  const { cache, logger, sync } = setUp();
+  cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b")] }));
+  cache.putSlice(slice({ endpoints: [on("fd00:244:2::11", "a"), on("fd00:244:3::11", "b")] }));
+  sync("web");
+  expect(logger.lines.map(({ fields }) => [fields.ready, fields.nodes])).toEqual([[2, 2]]);
+});
+
 test("a changed Service is named with its change", () => {
   const { cache, logger, sync } = setUp();
   cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b"), on("10.244.3.12", "b")] }));

@@ -127,7 +127,7 @@ describe("the daemon", () => {
   const url = "http://127.0.0.1:10256";
   const body = (lastUpdated: string, reasons?: readonly string[]) =>
     JSON.stringify({ currentTime: "2026-01-01T00:01:00Z", status: { IPv4: { lastUpdated } }, reasons });
-  const answers = (healthz: number, livez: number, text: string): DaemonFact => ({
+  const answers = (healthz: number, livez: number, text: string): DaemonFact & { kind: "answers" } => ({
     kind: "answers",
     url,
     healthz: { status: healthz, body: text },
@@ -140,6 +140,13 @@ describe("the daemon", () => {
     ["silent, tables not known", { kind: "silent", url, reason: "ECONNREFUSED" }, undefined, "ok", "ECONNREFUSED"],
     ["silent, with tables", { kind: "silent", url, reason: "ECONNREFUSED" }, true, "warning", "no daemon keeps them"],
     ["healthy", answers(200, 200, body(recent)), true, "ok", "last synced 12 s ago"],
+    [
+      "healthy still, and its last sync failed",
+      { ...answers(200, 200, body(recent)), problem: "nft is busy" },
+      true,
+      "warning",
+      "the kernel lacks changes: nft is busy",
+    ],
     ["before its first sync", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
     ["stuck", answers(503, 503, body(recent, ["nft refuses"])), true, "fault", "nft refuses"],
     ["going", answers(503, 200, body(recent, ["the node is being deleted"])), true, "warning", "being deleted"],
