@@ -166,6 +166,7 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
     a.dynamic === b.dynamic &&
     a.counter === b.counter &&
     a.size === b.size &&
+    a.timeout === b.timeout &&
     a.byTypeNames === b.byTypeNames
   );
 }

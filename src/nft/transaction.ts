@@ -90,18 +90,21 @@ export function removalTransaction(tables: readonly { readonly family: Family; r
 }
 
 /**
- * Takes the deletions of chains out of deltas. Kernels before 6.2 answer EBUSY when a chain is deleted in the
- * transaction that takes away the last element that led to it.
+ * Takes the deletions of chains out of deltas, and with them those of sets, which these chains may look into. Kernels
+ * before 6.2 answer EBUSY when a chain is deleted in the transaction that takes away the last element that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
   readonly deletions: TableDelta[];
 } {
   return {
-    main: deltas.map((delta) => ({ ...delta, deletedChains: [] })),
+    main: deltas.map((delta) => ({ ...delta, deletedChains: [], deletedSets: [] })),
     deletions: deltas
-      .filter((delta) => delta.deletedChains.length > 0)
-      .map((delta) => ({ ...onlyElements(delta, []), deletedChains: delta.deletedChains })),
+      .filter(({ deletedChains, deletedSets }) => deletedChains.length + deletedSets.length > 0)
+      .map((delta) => {
+        const { deletedChains, deletedSets } = delta;
+        return { ...onlyElements(delta, []), deletedChains, deletedSets };
+      }),
   };
 }
 
@@ -158,8 +161,13 @@ function rules(family: Family, table: string, chain: Chain): Command[] {
   return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
 }
 
+/** An element with a timeout may have ended in the kernel, which refuses to delete what is not there. */
 function deletions(family: Family, table: string, { spec, deleted }: ElementsDelta): Command[] {
-  return deleted.length === 0 ? [] : [{ delete: deletedElements(family, table, spec, deleted) }];
+  if (deleted.length === 0) return [];
+  const commands: Command[] = [{ delete: deletedElements(family, table, spec, deleted) }];
+  if (spec.timeout === undefined) return commands;
+  const known = deleted.map((key) => ({ key, value: "" }));
+  return [{ add: addedElements(family, table, spec, known) }, ...commands];
 }
 
 function additions(family: Family, table: string, { spec, added }: ElementsDelta): Command[] {
@@ -176,8 +184,9 @@ function declaredSet(family: Family, table: string, spec: SetSpec): CommandObjec
     table,
     name: spec.name,
     type: { typeof: declaringExpression(spec.key, "key") },
-    ...(spec.dynamic ? { flags: ["dynamic", "timeout"] } : {}),
+    ...flagsOf(spec),
     ...(spec.size === undefined ? {} : { size: spec.size }),
+    ...(spec.timeout === undefined ? {} : { timeout: spec.timeout }),
     ...(spec.counter ? { stmt: [{ counter: null } as const] } : {}),
   };
   if (spec.value === undefined) return { set: declaration };
@@ -187,6 +196,11 @@ function declaredSet(family: Family, table: string, spec: SetSpec): CommandObjec
       map: spec.value === "verdict" ? VERDICT_TYPE : { typeof: declaringExpression(spec.value, "value") },
     },
   };
+}
+
+function flagsOf({ dynamic, timeout }: SetSpec): { readonly flags?: readonly string[] } {
+  if (dynamic) return { flags: ["dynamic", "timeout"] };
+  return timeout === undefined ? {} : { flags: ["timeout"] };
 }
 
 function setReference(family: Family, table: string, { name, value }: SetSpec): CommandObject {

@@ -152,12 +152,22 @@ function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
   if (branch.base === 0) addStep(branch, { kind: "hook", hook: branch.hook });
   const hooked = evaluation.baseChains[branch.hook][branch.base];
   if (hooked === undefined) return route(evaluation, branch);
-  if (hooked.chain.base?.type === "nat" && !meetsNat(evaluation, branch)) branch.base++;
-  else {
+  if (hooked.chain.base?.type === "nat" && !meetsNat(evaluation, branch)) {
+    translateAgain(evaluation, branch);
+    branch.base++;
+  } else {
     branch.table = hooked.table;
     enter(branch, hooked.chain, 0);
   }
   return true;
+}
+
+/** The kernel translates later packets of a connection at the place of the nat chains, without them. */
+function translateAgain({ packet: { conntrack, endpoint } }: Evaluation, branch: Branch): void {
+  if (conntrack !== "established" || endpoint === undefined || branch.hook === "postrouting") return;
+  branch.destination = endpoint.address;
+  branch.port = endpoint.port;
+  branch.translated = true;
 }
 
 function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
@@ -167,6 +177,7 @@ function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
 
 /** Chooses the next hook. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks */
 function route(evaluation: Evaluation, branch: Branch): boolean {
+  translateAgain(evaluation, branch);
   const local = isLocal(evaluation.host, branch.destination);
   switch (branch.hook) {
     case "prerouting":

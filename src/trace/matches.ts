@@ -1,10 +1,11 @@
 import { addressNumber } from "../base/address-interval.ts";
 import type { AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
+import { TCP_FLAGS } from "../nft/canonical/any-constant.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
-import { UNKNOWN, type Value } from "./value.ts";
+import { type Evaluated, UNKNOWN, type Value } from "./value.ts";
 
 type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 
@@ -36,11 +37,12 @@ const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
   snat: ({ masqueraded }) => masqueraded,
 };
 
-/** A connection's status is a set of bits. Only its translations are known, and of new connections alone. */
+/** A connection's status is a set of bits. Only its translations are known, of one that is not new only by its endpoint. */
 function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
   const names = typeof right === "object" && "set" in right ? right.set : [right];
-  if (packet.conntrack === "established") return UNKNOWN;
+  const isNew = packet.conntrack !== "established";
   const truths = names.map((name): Truth => {
+    if (!isNew) return name === "dnat" && packet.endpoint !== undefined ? true : UNKNOWN;
     const bit = typeof name === "string" ? TRANSLATIONS[name] : undefined;
     return bit === undefined ? UNKNOWN : bit(branch);
   });
@@ -54,11 +56,15 @@ function compares(value: Value | typeof UNKNOWN, op: Operator, right: AnyExpress
   return op === "<=" ? value <= right : value >= right;
 }
 
+function hasBit(value: number, bit: Evaluated): Truth {
+  return typeof bit === "number" ? (value & bit) !== 0 : UNKNOWN;
+}
+
 /** `tcp flags syn`: some of the bits. */
 function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: AnyExpression): Truth {
   const members = typeof right === "object" && "set" in right ? right.set : [right];
   const bits = members.map((member) => expressionValue(evaluation, branch, member));
-  return anyOf(bits.map((bit) => (typeof bit === "number" ? (value & bit) !== 0 : UNKNOWN)));
+  return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
 }
 
 /** Whether one of several holds; unknown when none does and one is unknown. */

@@ -16,7 +16,8 @@ export type Effect =
   | { readonly kind: "random"; readonly value: number; readonly choices: number }
   | { readonly kind: "dnat"; readonly to: Destination }
   | { readonly kind: "masquerade" }
-  | { readonly kind: "reject" }
+  /** `reset`: by a TCP reset, otherwise by an ICMP error. */
+  | { readonly kind: "reject"; readonly reset: boolean }
   | {
       readonly kind: "updated";
       readonly map: string;

@@ -67,11 +67,16 @@ function outputInterface({ host }: Evaluation, { hook, destination }: Branch): E
 
 /** Returns what connection tracking knows of the packet's connection. `status` is a set of bits: see matches.ts. */
 export function ctValue({ packet, family }: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
+  const { endpoint } = packet;
   const isNew = packet.conntrack !== "established";
   if (key === "state") return packet.conntrack ?? "new";
   if (key === "mark") return branch.connectionMark ?? UNKNOWN;
-  if (!isNew) return UNKNOWN;
+  if (!isNew && endpoint === undefined) return UNKNOWN;
   if (key === "direction") return "original";
+  if (dir === "reply" && endpoint !== undefined) {
+    if (key === `${family} saddr`) return endpoint.address;
+    return key === "proto-src" ? endpoint.port : UNKNOWN;
+  }
   if (dir !== "original") return UNKNOWN;
   if (key === `${family} saddr` || key === "saddr") return packet.from.address;
   if (key === `${family} daddr` || key === "daddr") return packet.to;

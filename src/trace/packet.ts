@@ -13,10 +13,12 @@ export interface Packet {
   readonly port: number;
   readonly protocol: "tcp" | "udp" | "sctp";
   /**
-   * `established` packets pass no nat chains; the translation that their connection may have got is
-   * not known here, so `to` is the address after it. `new` when absent.
+   * `established` packets pass no nat chains; unless `endpoint` has the translation that their connection got, it is not
+   * known here, and `to` is the address after it. `new` when absent.
    */
   readonly conntrack?: "new" | "established";
+  /** Of an established connection that was translated: its endpoint. The packet goes from client to endpoint. */
+  readonly endpoint?: Destination;
 }
 
 /** The facts about the node that routing needs. */

@@ -28,7 +28,7 @@ const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
 /** Whether a statement only compares, counts or logs. */
 export function isPassive(statement: AnyStatement): boolean {
-  return "match" in statement || "noEffect" in statement || "condition" in statement;
+  return "match" in statement || "counter" in statement || "noEffect" in statement || "condition" in statement;
 }
 
 /** Runs one statement on the current packet. */
@@ -49,12 +49,16 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
   if ("masquerade" in statement) return runMasquerade(branch);
   if ("reject" in statement) {
-    addEffect(branch, { kind: "reject" });
+    addEffect(branch, { kind: "reject", reset: isReset(statement.reject) });
     return { kind: "refuse" };
   }
-  if ("noEffect" in statement) return CONTINUE;
+  if ("counter" in statement || "noEffect" in statement) return CONTINUE;
   if ("condition" in statement) return UNDECIDED;
   return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
+}
+
+function isReset(reject: unknown): boolean {
+  return typeof reject === "object" && reject !== null && "type" in reject && reject.type === "tcp reset";
 }
 
 function runVerdict(branch: Branch, verdict: Verdict): Result {

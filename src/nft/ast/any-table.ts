@@ -70,6 +70,7 @@ export type AnyStatement =
   /** The source becomes an address of the node or another given one. */
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
+  | { readonly counter: null }
   /** Counts, logs, or changes something on which no rule here depends. */
   | { readonly noEffect: unknown }
   /** Holds or does not hold, by something that is not known of a packet: a rate, a quota, an xtables match. */

@@ -51,7 +51,10 @@ export type Statement =
   | { readonly set: SetStatement }
   | { readonly dnat: { readonly family: Family; readonly addr: Expression } }
   | { readonly masquerade: { readonly flags: string } }
-  | { readonly reject: null };
+  /** Counts packets and bytes. */
+  | { readonly counter: null }
+  /** With an ICMP error, or of TCP with a reset. */
+  | { readonly reject: null | { readonly type: "tcp reset" } };
 
 /** `update @m { k timeout t : v }` and `delete @m { k : v }`. */
 export interface MapStatement {
@@ -129,6 +132,7 @@ export interface SetJson {
   readonly type?: TypeJson;
   readonly flags?: readonly string[];
   readonly size?: number;
+  readonly timeout?: number;
   readonly stmt?: readonly { readonly counter: null }[];
 }
 

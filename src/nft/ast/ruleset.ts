@@ -26,8 +26,10 @@ export interface SetSpec {
   readonly value?: "verdict" | readonly DataType[];
   /** Filled by packets, not by us: declared and kept, its elements never compared. */
   readonly dynamic: boolean;
-  /** Most elements that a dynamic map takes. */
+  /** Most elements that it takes; the kernel refuses a transaction with more. */
   readonly size?: number;
+  /** Seconds after which the kernel deletes an element that we put and did not delete. */
+  readonly timeout?: number;
   /** Every element counts the packets that it matched. */
   readonly counter: boolean;
   /** Declared by the names of its types, not by `typeof` as ours are: older versions of nft crash on it. */

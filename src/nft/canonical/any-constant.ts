@@ -7,7 +7,7 @@ import { asNumber } from "./shape.ts";
 export type AnyType = "ip" | "ip6" | "number" | "protocol" | "classid" | "tcp-flags" | "any";
 
 /** TCP's flags by nft's names. Source: RFC 9293, section 3.1. */
-const TCP_FLAGS: Readonly<Record<string, number>> = {
+export const TCP_FLAGS: Readonly<Record<string, number>> = {
   fin: 1,
   syn: 2,
   rst: 4,

@@ -21,6 +21,9 @@ export const PRIORITIES: Readonly<Record<string, number>> = {
   srcnat: 100,
 };
 
+/** Of our sets and maps: plain, filled by packets, and with elements that end by themselves. */
+const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic,timeout", "timeout"]);
+
 const HOOKS: readonly string[] = ["prerouting", "input", "forward", "output", "postrouting"];
 
 /** Reads what makes a chain a base chain; undefined for a regular chain. */
@@ -48,14 +51,16 @@ function parsePriority(prio: unknown): number {
  */
 export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
   const flags = asFlags(set.flags ?? [], "flags").join(",");
-  if (flags !== "" && flags !== "dynamic,timeout") throw notUnderstood("flags", set.flags);
+  const isKnown = flags === "dynamic,timeout" || (flags === "timeout") === (set.timeout !== undefined);
+  if (!isKnown || !KNOWN_FLAGS.has(flags)) throw notUnderstood("flags", set.flags);
   const isTypeofKey = isTypeof(set.type);
   return {
     name: asText(set.name, "name"),
     key: parseTypes(set.type),
     ...(kind === "map" && { value: parseValueTypes(set.map) }),
-    dynamic: flags !== "",
+    dynamic: flags === "dynamic,timeout",
     ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
+    ...(set.timeout !== undefined && { timeout: asNumber(set.timeout, "timeout") }),
     counter: set.stmt !== undefined && parseStatements(set.stmt),
     // Of the values, nft's JSON always gives the names of the types.
     ...(!isTypeofKey && { byTypeNames: true as const }),

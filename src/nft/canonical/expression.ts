@@ -56,6 +56,7 @@ export function constantTypeOf(field: Expression): ConstantType {
   if ("payload" in field) {
     const { protocol, field: name } = field.payload;
     if ((name === "saddr" || name === "daddr") && (protocol === "ip" || protocol === "ip6")) return protocol;
+    if (protocol === "tcp" && name === "flags") return "text";
     return name === "protocol" || name === "nexthdr" ? "protocol" : "number";
   }
   if ("meta" in field) {

@@ -66,6 +66,8 @@ function canonicalStatement(statement: unknown): Statement {
       const { flags } = asObjectOf(body, ["flags"], kind);
       return { masquerade: { flags: asFlags(flags, "masquerade flags").join(",") } };
     }
+    case "counter":
+      return { counter: null };
     case "reject":
       return canonicalReject(body);
     default:
@@ -123,10 +125,11 @@ function canonicalData(data: unknown): Expression {
   return typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
 }
 
-/** nft lists a bare `reject` with the type and code that the family gave it. */
+/** nft lists a bare `reject` with the type and code that the family gave it, and a reset by its type alone. */
 function canonicalReject(body: unknown): Statement {
   if (body === null) return { reject: null };
   const reject = asObjectOf(body, ["type", "expr"], "reject");
+  if (reject.type === "tcp reset" && reject.expr === undefined) return { reject: { type: "tcp reset" } };
   const isDefault = /^icmp(v6|x)?$/.test(asText(reject.type, "reject type")) && reject.expr === "port-unreachable";
   if (!isDefault) throw notUnderstood("kind of reject", body);
   return { reject: null };

@@ -48,7 +48,9 @@ function baseText({ base }: Chain): string {
 function deletedLines(table: string, { spec, deleted }: ElementsDelta, comments: Comments): string[] {
   const { value: _, ...keyOnly } = spec;
   const elements = deleted.map((key) => ({ text: elementText(keyOnly, key, ""), key }));
-  return elementLines(`delete element ${table} ${spec.name}`, elements, spec, comments);
+  const lines = elementLines(`delete element ${table} ${spec.name}`, elements, spec, comments);
+  if (spec.timeout === undefined) return lines;
+  return [...elementLines(`add element ${table} ${spec.name}`, elements, spec, {}), ...lines];
 }
 
 function addedLines(table: string, { spec, added }: ElementsDelta, comments: Comments): string[] {

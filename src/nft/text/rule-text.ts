@@ -25,7 +25,9 @@ function statementText(statement: Statement): string {
   if ("set" in statement) return setStatementText(statement.set);
   if ("dnat" in statement) return `dnat ${statement.dnat.family} to ${expressionText(statement.dnat.addr)}`;
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
-  return "reject" in statement ? "reject" : verdictText(statement);
+  if ("counter" in statement) return "counter";
+  if ("reject" in statement) return statement.reject === null ? "reject" : `reject with ${statement.reject.type}`;
+  return verdictText(statement);
 }
 
 function mapStatementText({ op, elem, data, map }: MapStatement): string {

@@ -3,7 +3,7 @@ import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
 import { declaringExpression } from "../data-types.ts";
 import { splitParts } from "../elements.ts";
-import { expressionText, ruleText } from "./rule-text.ts";
+import { durationText, expressionText, ruleText } from "./rule-text.ts";
 
 /** Text for `#` comments beside elements and chains; undefined for none. */
 export interface Comments {
@@ -35,7 +35,7 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
 }
 
 /** The declaration of a set or map in lines: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
-export function declarationLines({ key, value, size, dynamic, counter, byTypeNames }: SetSpec): string[] {
+export function declarationLines({ key, value, size, timeout, dynamic, counter, byTypeNames }: SetSpec): string[] {
   const typesText = (types: readonly DataType[], side: "key" | "value") =>
     byTypeNames ? types.join(" . ") : expressionText(declaringExpression(types, side));
   const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value, "value")}`;
@@ -43,6 +43,7 @@ export function declarationLines({ key, value, size, dynamic, counter, byTypeNam
     `${byTypeNames ? "type" : "typeof"} ${typesText(key, "key")}${valueText}`,
     ...(size === undefined ? [] : [`size ${size}`]),
     ...(dynamic ? ["flags dynamic,timeout"] : []),
+    ...(timeout === undefined ? [] : [`timeout ${durationText(timeout)}`]),
     ...(counter ? ["counter"] : []),
   ];
 }

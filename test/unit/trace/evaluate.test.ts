@@ -154,6 +154,22 @@ describe("route through the hooks", () => {
     expect(outcome).toMatchObject({ kind: "delivered", to: { address: "10.96.0.1" }, translated: false });
   });
 
+  test("an established connection with a known endpoint is translated at the place of the nat chains", () => {
+    const endpoint = { address: "10.244.2.11", port: 8080 };
+    const known = packet({ conntrack: "established", endpoint });
+    expect(evaluate(translating, host, known)).toMatchObject([{ to: endpoint, translated: true }]);
+    const toEndpoint = is({ payload: { protocol: "ip", field: "daddr" } }, endpoint.address);
+    const replies = is({ ct: { key: "ip saddr", dir: "reply" } }, endpoint.address);
+    const at = (prio: number, match: Statement) =>
+      evaluate(
+        ruleset({ hooks: { pre: filter("prerouting", prio) }, chains: { pre: [[match, drop]] } }),
+        host,
+        known,
+      )[0]?.kind;
+    expect(at(-110, replies)).toBe("dropped");
+    expect(at(-110, toEndpoint)).toBe("delivered");
+  });
+
   test("a dnat ends its chain, and the hook's later nat chains", () => {
     const hooks = { first: nat("prerouting", -100), second: nat("prerouting", -90) };
     const chains = { first: [[to("10.0.0.1")], [to("10.0.0.2")]], second: [[to("10.0.0.3")]] };

@@ -95,7 +95,7 @@ describe("canonicalRule", () => {
     ["an option of a known statement", { dnat: { family: "ip", addr: "10.0.0.1", flags: "random" } }],
     ["an expression", match({ rt: { key: "mtu" } }, 1)],
     ["an address", match(saddr, "10.0.0")],
-    ["another reject", { reject: { type: "tcp reset" } }],
+    ["another reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
     ["a mark", match(mark, "many")],
   ])("refuses %s that it does not know", (_, statement) => {
     expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
