@@ -45,6 +45,7 @@ export interface KubeProxyConfiguration {
     readonly master: string;
     readonly nftPath: string;
     readonly reserveNodePorts: boolean;
+    readonly resetVanished: boolean;
     readonly scheduler: string;
     readonly serviceCounters: string;
   };

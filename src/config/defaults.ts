@@ -79,6 +79,7 @@ function nftProxy(configuration: GivenConfiguration): KubeProxyConfiguration["nf
     fullResyncPeriod: given?.fullResyncPeriod ?? "1h0m0s",
     master: given?.master ?? "",
     nftPath: orDefault(given?.nftPath, "nft"),
+    resetVanished: given?.resetVanished ?? false,
     reserveNodePorts: given?.reserveNodePorts ?? false,
     scheduler: orDefault(given?.scheduler, ipvsScheduler(configuration)?.scheduler ?? "random"),
     serviceCounters: orDefault(given?.serviceCounters, "off"),

@@ -84,6 +84,8 @@ export interface ProxyOptions {
   readonly affinityMapSize: number;
   /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
   readonly refusalLogSize: number;
+  /** Reset TCP connections to endpoints that left every EndpointSlice. */
+  readonly resetVanished: boolean;
   readonly configChange: ConfigChange;
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
   readonly daemonSocket: string;

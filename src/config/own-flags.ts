@@ -88,6 +88,12 @@ export const OWN_FLAGS: readonly Flag[] = [
     "Keep outgoing connections from taking NodePorts: adds these to net.ipv4.ip_local_reserved_ports",
   ),
   overriding(
+    "reset-vanished",
+    "boolean",
+    "nftProxy.resetVanished",
+    "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence",
+  ),
+  overriding(
     "scheduler",
     "string",
     "nftProxy.scheduler",

@@ -44,6 +44,7 @@ export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
       fullResyncPeriod: formatDuration(options.fullResyncPeriodMs),
       master,
       nftPath: options.nftPath,
+      resetVanished: options.resetVanished,
       reserveNodePorts: options.reserveNodePorts,
       scheduler: options.scheduler,
       serviceCounters: options.serviceCounters,

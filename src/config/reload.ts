@@ -32,6 +32,7 @@ export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> 
   serviceCounters: "restart",
   affinityMapSize: "restart",
   refusalLogSize: "restart",
+  resetVanished: "restart",
   configChange: "now",
   daemonSocket: "restart",
   nftPath: "restart",

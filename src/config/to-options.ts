@@ -38,6 +38,7 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     serviceCounters: nftProxy.serviceCounters as ServiceCounters,
     affinityMapSize: nftProxy.affinityMapSize,
     refusalLogSize: nftProxy.refusalLogSize,
+    resetVanished: nftProxy.resetVanished,
     configChange: nftProxy.configChange as ConfigChange,
     daemonSocket: nftProxy.daemonSocket,
     nftPath: nftProxy.nftPath,

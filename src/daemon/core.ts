@@ -18,6 +18,8 @@ import { NodeContextReader } from "../sync/node-context-reader.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
+import { VANISHED_DELAY, VanishedEndpoints } from "../sync/vanished-endpoints.ts";
+import { VanishedTimer } from "../sync/vanished-timer.ts";
 import { Verifier } from "../sync/verifier.ts";
 import { Daemon, syncInterval } from "./daemon.ts";
 import { EventChannel } from "./events/event-channel.ts";
@@ -124,6 +126,7 @@ export async function assembleCore(parts: CoreParts) {
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),
     ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback), reservedPorts(parts, state)]),
+    ...(state.vanished === undefined ? [] : [new VanishedTimer(state.vanished, clock, () => loop.request())]),
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
@@ -168,13 +171,29 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
   const source = parts.makeSource(tracker.handlers());
   addSourceMetrics(metrics.registry, source);
   addConntrackMetrics(metrics.registry, system.conntrack);
-  const reconciler = new Reconciler({ cache, nft });
+  const vanished = initial.resetVanished
+    ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
+    : undefined;
+  const reconciler = new Reconciler({ cache, nft, vanished });
   const { families } = host;
   const health = new HealthTracker({ families, startedAt, runner, tracker, cache });
   const judge = (): HealthReport =>
     judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options.value.syncPeriodMs);
   return {
-    ...{ clock, startedAt, options, cache, metrics, events, nodeContext, runner, tracker, source, reconciler },
+    ...{
+      clock,
+      startedAt,
+      options,
+      cache,
+      metrics,
+      events,
+      nodeContext,
+      runner,
+      tracker,
+      source,
+      reconciler,
+      vanished,
+    },
     ...{ families, health, judge },
   };
 }

@@ -27,6 +27,7 @@ import {
   HAIRPIN_CONNECTIONS,
   NODEPORT_IPS,
 } from "./sets.ts";
+import { jumpsToVanishedCheck, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /** Chains that verdicts of map elements lead to. */
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
@@ -54,6 +55,10 @@ const newJump = (target: StaticChainName): Rule => [CONNECTION_IS_NEW, jump(targ
  */
 const RESET_PRIORITY: Rule = [atLeast(meta("priority"), LEAST_REGISTER_VALUE), assign(meta("priority"), 0)];
 
+function beforeTranslation(context: FamilyContext): Rule[] {
+  return [newJump("firewall-check"), ...jumpsToVanishedCheck(context)];
+}
+
 interface HookedChain {
   readonly name: StaticChainName;
   readonly base: BaseChain;
@@ -69,19 +74,19 @@ const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): B
 
 /**
  * The chains in which packets enter: names, hooks and priorities as kube-proxy's, which other software relies on. The
- * firewall looks before any dnat; the checks for endpoints look after it, when a balanced packet already
- * bears its endpoint's address.
+ * firewall and the check for vanished endpoints look before any dnat; the other checks for endpoints look after it, when a
+ * balanced packet already bears its endpoint's address.
  */
 const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-prerouting-pre-dnat",
     base: hook("filter", "prerouting", DSTNAT - 10),
-    rules: () => [newJump("firewall-check")],
+    rules: beforeTranslation,
   },
   {
     name: "filter-output-pre-dnat",
     base: hook("filter", "output", DSTNAT - 10),
-    rules: () => [newJump("firewall-check")],
+    rules: beforeTranslation,
   },
   {
     name: "filter-input",
@@ -127,7 +132,10 @@ export function staticChains(context: FamilyContext): StaticChain[] {
     { name: EXTERNAL_LOCAL.service, rules: externalLocalRules(context, "service") },
     { name: EXTERNAL_LOCAL.nodeport, rules: externalLocalRules(context, "nodeport") },
     { name: "nodeports", rules: nodePortsRules(family) },
-    { name: REJECT_CHAIN, rules: [...recordingRules(context), [{ reject: null }]] },
+    {
+      name: REJECT_CHAIN,
+      rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
+    },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
     { name: "service-endpoints-check", rules: [[frontendVmap("service", family, "noEndpoints")]] },
     {
@@ -135,6 +143,7 @@ export function staticChains(context: FamilyContext): StaticChain[] {
       rules: [[...toNodePorts(context), frontendVmap("nodeport", family, "noEndpoints")]],
     },
     { name: "firewall-check", rules: [[verdictMap(frontendKey("service", family), FIREWALL_IPS)]] },
+    ...vanishedCheck(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: "masquerading", rules: masqueradingRules(context) },
   ];

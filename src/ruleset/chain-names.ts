@@ -24,6 +24,7 @@ const STATIC_CHAINS = [
   "service-endpoints-check",
   "nodeport-endpoints-check",
   "firewall-check",
+  "vanished-endpoints-check",
   "cluster-ips-check",
   "masquerading",
 ] as const;

@@ -33,6 +33,8 @@ export interface FamilyContext {
   readonly affinityMapSize: number;
   /** Most refusals, by client and frontend, that are remembered; 0 records none. */
   readonly refusalLogSize: number;
+  /** Clients of TCP endpoints that left every EndpointSlice are reset. */
+  readonly resetVanished: boolean;
   readonly counters: ServiceCounters;
 }
 

@@ -40,6 +40,8 @@ const CONTEXT: FamilyContext = {
   affinityMapSize: 1024,
   // Needs no more than dynamic maps and counters do.
   refusalLogSize: 0,
+  // Needs no more than reject and sets with timeouts do.
+  resetVanished: false,
   counters: "services",
 };
 

@@ -12,7 +12,7 @@ import type { FirewallChain } from "./firewall.ts";
 import { ListPlacements } from "./list-placements.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
-import { frontendMapOf, frontendOfElement, NODEPORT_IPS, setSpecs } from "./sets.ts";
+import { frontendMapOf, frontendOfElement, NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -60,6 +60,17 @@ export class FamilyState {
     for (const address of [...known.keys()])
       if (!wanted.has(address)) this.#tracker.deleteElement(NODEPORT_IPS, address);
     for (const address of [...wanted].sort()) this.#tracker.putElement(NODEPORT_IPS, address, "");
+  }
+
+  /**
+   * Replaces the endpoints to which connections are reset; nothing where that is off.
+   * @param targets `address . port`
+   */
+  setVanished(targets: ReadonlySet<string>): void {
+    const known = this.table.sets.get(VANISHED)?.elements;
+    if (known === undefined) return;
+    for (const target of [...known.keys()]) if (!targets.has(target)) this.#tracker.deleteElement(VANISHED, target);
+    for (const target of targets) this.#tracker.putElement(VANISHED, target, "");
   }
 
   /** Puts a service port's rules in place of its earlier ones. */

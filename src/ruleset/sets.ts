@@ -8,6 +8,17 @@ export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 export const FIREWALL_IPS = "firewall-ips";
 /** Client and frontend of what was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
+/** TCP endpoints (address and port) that left every EndpointSlice a while ago. */
+export const VANISHED = "vanished";
+
+/** The most endpoints in {@link VANISHED} that the daemon keeps, for each family; beyond, the oldest go. */
+export const MOST_VANISHED = 4096;
+
+/** Seconds for which an endpoint stays in {@link VANISHED}. */
+export const VANISHED_SECONDS = 900;
+
+/** The daemon takes endpoints out by itself; a minute later the kernel does, for a daemon that ended. */
+export const VANISHED_MARGIN = 60;
 
 /** The two ways in: by an address of the Service's own, or by a port of the node. */
 export type FrontendKind = "service" | "nodeport";
@@ -65,6 +76,7 @@ export type SetName =
   | typeof HAIRPIN_CONNECTIONS
   | typeof FIREWALL_IPS
   | typeof REFUSED
+  | typeof VANISHED
   | FrontendMapName;
 
 /** A map of frontends, as told from its name. */
@@ -96,7 +108,13 @@ interface NamedSetSpec extends SetSpec {
 }
 
 /** The declarations of all sets and maps of one family: the same however many Services there are. */
-export function setSpecs({ family, affinityMapSize, counters, refusalLogSize }: FamilyContext): NamedSetSpec[] {
+export function setSpecs({
+  family,
+  affinityMapSize,
+  counters,
+  refusalLogSize,
+  resetVanished,
+}: FamilyContext): NamedSetSpec[] {
   const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
   const nodePortKey: DataType[] = ["inet_proto", "inet_service"];
   const serviceKey: DataType[] = [address, ...nodePortKey];
@@ -126,7 +144,20 @@ export function setSpecs({ family, affinityMapSize, counters, refusalLogSize }: 
       : [
           { name: REFUSED, key: [address, ...serviceKey], dynamic: true, size: refusalLogSize, counter: true } as const,
         ]),
+    ...(resetVanished ? [vanishedSpec(address)] : []),
     ...ofFrontend(FRONTEND_MAPS.service, serviceKey),
     ...ofFrontend(FRONTEND_MAPS.nodeport, nodePortKey),
   ];
+}
+
+/** Twice as large as the daemon's share, so that one that is full of what an earlier daemon left refuses nothing. */
+function vanishedSpec(address: DataType): NamedSetSpec {
+  return {
+    name: VANISHED,
+    key: [address, "inet_service"],
+    dynamic: false,
+    counter: false,
+    size: 2 * MOST_VANISHED,
+    timeout: VANISHED_SECONDS + VANISHED_MARGIN,
+  };
 }

@@ -33,6 +33,8 @@ const CHUNK_SIZE = 10_000;
 export interface FullSyncOptions {
   /** The state that the desired tables are part of: it adopts the kernel's placement of endpoints. */
   readonly state?: RulesetState;
+  /** Completes the desired tables from the kernel's, before these are compared. */
+  readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
   /** The most elements in one transaction of a cold start. */
   readonly chunkSize?: number | undefined;
 }
@@ -45,12 +47,13 @@ export interface FullSyncOptions {
 export async function fullSync(
   nft: Nft,
   desired: Ruleset,
-  { state, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
+  { state, adopt, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
   const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
   if (kernel.kind === "unreadable") {
     return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
   }
+  await adopt?.(kernel.ruleset);
   const deltas = differencesFrom(kernel.ruleset, desired, state);
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas, chunkSize) };
 }

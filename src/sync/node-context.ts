@@ -34,6 +34,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       scheduler: options.scheduler,
       affinityMapSize: options.affinityMapSize,
       refusalLogSize: options.refusalLogSize,
+      resetVanished: options.resetVanished,
       counters: options.serviceCounters,
     };
   });

@@ -5,16 +5,19 @@ import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Transaction } from "../nft/ast/json.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
+import { adoptVanished } from "./adopt-vanished.ts";
 import { fullSync } from "./full-sync.ts";
 import { findRefused, type Suspect } from "./quarantine.ts";
 import { refusedFamily } from "./refused-family.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
+import type { VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /** What a reconciler works with. */
 export interface ReconcilerParts {
@@ -22,6 +25,8 @@ export interface ReconcilerParts {
   readonly nft: Nft;
   /** The most elements in one transaction of a cold start. */
   readonly chunkSize?: number;
+  /** Endpoints whose connections are reset; absent where that is off. */
+  readonly vanished?: VanishedEndpoints | undefined;
 }
 
 /** What a sync depends on besides the objects in the cache. */
@@ -145,8 +150,10 @@ export class Reconciler {
     const dirty = new Set(services);
     for (const key of this.#takeRetries(dirty)) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
+    this.#parts.vanished?.update(dirty);
     if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#quarantined);
     else this.#renderAll(this.#programmed(nodeContext));
+    this.#parts.vanished?.putInto(this.state);
   }
 
   /** Ends the quarantine of what changed, and of everything when a retry was asked for. */
@@ -193,6 +200,7 @@ export class Reconciler {
       const report = await fullSync(this.#parts.nft, this.state.ruleset, {
         state: this.state,
         chunkSize: this.#parts.chunkSize,
+        ...(this.#established ? {} : { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#fullSync = undefined;
@@ -209,12 +217,19 @@ export class Reconciler {
     }
   }
 
+  /** Takes over what an earlier process left in the kernel. */
+  async #adopt(kernel: Ruleset): Promise<void> {
+    const { vanished, nft } = this.#parts;
+    if (vanished !== undefined) await adoptVanished(vanished, nft, kernel, this.state);
+  }
+
   /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
     const family = await refusedFamily(this.state.ruleset, (ruleset) => this.#accepts(rebuildTransaction(ruleset)));
     if (family === undefined) return false;
     this.#excluded = new Map([...this.#excluded, [family, message]]);
     this.#renderAll(this.#programmed(this.#nodeContext));
+    this.#parts.vanished?.putInto(this.state);
     return true;
   }
 

@@ -1,9 +1,10 @@
-import { mkdtemp } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
 import { differences, everyTenth, loadScenario } from "../support/lab/scenario.ts";
@@ -127,6 +128,25 @@ describe("apply", () => {
     expect(exitCode).toBe(0);
     expect(stdout).toContain("rebuilt");
     expect(await kernel()).toBe(right);
+  });
+
+  test("with --reset-vanished resets connections to endpoints that the files no longer have, and diff agrees", async () => {
+    const service = apiService("web", { clusterIP: "10.96.8.1" });
+    const path = join(await mkdtemp(join(tmpdir(), "apply-")), "objects.json");
+    const applied = async (addresses: readonly string[]) => {
+      await writeFile(path, apiListText([service], [apiSlice("web", addresses)]));
+      expect((await apply(path, "--reset-vanished")).exitCode).toBe(0);
+      const text = await nft("list", "set", "ip", "nft-proxy", "vanished");
+      return [...text.matchAll(/[\d.]+ \. 8080/g)].map(String);
+    };
+    expect(await applied(["10.244.1.11", "10.244.1.12"])).toEqual([]);
+    expect(await applied(["10.244.1.12"])).toEqual(["10.244.1.11 . 8080"]);
+    expect(await applied([])).toEqual(["10.244.1.11 . 8080", "10.244.1.12 . 8080"]);
+    const diff = await lab.exec([process.execPath, bundle, "diff", "--from", path, ...townFlags, "--reset-vanished"]);
+    expect([diff.stderr, diff.exitCode]).toEqual(["", 0]);
+    expect(await applied(["10.244.1.11"])).toEqual(["10.244.1.12 . 8080"]);
+    await apply(path);
+    expect(await kernel()).not.toContain("vanished");
   });
 
   test("leaves other tables alone, and removes its own with cleanup", async () => {

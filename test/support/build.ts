@@ -171,6 +171,7 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
     scheduler: "random",
     affinityMapSize: 1024,
     refusalLogSize: 65_536,
+    resetVanished: false,
     counters: "off",
     ...options,
   };

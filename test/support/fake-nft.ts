@@ -86,7 +86,7 @@ const NO_LIMITS: ProcessLimits = { timeoutMs: 1, maxOutputBytes: 1 };
 
 interface Listed {
   readonly map?: { readonly name: string };
-  readonly set?: { readonly name: string };
+  readonly set?: { readonly name: string; readonly timeout?: number };
   readonly elem?: unknown;
 }
 
@@ -109,7 +109,12 @@ function nameOf(object: object): string {
   return (Object.values(object)[0] as { name: string }).name;
 }
 
+/** Elements that end by themselves have their full time left. */
 function withElements(object: Listed, elem: unknown): object {
+  const { timeout } = object.set ?? {};
+  if (timeout !== undefined && Array.isArray(elem)) {
+    return { set: { ...object.set, elem: elem.map((val: unknown) => ({ elem: { val, expires: timeout } })) } };
+  }
   return object.map === undefined ? { set: { ...object.set, elem } } : { map: { ...object.map, elem } };
 }
 

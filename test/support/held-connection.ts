@@ -27,6 +27,11 @@ export class HeldConnection {
     return held;
   }
 
+  /** Why it is broken, in node's words: `ECONNRESET`; undefined while it is not. */
+  get brokenBy(): string | undefined {
+    return this.#lines.find((line) => /^broken [A-Z]/.test(line))?.slice("broken ".length);
+  }
+
   /** Waits until it has been answered anew; throws if it is broken. */
   async stillAnswered(): Promise<void> {
     const before = this.#lines.length;

@@ -6,8 +6,11 @@ import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { adoptVanished } from "../../sync/adopt-vanished.ts";
 import { fullSync } from "../../sync/full-sync.ts";
+import { allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import type { Argv } from "../command.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
@@ -20,7 +23,10 @@ import {
   missingNodeText,
 } from "../print/diagnostic-text.ts";
 
-/** `apply`: one full sync from files. Objects with errors leave the kernel as it is. */
+/**
+ * `apply`: one full sync from files. Objects with errors leave the kernel as it is. With `--reset-vanished`, endpoints that
+ * the kernel has and the files have not are gone at once: nothing waits here.
+ */
 export async function run(argv: Argv): Promise<CommandResult> {
   const command = commandOptions(argv);
   const { options, notices: optionNotices } = command;
@@ -37,7 +43,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const nft = new Nft({ path: options.nftPath });
   await probeFeatures(nft, requiredFeatures());
-  const report = await fullSync(nft, await tablesOfHost(state.ruleset), { state });
+  const adopt = options.resetVanished
+    ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), nft, kernel, state)
+    : undefined;
+  const report = await fullSync(nft, await tablesOfHost(state.ruleset), { state, adopt });
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),

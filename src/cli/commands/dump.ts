@@ -10,6 +10,7 @@ import {
 } from "../../inspect/dump/selection.ts";
 import type { ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
+import { keepVanished } from "../../inspect/load/keep-vanished.ts";
 import { readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { creation } from "../../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
@@ -60,8 +61,10 @@ function tables({ state }: Desired, selection: Selection, format: Format): strin
   );
 }
 
-async function changes({ state, options }: Desired, selection: Selection, format: Format): Promise<string> {
+async function changes(desired: Desired, selection: Selection, format: Format): Promise<string> {
+  const { state, options } = desired;
   const kernel = await readKernelTables(options.nftPath);
+  keepVanished(desired, kernel);
   const whole = rulesetOf(selectedTables(state, { families: selection.families }));
   const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));
   return format === "nft" ? changesText(deltas, state) : transactionJson(toTransaction(deltas));

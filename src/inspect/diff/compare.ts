@@ -3,6 +3,7 @@ import { diffRuleset } from "../../nft/delta.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
 import type { DesiredOrigin } from "../load/desired-origin.ts";
+import { keepVanished } from "../load/keep-vanished.ts";
 import { readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 
@@ -24,8 +25,10 @@ const PLACEHOLDERS =
  * @throws AppError as {@link loadDesired} and {@link readKernelTables} do
  */
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
-  const { state, diagnostics, notices, origin } = await loadDesired(request);
+  const desired = await loadDesired(request);
+  const { state, diagnostics, notices, origin } = desired;
   const before = { ruleset: await readKernelTables(request.options.nftPath) };
+  keepVanished(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adoptPlacement(before.ruleset, diffRuleset(before.ruleset, after.ruleset));
   return { diff: compareRulesets(before, after), diagnostics, notices, origin };

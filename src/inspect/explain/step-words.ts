@@ -6,6 +6,7 @@ import { durationText, ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS, REFUSED } from "../../ruleset/sets.ts";
+import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Step } from "../../trace/outcome.ts";
 
 /** A rule on the way. */
@@ -63,7 +64,7 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "masquerade":
       return "the source becomes this node's address";
     case "reject":
-      return "refused with an ICMP error";
+      return effect.reset ? resetWords(step) : "refused with an ICMP error";
     case "updated":
       if (effect.map === REFUSED) return undefined;
       return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
@@ -76,6 +77,12 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
     case "assigned":
       return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
   }
+}
+
+function resetWords({ chain }: RuleStep): string {
+  return chain === VANISHED_CHECK
+    ? "reset: the connection's endpoint left every EndpointSlice"
+    : "reset: a packet amid a connection that is not known";
 }
 
 function choiceWords(choices: number, { chain }: RuleStep): string {

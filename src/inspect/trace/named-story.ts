@@ -137,7 +137,7 @@ function effectsOf({ rule, verdict }: TracedRule): Effect[] {
     ...(/(?:^| )dnat ip6? to /.test(rule) ? [{ kind: "dnat", to: { address: "", port: 0 } } as const] : []),
     ...(/ meta mark set /.test(` ${rule}`) ? [{ kind: "assigned", register: "mark", value: 0 } as const] : []),
     ...(/ masquerade(?: |$)/.test(` ${rule}`) ? [{ kind: "masquerade" } as const] : []),
-    ...(/ reject(?: |$)/.test(` ${rule}`) ? [{ kind: "reject" } as const] : []),
+    ...(/ reject(?: |$)/.test(` ${rule}`) ? [{ kind: "reject", reset: rule.endsWith(" tcp reset") } as const] : []),
     ...(/ drop$/.test(` ${rule}`) ? [{ kind: "verdict", verdict: "drop" } as const] : []),
   ];
 }

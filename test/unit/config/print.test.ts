@@ -65,6 +65,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logFormat: fc.constantFrom("text" as const, "json" as const),
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
+  resetVanished: fc.boolean(),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
@@ -130,6 +131,7 @@ describe("a printed configuration", () => {
         nftPath: nft
         refusalLogSize: 65536
         reserveNodePorts: false
+        resetVanished: false
         scheduler: random
         serviceCounters: off
       nftables:

@@ -38,6 +38,7 @@ describe("without a file", () => {
         logFormat: "text",
         logVerbosity: 0,
         reserveNodePorts: false,
+        resetVanished: false,
         scheduler: "random",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Command } from "../../../src/nft/ast/json.ts";
 import { creation, diffRuleset } from "../../../src/nft/delta.ts";
+import { deltaText } from "../../../src/nft/text/delta-text.ts";
 import {
   creationSteps,
   rebuildTransaction,
@@ -42,6 +43,29 @@ describe("a transaction of changes", () => {
     expect(lines(toTransaction(main).nftables)).not.toContain("delete chain balance-1");
     expect(lines(toTransaction(deletions).nftables)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
   });
+});
+
+test("an element that ends by itself is added before it is deleted, for the kernel may have ended it", () => {
+  const state = renderAll({}, bothContexts({ resetVanished: true })).state;
+  state.committed();
+  state.families.ip?.setVanished(new Set(["10.244.1.1 . 8080"]));
+  expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished"]);
+  state.committed();
+  state.families.ip?.setVanished(new Set());
+  expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished", "delete element vanished"]);
+  expect(deltaText(state.pending())).toContain("add element ip nft-proxy vanished {\n\t10.244.1.1 . 8080\n}\ndelete");
+});
+
+test("sets are deleted after the chains that look into them, where these cannot be deleted at once", () => {
+  const [before, after] = [true, false].map((resetVanished) => renderAll({}, bothContexts({ resetVanished })).state);
+  const deltas = diffRuleset(before?.ruleset ?? {}, after?.ruleset ?? {});
+  const { main, deletions } = withoutChainDeletions(deltas);
+  expect(lines(toTransaction(main).nftables)).not.toContain("delete set vanished");
+  expect(lines(toTransaction(deletions).nftables).slice(0, 3)).toEqual([
+    "flush chain vanished-endpoints-check",
+    "delete set vanished",
+    "delete chain vanished-endpoints-check",
+  ]);
 });
 
 test("a cold start adds elements in chunks of the given size, and hooks with the last transaction alone", () => {

@@ -36,6 +36,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       masqueradeBit: 31,
       affinityMapSize: 7,
       refusalLogSize: 8,
+      resetVanished: true,
       serviceCounters: "services",
     }),
   ).toEqual({
@@ -50,6 +51,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     serviceCIDRs: ["10.96.0.0/16", "10.97.0.0/16"],
     affinityMapSize: 7,
     refusalLogSize: 8,
+    resetVanished: true,
     counters: "services",
     scheduler: "random",
   });

@@ -4,7 +4,8 @@ import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { bothContexts, renderAll, service, slice } from "../support/build.ts";
 
 // Two pods on one bridge whose packets pass the IP hooks (br_netfilter): the bridge forwards what is translated to a
-// pod on it, and IP forwarding, which would set the packet's priority anew, is not involved.
+// pod on it, and IP forwarding, which would set the packet's priority anew, is not involved. Resets leave by the bridge, past
+// connection tracking, which would translate them.
 
 const FAMILIES = ["ip", "ip6"] as const;
 const CLUSTER_IPS = { ip: "10.96.6.1", ip6: "fd00:10:96::6:1" };
@@ -14,9 +15,14 @@ const PODS = {
 };
 const GATEWAY = { ip: "10.50.0.1", ip6: "fd00:50::1" };
 
-const SERVER = `require("node:net").createServer((socket) => socket.end("hello")).listen(8080, "::", () => console.log("up"))`;
+const SERVER = `require("node:net").createServer((socket) => socket.on("error", () => {}).write("hello")).listen(8080, "::", () => console.log("up"))`;
 const client = (address: string) =>
   `require("node:net").connect(80, "${address}").setTimeout(3000, () => process.exit(2)).on("error", () => process.exit(1)).on("data", () => process.exit(0))`;
+
+const held = (address: string) =>
+  `const socket = require("node:net").connect(80, "${address}").on("data", () => console.log("open"))
+  socket.on("error", ({ code }) => process.exit(console.log(code)))
+  process.stdin.on("data", () => socket.write("x"))`;
 
 const netns = (name: string, ...argv: string[]) => execaSync("ip", ["netns", "exec", name, ...argv]);
 const ip = (...argv: string[]) => execaSync("ip", argv);
@@ -59,7 +65,7 @@ beforeAll(async () => {
       services: [service({ clusterIPs: Object.values(CLUSTER_IPS) })],
       slices: FAMILIES.map((family) => slice({ endpoints: [PODS.server[family]] })),
     },
-    bothContexts({ localTraffic: { kind: "unknown" } }),
+    bothContexts({ localTraffic: { kind: "unknown" }, resetVanished: true }),
   ).state;
   execaSync("ip", ["netns", "exec", "bridged", "nft", "-j", "-f", "-"], {
     input: JSON.stringify(rebuildTransaction(ruleset)),
@@ -93,6 +99,15 @@ const connect = async (family: "ip" | "ip6"): Promise<number | undefined> =>
 test.each(FAMILIES)("a packet that is balanced within a bridge leaves it without our index (%s)", async (family) => {
   expect(await connect(family)).toBe(0);
   expect(leaks()).toBe(0);
+});
+
+test.each(FAMILIES)("a client on a bridge is reset when its endpoint vanished (%s)", async (family) => {
+  const connection = execa("ip", ["netns", "exec", "client", process.execPath, "--eval", held(CLUSTER_IPS[family])]);
+  await new Promise((resolve) => connection.stdout.once("data", resolve));
+  netns("bridged", "nft", "add", "element", family, "nft-proxy", "vanished", `{ ${PODS.server[family]} . 8080 }`);
+  connection.stdin.write("now");
+  expect((await connection).stdout).toContain("ECONNRESET");
+  netns("bridged", "nft", "flush", "set", family, "nft-proxy", "vanished");
 });
 
 test.each(FAMILIES)("the index is seen there when no chain resets it (%s)", async (family) => {

@@ -1,0 +1,50 @@
+import { AppError } from "../base/errors.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { readEndingTargets } from "../kernel/vanished.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
+import { splitParts } from "../nft/elements.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { FRONTEND_MAPS, frontendOfElement, VANISHED, VANISHED_MARGIN } from "../ruleset/sets.ts";
+import type { VanishedEndpoints } from "./vanished-endpoints.ts";
+
+/**
+ * Takes over from the kernel what an earlier process saw: endpoints that had left, with the time that remains for them,
+ * and endpoints that it still had and that left since.
+ * @param kernel our tables
+ * @param state the desired state that is to have them
+ */
+export async function adoptVanished(
+  vanished: VanishedEndpoints,
+  nft: Pick<Nft, "listSet">,
+  kernel: Ruleset,
+  state: RulesetState,
+): Promise<void> {
+  for (const table of Object.values(kernel)) {
+    for (const { target, expires } of await known(nft, table)) {
+      vanished.adopt(table.family, target, 1000 * (expires - VANISHED_MARGIN));
+    }
+    addMissed(vanished, table, state);
+  }
+  vanished.putInto(state);
+}
+
+/** Those that left first first. Resets are worth keeping, not worth failing for. */
+async function known(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
+  if ((sets.get(VANISHED)?.elements.size ?? 0) === 0) return [];
+  try {
+    return (await readEndingTargets(nft, family, VANISHED)).sort((a, b) => a.expires - b.expires);
+  } catch (error) {
+    if (error instanceof AppError) return [];
+    throw error;
+  }
+}
+
+function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: RulesetState): void {
+  for (const { endpoints } of Object.values(FRONTEND_MAPS)) {
+    for (const [key, target] of sets.get(endpoints)?.elements ?? []) {
+      if (vanished.isNamed(family, target) || splitParts(key).at(-3) !== "tcp") continue;
+      const owner = state.families[family]?.ownerOf(frontendOfElement(endpoints, key));
+      vanished.addMissed(family, target, owner?.service.name);
+    }
+  }
+}

@@ -1,0 +1,180 @@
+import { byFamily, FAMILIES, type Family } from "../base/family.ts";
+import type { EndpointSlice } from "../model/endpoint-slice.ts";
+import type { ServiceName } from "../model/ids.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { joinParts } from "../nft/elements.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { MOST_VANISHED, VANISHED_SECONDS } from "../ruleset/sets.ts";
+
+/** A TCP endpoint that no EndpointSlice names any more. */
+export interface VanishedEndpoint {
+  readonly family: Family;
+  /** `address . port` */
+  readonly target: string;
+  /** The Service that named it last; undefined where an earlier process saw it leave. */
+  readonly service: ServiceName | undefined;
+  /** When it left, milliseconds since 1970. */
+  readonly leftAt: number;
+}
+
+/** What {@link VanishedEndpoints} needs. */
+export interface VanishedEndpointsParts {
+  readonly cache: ObjectCache;
+  /** Wall clock, milliseconds since 1970. */
+  readonly now: () => number;
+  /** How long an endpoint must be gone before its connections are reset, milliseconds. */
+  readonly delayMs: number;
+}
+
+/**
+ * How long the daemon waits. An endpoint that moves from one EndpointSlice to another, or whose EndpointSlices are made
+ * anew, is in none for a moment, and lives.
+ */
+export const VANISHED_DELAY = 3000;
+
+const VANISHED_PERIOD = VANISHED_SECONDS * 1000;
+
+/**
+ * Tracks TCP endpoints that left every EndpointSlice, of whatever Service. The conditions of an endpoint (ready, serving,
+ * terminating) do not matter, nor does its Service: it is gone when nothing names its address and port. An update costs as
+ * much as the EndpointSlices that changed.
+ */
+export class VanishedEndpoints {
+  readonly #parts: VanishedEndpointsParts;
+  /** The EndpointSlices of each Service that were counted. */
+  readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
+  /** How often EndpointSlices name each target. */
+  readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
+  /** By target, those that left first first. */
+  readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
+
+  constructor(parts: VanishedEndpointsParts) {
+    this.#parts = parts;
+  }
+
+  /** Takes over the EndpointSlices of these Services. */
+  update(services: Iterable<ServiceName>): void {
+    const left: Omit<VanishedEndpoint, "leftAt">[] = [];
+    for (const service of services) {
+      const before = new Set(this.#slices.get(service));
+      const after = new Set(this.#parts.cache.slices(service));
+      if (after.size === 0) this.#slices.delete(service);
+      else this.#slices.set(service, [...after]);
+      for (const slice of after) if (!before.has(slice)) this.#name(slice);
+      for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice));
+    }
+    const leftAt = this.#parts.now();
+    for (const one of left) if (!this.#named[one.family].has(one.target)) this.#add({ ...one, leftAt });
+  }
+
+  /** Whether an EndpointSlice names a target. */
+  isNamed(family: Family, target: string): boolean {
+    return this.#named[family].has(target);
+  }
+
+  /**
+   * Takes over an endpoint that an earlier process saw leave, unless it is known or named.
+   * @param remaining for how long its connections are still to be reset, milliseconds
+   */
+  adopt(family: Family, target: string, remaining: number): void {
+    const { now, delayMs } = this.#parts;
+    if (remaining <= 0) return;
+    const leftAt = now() - delayMs - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
+    this.#addMissed({ family, target, service: undefined, leftAt });
+  }
+
+  /** Adds an endpoint that left while no process was running, unless it is known or named. */
+  addMissed(family: Family, target: string, service: ServiceName | undefined): void {
+    this.#addMissed({ family, target, service, leftAt: this.#parts.now() });
+  }
+
+  /** Endpoints whose connections are reset, those that left first first. */
+  held(): VanishedEndpoint[] {
+    const now = this.#parts.now();
+    return FAMILIES.flatMap((family) =>
+      [...this.#gone[family].values()].filter((one) => this.#begin(one) <= now && now < this.#end(one)),
+    );
+  }
+
+  /** Puts the endpoints whose connections are reset into a desired state. */
+  putInto({ families }: Pick<RulesetState, "families">): void {
+    const held = this.held();
+    for (const family of FAMILIES) {
+      const own = held.filter((one) => one.family === family);
+      families[family]?.setVanished(new Set(own.map(({ target }) => target)));
+    }
+  }
+
+  /** When {@link VanishedEndpoints.held} changes next by itself, milliseconds since 1970; undefined for never. */
+  nextChangeAt(): number | undefined {
+    const now = this.#parts.now();
+    let next: number | undefined;
+    for (const family of FAMILIES) {
+      for (const one of this.#gone[family].values()) {
+        const at = now < this.#begin(one) ? this.#begin(one) : this.#end(one);
+        if (next === undefined || at < next) next = at;
+      }
+    }
+    return next;
+  }
+
+  #begin({ leftAt }: VanishedEndpoint): number {
+    return leftAt + this.#parts.delayMs;
+  }
+
+  #end(endpoint: VanishedEndpoint): number {
+    return this.#begin(endpoint) + VANISHED_PERIOD;
+  }
+
+  #name(slice: EndpointSlice): void {
+    const named = this.#named[slice.family];
+    for (const target of targetsOf(slice)) {
+      named.set(target, (named.get(target) ?? 0) + 1);
+      this.#gone[slice.family].delete(target);
+    }
+  }
+
+  /** Returns the targets that nothing names any more. */
+  #unname(slice: EndpointSlice): Omit<VanishedEndpoint, "leftAt">[] {
+    const { family, service } = slice;
+    const named = this.#named[family];
+    return targetsOf(slice).flatMap((target) => {
+      const count = (named.get(target) ?? 0) - 1;
+      if (count > 0) named.set(target, count);
+      else named.delete(target);
+      return count > 0 ? [] : [{ family, target, service }];
+    });
+  }
+
+  /** Of too many, the oldest go; of those that have had their time, all. */
+  #add(endpoint: VanishedEndpoint): void {
+    const gone = this.#gone[endpoint.family];
+    gone.delete(endpoint.target);
+    gone.set(endpoint.target, endpoint);
+    const now = this.#parts.now();
+    for (const [target, oldest] of gone) {
+      if (gone.size <= MOST_VANISHED && now < this.#end(oldest)) return;
+      gone.delete(target);
+    }
+  }
+
+  #addMissed(endpoint: VanishedEndpoint): void {
+    const { family, target } = endpoint;
+    if (!this.isNamed(family, target) && !this.#gone[family].has(target)) this.#add(endpoint);
+  }
+}
+
+/**
+ * The endpoints of all EndpointSlices of a cache, for comparisons with what a kernel has; without a delay.
+ * @param now wall clock, milliseconds since 1970
+ */
+export function allSlicesOf(cache: ObjectCache, now: () => number): VanishedEndpoints {
+  const vanished = new VanishedEndpoints({ cache, now, delayMs: 0 });
+  vanished.update(new Set(cache.allSlices().map(({ service }) => service)));
+  return vanished;
+}
+
+function targetsOf({ ports, endpoints }: EndpointSlice): string[] {
+  const numbers = ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
+  return endpoints.flatMap(({ address }) => numbers.map((port) => joinParts(address, port)));
+}

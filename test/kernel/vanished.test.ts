@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import type { NamespaceName } from "../support/lab/topology.ts";
+import type { StubObject } from "../support/stub-api/selectors.ts";
+import { townList } from "../support/stub-api/town.ts";
+
+// The built daemon with `--reset-vanished`, and connections in use whose endpoints leave. As some CNI plugins do, the node
+// has a blackhole for its range of pods: a packet to a pod that is gone never comes to the forward hook.
+
+const ECHO = { port: 7000, targetPort: 7000 };
+const FLAGS = ["--reset-vanished", "--nodeport-addresses=primary,localhost", "--iptables-min-sync-period=10ms"];
+const PATIENCE = { timeout: 20_000 };
+const POD1 = "10.244.1.11";
+const POD2 = "10.244.1.12";
+const POD3 = "10.244.1.13";
+const FAR = "10.244.2.11";
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
+  await lab.lab.exec(["ip", "route", "add", "blackhole", "10.244.1.0/24"]);
+  await lab.lab.exec(["ip", "-6", "route", "add", "blackhole", "fd00:244:1::/64"]);
+  for (const machine of ["pod1", "pod2", "pod3", "node2"] as const) await serveEcho(lab.lab, machine, 7000);
+  offer("gone", "10.96.8.1", [POD1]);
+  offer("gone-six", "fd00:10:96::81", ["fd00:244:1::11"]);
+  offer("far", "10.96.8.2", [FAR]);
+  offer("draining", "10.96.8.3", [POD2]);
+  offer("one", "10.96.8.4", [POD3]);
+  offer("other", "10.96.8.5", [POD3]);
+  offer("local", "10.96.8.6", [POD1], 32_706, { externalTrafficPolicy: "Local" });
+  offer("masqueraded", "10.96.8.7", [POD1], 32_707);
+  daemon = lab.start(FLAGS);
+  await lab.converged({ resetVanished: true, loopbackNodePorts: true });
+});
+afterAll(() => lab?.close());
+
+function offer(
+  name: string,
+  clusterIP: string,
+  endpoints: readonly string[],
+  nodePort?: number,
+  spec: Record<string, unknown> = {},
+): void {
+  const ports = [nodePort === undefined ? ECHO : { ...ECHO, nodePort }];
+  lab.cluster.put("services", apiService(name, { clusterIP, ports, spec }));
+  serve(name, endpoints);
+}
+
+function serve(name: string, endpoints: readonly string[]): void {
+  lab.cluster.put("endpointslices", apiSlice(name, endpoints, [ECHO]));
+}
+
+/** An EndpointSlice whose endpoints terminate and do not serve. */
+function terminating(name: string, endpoints: readonly string[]): StubObject {
+  const slice = apiSlice(name, endpoints, [ECHO]);
+  const conditions = { ready: false, serving: false, terminating: true };
+  return { ...slice, endpoints: endpoints.map((address) => ({ addresses: [address], conditions })) };
+}
+
+type End = readonly [machine: NamespaceName, address: string, port?: number];
+const hold = (machine: NamespaceName, address: string, port = 7000) =>
+  HeldConnection.open(lab.lab, machine, address, port);
+const holdAll = (ends: readonly End[]) => Promise.all(ends.map((end) => hold(...end)));
+
+const inKernel = async (family = "ip") =>
+  [...(await lab.nft("list", "set", family, "nft-proxy", "vanished")).matchAll(/[\d.a-f:]+ \. 7000/g)]
+    .map(String)
+    .sort();
+
+describe("clients of endpoints that left every EndpointSlice", () => {
+  test("are reset: pods, the node and others, by IPv4 and IPv6; not those of endpoints that terminate or connect directly", async () => {
+    const reset = await holdAll([
+      ["pod4", "10.96.8.1"],
+      ["pod4", "fd00:10:96::81"],
+      ["pod4", "10.96.8.2"],
+      ["node", "10.96.8.1"],
+      ["node", "fd00:10:96::81"],
+      ["node", "10.96.8.2"],
+      ["ext", "192.0.2.2", 32_706],
+      ["ext", "192.0.2.2", 32_707],
+      ["node", "127.0.0.1", 32_706],
+    ]);
+    const kept = await holdAll([
+      ["pod4", FAR],
+      ["pod4", "10.96.8.3"],
+      ["pod4", "10.96.8.4"],
+    ]);
+    lab.cluster.put("endpointslices", terminating("draining", [POD2]));
+    await lab.lab.exec(["ip", "link", "del", "pod1"]);
+    for (const name of ["gone", "gone-six", "local", "far", "one"]) serve(name, []);
+    serve("masqueraded", [POD2]);
+    await expect.poll(() => reset.map(({ brokenBy }) => brokenBy), PATIENCE).toEqual(reset.map(() => "ECONNRESET"));
+    await Promise.all(kept.map((one) => one.stillAnswered()));
+    expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
+    expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);
+  });
+
+  test("are reset after a restart of the daemon if the endpoint left before it or meanwhile, from every Service, and has not come back", async () => {
+    const held = await hold("pod4", "10.96.8.5");
+    await daemon.stop();
+    serve("other", []);
+    serve("far", [FAR]);
+    daemon = lab.start(FLAGS);
+    await daemon.saying("full sync");
+    expect(await inKernel()).toEqual([`${POD1} . 7000`]);
+    await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
+    await hold("pod4", "10.96.8.2");
+  });
+
+  test("are not reset when the endpoint is back", async () => {
+    serve("other", [POD3]);
+    await expect.poll(() => inKernel()).toEqual([`${POD1} . 7000`]);
+    await hold("pod4", "10.96.8.5");
+  });
+
+  test("are not reset by a daemon without the option, which removes the set and the chain", async () => {
+    await daemon.stop();
+    daemon = lab.start();
+    await lab.converged();
+    expect(await lab.nft("-t", "list", "table", "ip", "nft-proxy")).not.toContain("vanished");
+  });
+});
