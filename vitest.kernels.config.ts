@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, schedulers, drift, restart, quarantine, stale chains and the scratch register.
+ * affinity, schedulers, drift, restart, quarantine, stale chains, the scratch register and resets.
  */
 export default defineConfig({
   test: {
@@ -16,6 +16,8 @@ export default defineConfig({
       "test/kernel/packet-priority.test.ts",
       "test/kernel/schedulers.test.ts",
       "test/kernel/stale-chains.test.ts",
+      "test/kernel/bridged-pods.test.ts",
+      "test/kernel/vanished-set.test.ts",
     ],
     globalSetup: "test/support/private-namespace.ts",
     fileParallelism: false,
