@@ -25,10 +25,10 @@ export function outcomeText(report: OutcomeReport): string {
 }
 
 function summaryText({ differences, frontends, connections }: OutcomeReport): string {
-  const compared = `${counted(frontends, "frontend")}, ${counted(connections, "connection")} compared`;
-  if (differences.length === 0) return `no difference: ${compared}`;
+  const compared = `${counted(connections, "connection")} compared`;
+  if (differences.length === 0) return `no difference: ${counted(frontends, "frontend")}, ${compared}`;
   const differing = new Set(differences.map(({ frontend }) => `${frontend.address} ${frontend.key}`)).size;
-  return `${differing} of ${compared.replace("frontend,", "frontends,")}: outcomes differ`;
+  return `outcomes differ at ${differing} of ${counted(frontends, "frontend")}; ${compared}`;
 }
 
 /** `shop/cart:http at 10.96.1.2:80/tcp`. */

@@ -1,6 +1,6 @@
 import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
-import { cidrContains } from "../../model/ip.ts";
+import { cidrContains, compareAddresses } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
@@ -93,7 +93,7 @@ export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
       ranges.set(key, new Set([...(ranges.get(key) ?? []), ...addresses]));
     }
   }
-  return new Map([...ranges].map(([key, addresses]) => [key, [...addresses].sort()]));
+  return new Map([...ranges].map(([key, addresses]) => [key, [...addresses].sort(compareAddresses)]));
 }
 
 /**
@@ -104,7 +104,9 @@ export function differingSources(before: readonly AnyTable[], after: readonly An
   const [left, right] = [before, after].map((tables) =>
     comparedAddresses(tables, "saddr", (chain) => !chain.startsWith("firewall-")),
   ) as [ReadonlySet<string>, ReadonlySet<string>];
-  return [...[...left].filter((one) => !right.has(one)), ...[...right].filter((one) => !left.has(one))].sort();
+  return [...[...left].filter((one) => !right.has(one)), ...[...right].filter((one) => !left.has(one))].sort(
+    compareAddresses,
+  );
 }
 
 /** The local endpoints that tables know as possible clients of themselves, by `family address port protocol`. */

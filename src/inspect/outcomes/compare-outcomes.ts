@@ -149,8 +149,6 @@ function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
       .sort()
       .join();
   };
-  const sources = ({ destinations }: Behaviour): string =>
-    destinations.map(({ address, port, source }) => `${address} ${port} ${source}`).join();
   const isOther = targets(before, false) !== targets(after, false);
   const isRefusedElsewhere = before.refused !== after.refused || before.dropped !== after.dropped;
   if (before.result !== after.result) return [after.result];
@@ -159,9 +157,20 @@ function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
     ...(!isOther && (isRefusedElsewhere || targets(before, true) !== targets(after, true))
       ? (["shares"] as const)
       : []),
-    ...(!isOther && sources(before) !== sources(after) ? (["source"] as const) : []),
+    ...(isOtherSource(before, after, isOther) ? (["source"] as const) : []),
     ...(before.affinitySeconds !== after.affinitySeconds || before.returning !== after.returning
       ? (["affinity"] as const)
       : []),
   ];
+}
+
+/** Whether endpoints see another source; with other endpoints, whether none of them sees what any of the old ones saw. */
+function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: boolean): boolean {
+  if (isOtherEndpoints) {
+    const seen = new Set(before.destinations.map(({ source }) => source));
+    return !after.destinations.some(({ source }) => seen.has(source));
+  }
+  const sources = ({ destinations }: Behaviour): string =>
+    destinations.map(({ address, port, source }) => `${address} ${port} ${source}`).join();
+  return sources(before) !== sources(after);
 }
