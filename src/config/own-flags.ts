@@ -43,7 +43,11 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("with-tables", "path-list", "Take kube-proxy's tables from these files: nft -j list table ip kube-proxy"),
   commanding("outcomes", "boolean", "Compare the outcomes of connections in place of rules"),
   commanding("with-objects", "path-list", "The new objects, files and directories, for --outcomes"),
-  commanding("fail-on", "string", "Exit with 1 only for these changes of outcomes: refused, dropped, endpoints, ..."),
+  commanding(
+    "fail-on",
+    "string",
+    "Exit with 1 only for these changes of outcomes: refused, dropped, not-handled, endpoints, ...",
+  ),
   commanding("defaults", "boolean", "Print the default configuration, ignoring flags and files"),
   commanding("validate", "string", "Check this configuration file, and print which of its fields are ignored"),
   commanding("diff", "boolean", "Print only the changes to this node's kernel"),
