@@ -40,8 +40,12 @@ COPY LICENSE /usr/share/doc/nft-proxy/LICENSE
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # The heap of `run` and of the commands run beside it, in MiB. nft's own memory comes on top of it, in the same
-# container: the limit in deploy/base leaves room for both. A larger semi-space costs three times its size for good.
-ENV NODE_OPTIONS="--max-old-space-size=640 --max-semi-space-size=8"
+# container: the limit in deploy/base leaves room for both. A semi-space of 8 saves no CPU at the start with 10,000
+# Services, and costs 8 MB for good.
+ENV NODE_OPTIONS="--max-old-space-size=640 --max-semi-space-size=4"
+
+# One arena for all threads: with one for each, what a thread of node's has freed stays there. Saves 8 MB.
+ENV MALLOC_ARENA_MAX=1
 
 # The kernel takes rules from root with CAP_NET_ADMIN alone. Nothing else of root is needed: drop all other
 # capabilities and mount the root read-only, as deploy/base does.

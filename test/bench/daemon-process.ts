@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { IMAGE_ENVIRONMENT } from "../support/image-environment.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./cluster-objects.ts";
 import { MemoryWatch } from "./memory.ts";
 import { nftProxy, pause } from "./programs.ts";
@@ -8,11 +8,7 @@ const HEALTHZ = "127.0.0.1:20256";
 const METRICS = "127.0.0.1:20249";
 const PATIENCE = 120_000;
 
-/** As the image runs it. */
-const DOCKERFILE = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
-const NODE_OPTIONS = /^ENV NODE_OPTIONS="(.*)"$/m.exec(DOCKERFILE)?.[1];
-
-/** `nft-proxy run` as it is shipped, in a process of its own. */
+/** `nft-proxy run` as it is shipped, in a process of its own with the environment of the image. */
 export class DaemonProcess {
   readonly memory: MemoryWatch;
   readonly #child: ChildProcess;
@@ -29,7 +25,7 @@ export class DaemonProcess {
       `--metrics-bind-address=${METRICS}`,
       ...args,
     );
-    const env = { ...process.env, NODE_OPTIONS };
+    const env = { ...process.env, ...IMAGE_ENVIRONMENT, PATH: process.env.PATH };
     this.#child = spawn(program, rest, { stdio: ["ignore", "ignore", "pipe"], env });
     this.#child.stderr?.on("data", (chunk) => {
       this.#log = (this.#log + chunk).slice(-4000);

@@ -2,11 +2,11 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { V1Container, V1PodSpec } from "@kubernetes/client-node";
 import { execa } from "execa";
+import { IMAGE_ENVIRONMENT } from "./image-environment.ts";
 import { buildOverlay } from "./overlays.ts";
 
 const DOCKERFILE = readFileSync(fileURLToPath(new URL("../../Dockerfile", import.meta.url)), "utf8");
 const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(DOCKERFILE)?.[1] ?? "") as string[];
-const NODE_OPTIONS = /^ENV NODE_OPTIONS="(.*)"$/m.exec(DOCKERFILE)?.[1] ?? "";
 
 /** Where the pod sees the system that the image was made from: the image itself has no program that drops capabilities. */
 const TOOLS = "/mnt";
@@ -110,8 +110,7 @@ export class Pod {
   #start(wrap: readonly string[], command: readonly string[]): ContainerProcess {
     const { host, port } = this.#inputs;
     const env = {
-      PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-      NODE_OPTIONS,
+      ...IMAGE_ENVIRONMENT,
       KUBERNETES_SERVICE_HOST: host,
       KUBERNETES_SERVICE_PORT: port,
     };
