@@ -1,4 +1,5 @@
 import { ApiFailure } from "../client/api-failure.ts";
+import { withoutManagedFields } from "./managed-fields.ts";
 
 /**
  * One line of a watch.
@@ -70,7 +71,7 @@ export class LineSplitter {
 export function parseWatchEvent(line: string): WatchEvent {
   let event: unknown;
   try {
-    event = JSON.parse(line);
+    event = JSON.parse(withoutManagedFields(line));
   } catch (cause) {
     throw new ApiFailure("parse", "a line of the watch is not JSON", { relist: true, cause });
   }
