@@ -1,3 +1,4 @@
+import { exactList } from "../base/exact-list.ts";
 import type { EndpointSlice } from "./endpoint-slice.ts";
 import type { ServiceName } from "./ids.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
@@ -88,7 +89,7 @@ export class ObjectCache {
   /** Puts a slice, new or changed, also when it moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
-    this.#slices.set(slice.service, [...this.#otherSlices(slice), slice]);
+    this.#slices.set(slice.service, exactList([...this.#otherSlices(slice), slice]));
     this.#dirty.add(slice.service);
   }
 

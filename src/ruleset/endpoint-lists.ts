@@ -1,3 +1,4 @@
+import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import { joinParts } from "../nft/elements.ts";
@@ -31,6 +32,10 @@ export interface BalancedList {
   readonly slots?: Uint32Array;
 }
 
+/** One for all lists that are balanced alike, and one verdict that leads there. */
+const balancers = new SharedValues<Balancer>();
+const verdicts = new SharedValues<string>();
+
 /** How a service port wants connections to be balanced. */
 export type Balancing = Pick<Balancer, "scheduler" | "affinitySeconds">;
 
@@ -55,7 +60,7 @@ export function balancedList(
     affinitySeconds,
   };
   return {
-    balancer,
+    balancer: balancers.share(balancerName(balancer), balancer),
     targets: endpoints.map(({ target }) => target),
     ...(affinitySeconds === 0 ? {} : { ids: endpointIds(endpoints, list).map(String) }),
     ...(slots === undefined ? {} : { slots }),
@@ -83,7 +88,8 @@ function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Ar
 /** The element that sends connections to a frontend to one of its lists. */
 export function dispatchElement({ kind, key }: Frontend, { balancer }: BalancedList): DesiredElement {
   const { services, shortcut } = FRONTEND_MAPS[kind];
-  return { set: balancer.shortcut ? shortcut : services, key, value: `goto ${balancerName(balancer)}` };
+  const name = balancerName(balancer);
+  return { set: balancer.shortcut ? shortcut : services, key, value: verdicts.share(name, `goto ${name}`) };
 }
 
 /** The values that a list's chain finds by index or slot: endpoints, or with session affinity their ids. */

@@ -38,8 +38,8 @@ export class FamilyState {
   /** The candidates for each frontend that more than one service port wants (rare), best first. */
   readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
   readonly #placements: ListPlacements;
-  /** How many service ports use each shared chain and element. */
-  readonly #references = new Map<string, number>();
+  /** How many frontends and service ports use a shared chain or element besides the first; only where there are any. */
+  readonly #otherUsers = new Map<string, number>();
 
   constructor(context: FamilyContext) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context));
@@ -200,32 +200,40 @@ export class FamilyState {
   }
 
   #addBalancer(balancer: Balancer): void {
-    const isFirst = this.#reference(`chain ${balancerName(balancer)}`, 1) === 1;
-    if (isFirst) this.#tracker.putChain(balancerChain(this.table.family, balancer));
+    const name = balancerName(balancer);
+    if (this.table.chains.has(name)) this.#addUser(`chain ${name}`);
+    else this.#tracker.putChain(balancerChain(this.table.family, balancer));
   }
 
   #addFirewall(chain: FirewallChain): void {
-    this.#reference(`chain ${chain.name}`, 1);
+    if (this.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
     this.#tracker.putChain(chain);
   }
 
   #dropChain(name: ChainName): void {
-    if (this.#reference(`chain ${name}`, -1) === 0) this.#tracker.deleteChain(name);
+    if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
   }
 
   #addShared({ set, key, value }: DesiredElement): void {
-    if (this.#reference(`${set} ${key}`, 1) === 1) this.#tracker.putElement(set, key, value);
+    if (this.table.sets.get(set)?.elements.has(key)) this.#addUser(`${set} ${key}`);
+    else this.#tracker.putElement(set, key, value);
   }
 
   #removeShared({ set, key }: DesiredElement): void {
-    if (this.#reference(`${set} ${key}`, -1) === 0) this.#tracker.deleteElement(set, key);
+    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
   }
 
-  #reference(name: string, change: 1 | -1): number {
-    const count = (this.#references.get(name) ?? 0) + change;
-    if (count === 0) this.#references.delete(name);
-    else this.#references.set(name, count);
-    return count;
+  #addUser(name: string): void {
+    this.#otherUsers.set(name, (this.#otherUsers.get(name) ?? 0) + 1);
+  }
+
+  /** @returns false when there is no other user */
+  #dropUser(name: string): boolean {
+    const others = this.#otherUsers.get(name);
+    if (others === undefined) return false;
+    if (others === 1) this.#otherUsers.delete(name);
+    else this.#otherUsers.set(name, others - 1);
+    return true;
   }
 }
 

@@ -1,6 +1,6 @@
 import { joinPath } from "../../base/schema-error.ts";
+import { protocolOf } from "../../kube/decode/decode.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
-import { protocolOf } from "../../kube/decode/service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { errorAt, placeText, type Subject, writtenBy } from "./diagnostics.ts";
 

@@ -1,6 +1,7 @@
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
+import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
 
 /** A diagnostic about a field of an object. */
@@ -48,6 +49,11 @@ export function timeOf(text: Optional<string>, path: string, diagnostics: FieldD
   if (!Number.isNaN(time)) return time;
   diagnostics.push({ path, reason: `must be a time, not ${quoted(text)}`, severity: "warning" });
   return 0;
+}
+
+/** Returns the protocol of a port of an API object: TCP when it is absent or "". */
+export function protocolOf(protocol: Optional<string>): Protocol {
+  return (protocol || "TCP").toLowerCase() as Protocol;
 }
 
 /** An address or CIDR of an object, with the path of its field. */

@@ -1,12 +1,21 @@
+import { exactList } from "../../base/exact-list.ts";
 import type { Family } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
+import { SharedValues } from "../../base/shared-values.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
-import { type Protocol, serviceName } from "../../model/ids.ts";
+import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { DEFAULT_WEIGHT, MOST_WEIGHT, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
-import { type Decoded, type FieldDiagnostic, hasLabel, type Optional, type RawMetadata, timeOf } from "./decode.ts";
+import {
+  type Decoded,
+  type FieldDiagnostic,
+  hasLabel,
+  type Optional,
+  protocolOf,
+  type RawMetadata,
+  timeOf,
+} from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
-import { sharedString } from "./shared-string.ts";
 
 /** The label of EndpointSlices of headless Services. */
 export const HEADLESS_LABEL = "service.kubernetes.io/headless";
@@ -15,6 +24,12 @@ const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-tim
 const POD_NAME = /^[a-z0-9.-]{1,253}$/;
 /** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
+
+/** The names of nodes and zones: JSON.parse makes a string of its own for each (V8: of more than 10 characters). */
+const names = new SharedValues<string>();
+
+/** Lists of ports: most EndpointSlices have one of a few. */
+const portLists = new SharedValues<readonly SlicePort[]>();
 
 interface RawHint {
   readonly name: string;
@@ -101,10 +116,11 @@ function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]):
 }
 
 /** Returns the ports that have a number. A port without one means all ports, which no proxy can serve. */
-function portsOf(raw: RawEndpointSlice): SlicePort[] {
-  return (raw.ports ?? []).flatMap(({ name, protocol, port }) =>
-    port ? [{ name: name ?? "", protocol: (protocol || "TCP").toLowerCase() as Protocol, port }] : [],
+function portsOf(raw: RawEndpointSlice): readonly SlicePort[] {
+  const ports = (raw.ports ?? []).flatMap(({ name, protocol, port }): SlicePort[] =>
+    port ? [{ name: name ?? "", protocol: protocolOf(protocol), port }] : [],
   );
+  return portLists.share(JSON.stringify(ports), ports);
 }
 
 function endpointsOf(
@@ -112,7 +128,7 @@ function endpointsOf(
   family: Family,
   namespace: string,
   diagnostics: FieldDiagnostic[],
-): SliceEndpoint[] {
+): readonly SliceEndpoint[] {
   const result: SliceEndpoint[] = [];
   for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
     const [text] = endpoint.addresses ?? [];
@@ -121,7 +137,7 @@ function endpointsOf(
     if (address !== undefined && reason === undefined) result.push(endpointOf(endpoint, address, namespace));
     else diagnostics.push({ path: `endpoints[${index}].addresses[0]`, reason: reason ?? "", severity: "error" });
   }
-  return result;
+  return exactList(result);
 }
 
 function unreadable(text: string | undefined, addressType: string): string {
@@ -143,8 +159,8 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
   const conditions = raw.conditions ?? {};
   return {
     address,
-    nodeName: sharedString(raw.nodeName ?? ""),
-    zone: sharedString(raw.zone ?? ""),
+    nodeName: sharedName(raw.nodeName ?? ""),
+    zone: sharedName(raw.zone ?? ""),
     ready: conditions.ready ?? true,
     serving: conditions.serving ?? true,
     terminating: conditions.terminating ?? false,
@@ -152,6 +168,10 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
     nodeHints: hintsOf(raw.hints?.forNodes),
     pod: podOf(raw, namespace),
   };
+}
+
+function sharedName(name: string): string {
+  return names.share(name, name);
 }
 
 function hintsOf(hints: Optional<readonly RawHint[]>): readonly string[] {

@@ -1,7 +1,8 @@
 import { type Protocol, type ServiceName, serviceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
+import { protocolOf } from "./decode.ts";
 import { ingressOf, type RawService } from "./raw-service.ts";
-import { decodeService, PROXY_NAME_LABEL, protocolOf } from "./service.ts";
+import { decodeService, PROXY_NAME_LABEL } from "./service.ts";
 
 /** A valid Service that nft-proxy does not serve: headless, an ExternalName, or handled by another proxy. */
 export interface IgnoredService {

@@ -1,10 +1,11 @@
 import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
+import { SharedValues } from "../../base/shared-values.ts";
 import { alternatives } from "../../base/text.ts";
-import { type Protocol, serviceName } from "../../model/ids.ts";
+import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Decoded, type FieldDiagnostic, hasLabel, type Optional, timeOf } from "./decode.ts";
+import { type Decoded, type FieldDiagnostic, hasLabel, protocolOf, timeOf } from "./decode.ts";
 import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalIPsOf, loadBalancerOf } from "./service-addresses.ts";
 import { shapeDiagnostics } from "./shape.ts";
@@ -14,6 +15,9 @@ export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
+
+/** Lists of ports: most Services have one of a few. */
+const portLists = new SharedValues<readonly ServicePortSpec[]>();
 
 /**
  * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace is in
@@ -77,13 +81,8 @@ function notServed({ metadata, spec }: RawService): string | undefined {
   return clusterIP ? undefined : "has no cluster IP (the API server assigns it)";
 }
 
-/** Returns the protocol of a port of an API object: TCP when it is absent or "". */
-export function protocolOf(protocol: Optional<string>): Protocol {
-  return (protocol || "TCP").toLowerCase() as Protocol;
-}
-
 /** Returns the ports, without those that repeat another's name or number, and without repeated node ports. */
-function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[]): ServicePortSpec[] {
+function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[]): readonly ServicePortSpec[] {
   const seen = new Set<string>();
   const isRepeated = (key: string, path: string, what: string): boolean => {
     const isKnown = seen.has(key);
@@ -101,7 +100,7 @@ function portsOf(ports: readonly RawServicePort[], diagnostics: FieldDiagnostic[
       nodePort === 0 || !isRepeated(`node port ${nodePort} ${protocol}`, joinPath(path, "nodePort"), "node port");
     result.push({ name, protocol, port: raw.port, nodePort: isNodePortFree ? nodePort : 0 });
   }
-  return result;
+  return portLists.share(JSON.stringify(result), result);
 }
 
 function affinityOf(spec: RawServiceSpec): number {
