@@ -4,6 +4,7 @@ import { addressInterval } from "../nft/canonical/address.ts";
 import { TCP_FLAGS } from "../nft/canonical/any-constant.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
+import { NO_ROUTE } from "./packet-fields.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
 import { type Evaluated, UNKNOWN, type Value } from "./value.ts";
 
@@ -78,6 +79,7 @@ function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyEx
     if (right.startsWith("@")) return isElement(evaluation, branch, right, String(value));
     return right.endsWith("*") ? String(value).startsWith(right.slice(0, -1)) : value === right;
   }
+  if ("exists" in right) return (value !== NO_ROUTE) === right.exists;
   if ("set" in right) return anyOf(right.set.map((member) => isIn(evaluation, branch, value, member)));
   if ("prefix" in right || "range" in right) return isBetween(value, right);
   const other = expressionValue(evaluation, branch, right);

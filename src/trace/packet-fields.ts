@@ -84,9 +84,27 @@ export function ctValue({ packet, family }: Evaluation, branch: Branch, { key, d
   return key === "protocol" ? packet.protocol : UNKNOWN;
 }
 
-/** Returns the answer of a route lookup. Only the kind of an address is known. */
-export function fibValue({ host, packet }: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
+/** The interface of a route that there is not. */
+export const NO_ROUTE = "";
+
+/** Returns the answer of a route lookup: the kind of an address, or the interface towards the source. */
+export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
+  const { host, packet } = evaluation;
+  if (result === "oif" || result === "oifname") return reversePath(evaluation, branch, flags);
   const [flag, more] = flags;
   if (result !== "type" || more !== undefined || (flag !== "saddr" && flag !== "daddr")) return UNKNOWN;
   return isLocal(host, flag === "saddr" ? packet.from.address : branch.destination) ? "local" : "unicast";
+}
+
+/**
+ * Returns the interface towards the source, by the main routing table; with the flag `iif`, only when the packet has come
+ * in by it (the reverse path filter of firewalld and others).
+ */
+function reversePath({ host, packet }: Evaluation, { iifname }: Branch, flags: readonly string[]): Evaluated {
+  if (!flags.includes("saddr")) return UNKNOWN;
+  const route = host.interfaceTo?.(packet.from.address);
+  if (route === undefined) return UNKNOWN;
+  if (!flags.includes("iif")) return route;
+  if (iifname === undefined) return UNKNOWN;
+  return route === iifname ? route : NO_ROUTE;
 }

@@ -30,6 +30,8 @@ export type AnyExpression =
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: string } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
+  /** `exists` or `missing`: what the other side of a comparison is looked up for. */
+  | { readonly exists: boolean }
   | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } }
   | { readonly jhash: AnyJhash }
   | { readonly concat: readonly AnyExpression[] }

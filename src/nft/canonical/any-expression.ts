@@ -14,6 +14,7 @@ export function anyExpression(value: unknown, type: AnyType = "any"): AnyExpress
 
 function readExpression(value: unknown, type: AnyType): AnyExpression {
   if (typeof value === "string" || typeof value === "number") return anyConstant(value, type);
+  if (typeof value === "boolean") return { exists: value };
   if (Array.isArray(value)) return { set: value.map((one) => anyExpression(one, type)) };
   const [kind, body] = asTagged(value, "expression");
   switch (kind) {
@@ -36,7 +37,7 @@ function readExpression(value: unknown, type: AnyType): AnyExpression {
     case "jhash":
       return anyJhash(body);
     case "concat":
-      return { concat: asList(body, kind).map((part) => anyExpression(part, type)) };
+      return concatenation(asList(body, kind).map((part) => anyExpression(part, type)));
     case "map": {
       const { key, data } = asObjectOf(body, ["key", "data"], kind);
       const read = anyExpression(key);
@@ -57,6 +58,12 @@ function readExpression(value: unknown, type: AnyType): AnyExpression {
     default:
       return { notUnderstood: value };
   }
+}
+
+/** nft 1.1.7 prints some single values as concatenations of one part. */
+function concatenation(parts: readonly AnyExpression[]): AnyExpression {
+  const [only, more] = parts;
+  return only !== undefined && more === undefined ? only : { concat: parts };
 }
 
 /** nft nests operations of more than two operands, newer versions list them flat. */

@@ -102,6 +102,28 @@ describe("comparisons of other software's rules", () => {
   });
 });
 
+describe("a reverse path filter", () => {
+  const fib = { fib: { result: "oif", flags: ["saddr", "mark", "iif"] } };
+  /** nft 1.1.3 and 1.1.7 list `fib saddr . mark . iif oif missing` so. */
+  const listed = [is(fib, false), is({ concat: [fib] }, { concat: [false] })];
+
+  test.each([
+    ["the incoming interface", "cali1", "delivered"],
+    ["another interface", "eth0", "dropped"],
+    ["an unknown interface", undefined, "not-understood"],
+  ])("drops by the route to the source: %s", (_, interfaceName, kind) => {
+    for (const missing of listed) {
+      const routed = { ...host, interfaceTo: () => interfaceName };
+      expect(evaluateTables(tablesWith([missing, drop]), routed, tcp)[0]?.kind).toBe(kind);
+    }
+  });
+
+  test("is not understood for other lookups than that of the source", () => {
+    const other = { fib: { result: "oif", flags: ["daddr", "iif"] } };
+    expect(kindOf([is(other, false), drop])).toBe("not-understood");
+  });
+});
+
 describe("statements that are not understood", () => {
   test.each([
     ["a rate", [{ limit: { rate: 5, burst: 5, per: "second" } }, drop]],
