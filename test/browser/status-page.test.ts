@@ -74,6 +74,7 @@ function troubled() {
       verifiedAt: NOW - 90_000,
       problem: undefined,
     },
+    refusals: { packets: 9, clients: 2, destinations: 1, latest: ["10.244.2.9 to 10.96.1.9:80/tcp"] },
     pending: { since: NOW - 12_000, services: cart === undefined ? [] : [cart.service.name] },
     timeline: Array.from({ length: 60 }, (_, minute) =>
       minute % 4 === 0
@@ -158,6 +159,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
       "Quarantine | 1 | ip shop/refused:/tcp",
       expect.stringContaining("192.0.2.9 tcp 80: shop/cart:http/tcp has it"),
+      "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp | within the last hour; nft-proxy refusals, on this node, says why",
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",
     ]);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import { counted } from "../../base/text.ts";
+import { counted, socketText } from "../../base/text.ts";
 import { newRefusals, refusalKey } from "../../kernel/new-refusals.ts";
 import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
 import type { ServiceName } from "../../model/ids.ts";
@@ -35,7 +35,12 @@ export interface RecentRefusals {
   readonly packets: number;
   readonly clients: number;
   readonly destinations: number;
+  /** Some of them, the latest first: `10.244.2.9 to 10.96.0.10:80/tcp`. */
+  readonly latest: readonly string[];
 }
+
+/** The most refusals in {@link RecentRefusals.latest}. */
+const MOST_LATEST = 5;
 
 /** The times and packets of a refusal that the kernel remembers. */
 interface Watched {
@@ -164,7 +169,22 @@ function recentOf(entries: readonly RefusalEntry[]): RecentRefusals {
     packets: entries.reduce((sum, { packets }) => sum + packets, 0),
     clients: new Set(entries.map(({ client }) => client)).size,
     destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
+    latest: latestOf(entries).map(({ client, address, protocol, port }) => {
+      return `${client} to ${socketText(address, port)}/${protocol}`;
+    }),
   };
+}
+
+/** The latest entries, found without sorting all: there may be 100,000. */
+function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
+  const latest: RefusalEntry[] = [];
+  for (const entry of entries) {
+    if (latest.length === MOST_LATEST && entry.silentFor >= (latest.at(-1)?.silentFor ?? 0)) continue;
+    const after = latest.findIndex(({ silentFor }) => silentFor > entry.silentFor);
+    latest.splice(after === -1 ? latest.length : after, 0, entry);
+    latest.length = Math.min(latest.length, MOST_LATEST);
+  }
+  return latest;
 }
 
 /** Keeps the times of first packets, which the kernel does not record, of the entries that it still has. */

@@ -73,11 +73,12 @@ function pendingCard({ pending: { since, services }, now }: DaemonStatus): Html 
 /** Looked at twice a minute. Nothing where refusals are not recorded. */
 function refusalCard({ refusals }: DaemonStatus): Html | undefined {
   if (refusals === undefined) return undefined;
-  const { packets, clients, destinations } = refusals;
+  const { packets, clients, destinations, latest } = refusals;
   if (packets === 0) return card("Refusals", "good", "none", ["within the last hour"]);
   const summary = `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`;
   return card("Refusals", "idle", counted(packets, "packet"), [
     summary,
+    ...listed(latest),
     "within the last hour; nft-proxy refusals, on this node, says why",
   ]);
 }

@@ -58,6 +58,26 @@ function watching() {
 }
 
 describe("RefusalWatch", () => {
+  test("keeps the numbers of what the kernel remembers, and the latest clients, the latest first", async () => {
+    const { watch, see } = watching();
+    const clients = [40, 10, 70, 20, 60, 30, 50].map((silentFor) => {
+      return entry("10.96.0.10", 80, 1, `10.244.1.${silentFor}`, silentFor);
+    });
+    await see(...clients, entry("10.96.0.11", 81, 3, "10.244.1.9", 5));
+    expect(watch.recent).toEqual({
+      packets: 10,
+      clients: 8,
+      destinations: 2,
+      latest: [
+        "10.244.1.9 to 10.96.0.11:81/tcp",
+        "10.244.1.10 to 10.96.0.10:80/tcp",
+        "10.244.1.20 to 10.96.0.10:80/tcp",
+        "10.244.1.30 to 10.96.0.10:80/tcp",
+        "10.244.1.40 to 10.96.0.10:80/tcp",
+      ],
+    });
+  });
+
   test("counts by Service and reason what came since the last look", async () => {
     const { see, counts } = watching();
     await see(entry("10.96.0.10", 80, 5));
