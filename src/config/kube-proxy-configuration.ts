@@ -61,7 +61,7 @@ function configurationKey(data: Readonly<Record<string, unknown>>, name: string)
   if (only !== undefined && keys.length === 1) return only;
   const found = keys.length === 0 ? "no configuration" : `several configurations (${keys.join(", ")})`;
   throw new AppError("BAD_CONFIG", `${name}: the ConfigMap contains ${found}`, {
-    hint: `The configuration belongs under one of data's keys, such as ${CONFIG_MAP_KEYS[0]}, as a text.`,
+    hint: `the configuration belongs under one of data's keys, such as ${CONFIG_MAP_KEYS[0]}, as a text`,
   });
 }
 
@@ -91,7 +91,7 @@ function isSomething(contents: unknown): boolean {
 
 function unreadable(name: string, reason: string): AppError {
   return new AppError("BAD_CONFIG", `${name} cannot be read: ${reason}`, {
-    hint: "It must be one KubeProxyConfiguration v1alpha1, or a ConfigMap with one, in YAML or JSON.",
+    hint: "it must be one KubeProxyConfiguration v1alpha1, or a ConfigMap with one, in YAML or JSON",
   });
 }
 

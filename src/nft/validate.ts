@@ -18,7 +18,7 @@ export function validateTransaction(transaction: Transaction): void {
   if (error === undefined) throw new Error("a validator that refuses gives a reason");
   const { path, reason } = describeSchemaError(error);
   throw new AppError("INVALID_TRANSACTION", `the transaction breaks its schema: ${path || "it"} ${reason}`, {
-    hint: "This is a fault of nft-proxy, not of the objects: please report it with the objects.",
+    hint: "this is a fault of nft-proxy, not of the objects: please report it with the objects",
     evidence: { path, reason },
   });
 }

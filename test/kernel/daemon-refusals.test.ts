@@ -62,7 +62,7 @@ test("refusals: first times are unknown for those that began before the daemon, 
   );
   const daemon = await started();
   expect(await refusals("--client=10.244.1.11")).toContain(
-    "10.244.1.11 (shop/frontend-0): 4 packets, first unknown (before the daemon started), last ",
+    "10.244.1.11 (shop/frontend-0): 4 packets, first before the daemon looked, last ",
   );
   await connect("pod2");
   const output = JSON.parse(await refusals("--service=shop/none", "-o", "json"));

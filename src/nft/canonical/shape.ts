@@ -6,7 +6,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** The failure to understand something of nft's: says what it was and shows the start of it. */
 export function notUnderstood(what: string, value: unknown): AppError {
   return new AppError("NFT_OUTPUT", `cannot understand ${what} in nft's JSON`, {
-    hint: "A newer nft, or a hand in the nft-proxy tables, may have written it; a full rebuild replaces the tables.",
+    hint: "a newer nft, or a change of the nft-proxy tables by hand, may have written it; a full rebuild replaces the tables",
     evidence: { json: (JSON.stringify(value) ?? "undefined").slice(0, 300) },
   });
 }
