@@ -42,7 +42,8 @@ const COUNTING = ["ip", "ip6"]
 export async function associate(lab: Lab, { from, to, port, count }: Associations): Promise<Record<string, number>> {
   const family = to.includes(":") ? "ip6" : "ip";
   const own = addressesOf(from);
-  const clear = ["ip", "ip6"].map((each) => `destroy table ${each} sctp-seen`).join("\n");
+  // Kernels before 6.3 have no `destroy`; a table that is added is there to be deleted.
+  const clear = ["ip", "ip6"].map((each) => `add table ${each} sctp-seen; delete table ${each} sctp-seen`).join("\n");
   await run(lab, "node2", ["nft", "-f", "-"], `${clear}\n${COUNTING}`);
   const packets = Array.from({ length: count }, (_, i) => initPacket(FIRST_PORT + i, port).toString("hex"));
   await run(lab, from, ["perl", "-e", SEND, family === "ip" ? own.v4 : own.v6, to], `${packets.join("\n")}\n`);
