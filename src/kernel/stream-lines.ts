@@ -1,4 +1,5 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
@@ -89,7 +90,13 @@ export interface FollowedProgram {
 /** Starts a program and hands over its lines as they come, until it is stopped. */
 export type FollowLines = (path: string, args: readonly string[], onLine: (line: string) => void) => FollowedProgram;
 
-/** {@link FollowLines} through execa: an argument array, no shell. It ends with this process, too. */
+/** In the environment of a followed program: the process that follows it. */
+const FOLLOWER = "NFT_PROXY_FOLLOWER";
+
+/**
+ * {@link FollowLines} through execa: an argument array, no shell. It ends with this process, too, unless that is killed
+ * by SIGKILL: see {@link endOrphans}.
+ */
 export const followLines: FollowLines = (path, args, onLine) => {
   const child = execa(path, args, {
     stdin: "ignore",
@@ -97,7 +104,7 @@ export const followLines: FollowLines = (path, args, onLine) => {
     buffer: { stdout: false, stderr: true },
     maxBuffer: { stderr: 10_000 },
     killSignal: "SIGKILL",
-    env: { LC_ALL: "C" },
+    env: { LC_ALL: "C", [FOLLOWER]: String(process.pid) },
   });
   let rest = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
@@ -119,3 +126,31 @@ export const followLines: FollowLines = (path, args, onLine) => {
   });
   return { pid: child.pid, stop, ended };
 };
+
+/**
+ * Ends followed programs whose process was killed. They would go on until they have something to print, and `nft
+ * monitor` holds every rule of the host in memory.
+ */
+export function endOrphans(): void {
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      if (isOrphan(pid)) process.kill(Number(pid), "SIGKILL");
+    } catch {
+      // It has ended meanwhile, or is another user's.
+    }
+  }
+}
+
+/** Process ids of other namespaces mean nothing here. */
+function isOrphan(pid: string): boolean {
+  if (readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync("/proc/self/ns/pid")) return false;
+  const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+  const follower = environment.find((line) => line.startsWith(`${FOLLOWER}=`))?.slice(FOLLOWER.length + 1);
+  return follower !== undefined && follower !== parentOf(pid);
+}
+
+/** The fourth field; the second, the program's name in parentheses, may have any characters. Source: proc_pid_stat(5) */
+function parentOf(pid: string): string | undefined {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+}

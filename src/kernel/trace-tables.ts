@@ -6,6 +6,7 @@ import { asObject } from "../nft/canonical/shape.ts";
 import { removalTransaction } from "../nft/transaction.ts";
 import type { HostFiles } from "./host.ts";
 import type { Nft } from "./nft.ts";
+import { endOrphans } from "./stream-lines.ts";
 
 /** The set of a trace's table that switches it on: protocols, which the kernel removes when the trace's time is up. */
 export const ACTIVE_SET = "active";
@@ -23,8 +24,8 @@ function pidNamespace(): string {
 }
 
 /**
- * Removes the tables of traces whose process was killed: it is gone, or, where its process ids are another
- * container's, its time is up.
+ * Removes the tables of traces whose process was killed, and ends the monitors that these left: the process is gone, or,
+ * where its process ids are another container's, its time is up.
  * @returns how many were removed
  * @throws AppError as nft does
  */
@@ -38,7 +39,10 @@ export async function removeStaleTraceTables(nft: Nft): Promise<number> {
     const isAlive = namespace === own ? existsSync(`/proc/${pid}`) : await isActive(nft, table);
     if (!isAlive) stale.push(table);
   }
-  if (stale.length > 0) await nft.apply(removalTransaction(stale));
+  if (stale.length > 0) {
+    await nft.apply(removalTransaction(stale));
+    endOrphans();
+  }
   return stale.length;
 }
 

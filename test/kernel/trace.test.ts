@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
@@ -38,6 +38,18 @@ beforeEach(() => lab.exec(["nft", "destroy", "table", "inet", "other"]));
 async function traceTables(): Promise<readonly string[]> {
   const { stdout } = await lab.exec(["nft", "list", "tables", "ip"]);
   return stdout.match(/nft-proxy-trace-\S+/g) ?? [];
+}
+
+/** The `nft monitor` processes of a trace, whose process id is the end of its table's name. */
+async function monitorsOf(table: string): Promise<readonly string[]> {
+  const follower = `NFT_PROXY_FOLLOWER=${table.slice(table.lastIndexOf("-") + 1)}`;
+  const found = await Promise.all(
+    (await readdir("/proc")).map(async (pid) => {
+      const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
+      return environment.split("\0").includes(follower) ? [pid] : [];
+    }),
+  );
+  return found.flat();
 }
 
 /** Starts a trace; resolves when it is armed. */
@@ -108,15 +120,21 @@ describe("trace", () => {
     const killed = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
     killed.kill("SIGKILL");
     await killed.ended;
-    expect(await traceTables()).toHaveLength(1);
+    const [left = "", ...others] = await traceTables();
+    expect(others).toEqual([]);
+    expect(await monitorsOf(left)).toHaveLength(1);
     const running = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
     expect(await traceTables()).toHaveLength(1);
+    await vi.waitFor(async () => expect(await monitorsOf(left)).toEqual([]), PATIENCE);
     const second = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
-    expect(await traceTables()).toHaveLength(2);
+    const both = await traceTables();
+    expect(both).toHaveLength(2);
+    for (const table of both) expect(await monitorsOf(table)).toHaveLength(1);
     for (const command of [running, second]) command.kill("SIGKILL");
     await Promise.all([running.ended, second.ended]);
     const daemon = lab.start("node", [process.execPath, bundle, "run", objects, ...FLAGS]);
     await vi.waitFor(async () => expect(await traceTables()).toEqual([]), PATIENCE);
+    for (const table of both) await vi.waitFor(async () => expect(await monitorsOf(table)).toEqual([]), PATIENCE);
     daemon.kill("SIGTERM");
     await daemon.ended;
   });
