@@ -13,12 +13,14 @@ interface WritableTable extends Table {
 }
 
 /**
- * Owns a desired table and is its only writer. For each element and chain that it changes, it keeps the committed
- * value, so that the cost of computing the pending delta grows with the changes, not with the table.
+ * Owns a desired table and is its only writer. For each element and chain that it changes after the first commit, it keeps
+ * the committed value, so that the cost of computing the pending delta grows with the changes, not with the table.
  */
 export class DeltaTracker {
   readonly #table: WritableTable;
-  /** Set name to key to the committed value, undefined for none; only for keys that were written. */
+  /** False until the first commit: nothing of the table is committed. */
+  #isCommitted = false;
+  /** Set name to key to the committed value, undefined for none; only for keys written since the first commit. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   /** Chain name to the committed chain, undefined for none; only for chains that were written. */
   readonly #chains = new Map<string, Chain | undefined>();
@@ -79,7 +81,9 @@ export class DeltaTracker {
     const deletedChains = touched.flatMap(([name, committed]) =>
       committed !== undefined && !chains.has(name) ? [name] : [],
     );
-    const elements = [...this.#elements].flatMap(([set, keys]) => pendingElements(this.#set(set), keys));
+    const elements = this.#isCommitted
+      ? [...this.#elements].flatMap(([set, keys]) => pendingElements(this.#set(set), keys))
+      : [...this.#table.sets.values()].flatMap(allElements);
     if (written.length + deletedChains.length + elements.length === 0) return undefined;
     return {
       family,
@@ -98,18 +102,21 @@ export class DeltaTracker {
   committedTable(): Table {
     const sets = new Map<string, ElementSet>();
     for (const [name, { spec, elements }] of this.#table.sets) {
-      sets.set(name, { spec, elements: overlaid(elements, this.#elements.get(name)) });
+      const committed = this.#isCommitted ? overlaid(elements, this.#elements.get(name)) : new Map<string, string>();
+      sets.set(name, { spec, elements: committed });
     }
     return { ...this.#table, chains: overlaid(this.#table.chains, this.#chains), sets };
   }
 
   /** Records that the kernel has the whole table now. */
   committed(): void {
+    this.#isCommitted = true;
     this.#elements.clear();
     this.#chains.clear();
   }
 
   #remember(set: string, key: string, committed: string | undefined): void {
+    if (!this.#isCommitted) return;
     let keys = this.#elements.get(set);
     if (keys === undefined) {
       keys = new Map();
@@ -123,6 +130,12 @@ export class DeltaTracker {
     if (set === undefined) throw new Error(`no set ${name}`);
     return set;
   }
+}
+
+function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
+  return elements.size === 0
+    ? []
+    : [{ spec, deleted: [], added: [...elements].map(([key, value]) => ({ key, value })) }];
 }
 
 function pendingElements(

@@ -40,6 +40,22 @@ describe("a delta tracker", () => {
     });
   });
 
+  test("has everything pending before the first commit, and nothing committed", () => {
+    const tracker = new DeltaTracker("ip", [SET, MAP]);
+    tracker.putElement("service-ips", "10.96.0.1", "drop");
+    tracker.putElement("service-ips", "10.96.0.1", "goto balance-1");
+    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.deleteElement("cluster-ips", "10.96.0.2");
+    tracker.putChain(chain("balance-1"));
+    expect(tracker.pending()).toMatchObject({
+      writtenChains: [{ name: "balance-1" }],
+      deletedChains: [],
+      elements: [{ spec: MAP, deleted: [], added: [{ key: "10.96.0.1", value: "goto balance-1" }] }],
+    });
+    const { sets, chains } = tracker.committedTable();
+    expect([chains.size, ...[...sets.values()].map(({ elements }) => elements.size)]).toEqual([0, 0, 0]);
+  });
+
   test("has nothing pending when every change was undone", () => {
     const tracker = committed();
     tracker.deleteElement("service-ips", "10.96.0.1");
