@@ -6,7 +6,7 @@
  * @returns `values` itself when that is the result
  */
 export function placed(previous: readonly string[], values: readonly string[]): readonly string[] {
-  if (previous === values) return values;
+  if (previous === values || previous.length === 0) return values;
   const waiting = new Set(values);
   const result = new Array<string | undefined>(values.length);
   const displaced: string[] = [];
