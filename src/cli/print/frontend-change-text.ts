@@ -43,7 +43,7 @@ function otherFacts(isWhole: boolean): (change: ElementChange) => string[] {
       if (!isWhole) return [`${verdictText(before ?? "")} -> ${verdictText(after ?? "")}`];
       return after === undefined ? [] : [verdictText(after)];
     }
-    if (role === "shortcut" && after !== undefined) return [`for pods and this node ${verdictText(after)}`];
+    if (role === "shortcut" && after !== undefined) return [`${verdictText(after)} for pods and this node`];
     if (set !== FIREWALL_IPS) return [];
     if (after !== undefined) return ["guarded by source ranges"];
     return isWhole ? [] : ["no longer guarded by source ranges"];

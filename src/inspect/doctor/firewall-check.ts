@@ -21,7 +21,15 @@ const REJECTS = "inet firewalld";
  */
 export function judgeFirewalls(chains: readonly ForeignChain[] | undefined): HostDiagnostic[] {
   if (chains === undefined) {
-    return [{ check: "firewall", level: "warning", found: "the chains of this host could not be listed" }];
+    return [
+      {
+        check: "firewall",
+        level: "warning",
+        found: "unknown: the chains of this host could not be listed",
+        means: "chains of other software that drop the Services' traffic would not be seen",
+        action: "run as root or with CAP_NET_ADMIN in the node's network namespace",
+      },
+    ];
   }
   const findings = [...chains.flatMap(judgeChain), ...judgeFirewalld(chains)];
   return findings.length > 0

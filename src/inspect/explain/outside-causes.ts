@@ -111,7 +111,7 @@ function otherNodePortAddress(connection: Connection, input: ExplainInput): Reas
   const served = nodePorts.kind === "all" ? "every address of the node but loopback" : listText(nodePorts.addresses);
   return {
     cause: "node-port-address",
-    message: `${nodePort} answers at ${served} here, not at ${to}`,
+    message: `${nodePort} answers at ${served} here, not at ${to}${isHere(to, input) ? "" : ", which is no address of this node"}`,
     action: nodePortAction(to, input),
   };
 }
@@ -123,7 +123,11 @@ function nodePortAction(to: string, { host }: ExplainInput): string {
   }
   return isLocal(host, to)
     ? "connect there, or let --nodeport-addresses cover the address"
-    : `connect there; ${to} is no address of this node, so that its own node decides: explain it there, or with --hostname-override`;
+    : "explain it on the node that has the address, or name that node with --hostname-override";
+}
+
+function isHere(address: string, { host }: ExplainInput): boolean {
+  return isLocal(host, address) || isLoopback(address);
 }
 
 function loopback({ to }: Connection): Reason | undefined {

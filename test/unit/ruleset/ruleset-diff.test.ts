@@ -86,7 +86,7 @@ const rows: readonly {
     },
     lines: [
       "default/web",
-      "  ~ NodePort 30080/tcp (IPv4): 2 endpoints -> 1 endpoint, masqueraded -> source kept, for pods and this node 2 endpoints",
+      "  ~ NodePort 30080/tcp (IPv4): 2 endpoints -> 1 endpoint, masqueraded -> source kept, 2 endpoints for pods and this node",
       "",
       "of this node",
       "  + chain ip nodeport-balance-cluster-2",

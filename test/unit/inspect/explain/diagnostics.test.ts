@@ -138,7 +138,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: { to: "192.0.2.3", port: "30080" },
     result: "not-handled",
     cause: "node-port-address",
-    message: ["answers at 192.0.2.2 here, not at 192.0.2.3", "192.0.2.3 is no address of this node"],
+    message: ["answers at 192.0.2.2 here, not at 192.0.2.3", "which is no address of this node", "name that node"],
   },
   {
     name: "an endpoint of several Services",
