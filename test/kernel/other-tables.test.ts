@@ -124,7 +124,7 @@ describe("explain --live", () => {
   test("names the chain of another table whose policy drops", async () => {
     await loadTables(fixture("nftables-conf"));
     const text = await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80");
-    expect(text).toContain("Dropped: dropped by table inet filter chain forward (policy drop)");
+    expect(text).toContain("Dropped by table inet filter chain forward (policy drop)");
     expect(text).not.toContain("Served");
     await lab.exec(["nft", "delete", "table", "inet", "filter"]);
   });

@@ -178,7 +178,10 @@ function differenceLines(differences: readonly string[]): string[] {
 /** The conclusion: outcome, cause and action in one sentence. */
 function verdictLines({ result, message, action }: Verdict, indent: string, style: Style): string[] {
   const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
-  const sentence = action === undefined ? `${word}: ${message}.` : `${word}: ${message}; ${action}.`;
+  // A message may begin with the outcome itself: `dropped by table inet filter`.
+  const isNamed = message.startsWith(`${RESULTS[result]} `);
+  const conclusion = isNamed ? `${word}${message.slice(word.length)}` : `${word}: ${message}`;
+  const sentence = action === undefined ? `${conclusion}.` : `${conclusion}; ${action}.`;
   const [first = "", ...rest] = wrapped(sentence, indent, `${indent}  `);
   const mark = result === "served" || result === "not-handled" ? style.good : style.bad;
   return [first.replace(word, mark(word)), ...rest];

@@ -45,6 +45,18 @@ test("sums up endpoints beyond what fits on a screen, for people alone", () => {
   );
 });
 
+test("an outcome that the message names already is not said twice", () => {
+  const verdict = {
+    result: "dropped",
+    cause: "other-table",
+    message: "dropped by table inet fw (policy drop)",
+  } as const;
+  const lines = explanationText({ ...explanation(1), verdict }, PLAIN)
+    .trimEnd()
+    .split("\n");
+  expect(lines.at(-1)).toBe("Dropped by table inet fw (policy drop).");
+});
+
 test("shares of connections add up", () => {
   const shares = explanation(7).endpoints.map(({ probability }) => probability);
   expect(shares.reduce((sum, share) => sum + share, 0)).toBeCloseTo(1, 5);
