@@ -87,7 +87,9 @@ export class ConnectionCounter {
     const ports = new Map<ServicePort, EndpointCount[]>();
     for (const count of this.#counts.values()) {
       const { port } = count.attributed;
-      ports.set(port, [...(ports.get(port) ?? []), count]);
+      const counts = ports.get(port);
+      if (counts === undefined) ports.set(port, [count]);
+      else counts.push(count);
     }
     const services = [...ports].map(([port, counts]) => servicePortConnections(port, counts)).sort(byName);
     return { services, unmanaged: this.#unmanaged };

@@ -74,7 +74,9 @@ export function explainRefusals(
   for (const entry of entries) {
     if (filter.client !== undefined && entry.client !== filter.client) continue;
     const key = `${entry.address} ${entry.protocol} ${entry.port}`;
-    groups.set(key, [...(groups.get(key) ?? []), entry]);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [entry]);
+    else group.push(entry);
   }
   return [...groups.values()]
     .map((group) => group.sort(byLastPacket))
@@ -138,10 +140,13 @@ function explained(
 
 /** The time of the first packet of some refusals, as far as that of each is known. */
 function firstOf(entries: readonly SeenRefusal[], now: number): { readonly firstAt?: string } {
-  const times = entries.map((entry) => entry.firstAt);
-  if (times.includes(undefined)) return {};
-  // Last times are of whole seconds, and would seem to be before the first ones.
-  return { firstAt: timeText(Math.min(...times.map(Number), ...entries.map((entry) => lastPacketAt(entry, now)))) };
+  let first = Number.POSITIVE_INFINITY;
+  for (const entry of entries) {
+    if (entry.firstAt === undefined) return {};
+    // Last times are of whole seconds, and would seem to be before the first ones.
+    first = Math.min(first, entry.firstAt, lastPacketAt(entry, now));
+  }
+  return { firstAt: timeText(first) };
 }
 
 function timeText(milliseconds: number): string {

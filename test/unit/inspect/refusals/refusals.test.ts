@@ -140,6 +140,15 @@ describe("explainRefusals", () => {
     expect(brief([entry({ port: 81 })], { service: { service: named("dns/dns") } })).toHaveLength(0);
   });
 
+  test("takes more clients of one destination than a function takes arguments", () => {
+    const entries = Array.from({ length: 200_000 }, (_, i) => {
+      return entry({ client: `10.${200 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`, firstAt: NOW - 60_000 - i });
+    });
+    const [one] = explainRefusals(entries, input, {}, NOW);
+    expect(one).toMatchObject({ packets: 600_000, firstAt: new Date(NOW - 60_000 - 199_999).toISOString() });
+    expect(refusalsText(one === undefined ? [] : [one], NOW, true)).toContain("and 199990 clients more\n");
+  });
+
   test("explains no more than 1,000 destinations", () => {
     const entries = Array.from({ length: 1200 }, (_, i) => entry({ port: i + 1, silentFor: i }));
     expect(brief(entries)).toHaveLength(1000);
