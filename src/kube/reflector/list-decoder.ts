@@ -1,7 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { ApiFailure } from "../client/api-failure.ts";
 import { LIST_BEGINNING } from "../files/json-list.ts";
-import { withoutManagedFields } from "./managed-fields.ts";
 import { metadataOf } from "./object-store.ts";
 
 /** The part of a list that follows its items. */
@@ -85,7 +84,7 @@ export class ListDecoder {
 
   /** Takes the items in a part of the text: one, or several if some begin differently. False if it is not valid JSON. */
   #takePart(start: number, end: number): boolean {
-    const items = parsed(`[${withoutManagedFields(this.#text.slice(start, end))}]`) as readonly unknown[] | undefined;
+    const items = parsed(`[${this.#text.slice(start, end)}]`) as readonly unknown[] | undefined;
     for (const item of items ?? []) this.#take(item);
     return items !== undefined;
   }

@@ -1,5 +1,4 @@
 import { ApiFailure } from "../client/api-failure.ts";
-import { withoutManagedFields } from "./managed-fields.ts";
 
 /**
  * One line of a watch.
@@ -71,7 +70,7 @@ export class LineSplitter {
 export function parseWatchEvent(line: string): WatchEvent {
   let event: unknown;
   try {
-    event = JSON.parse(withoutManagedFields(line));
+    event = JSON.parse(line);
   } catch (cause) {
     throw new ApiFailure("parse", "a line of the watch is not JSON", { relist: true, cause });
   }
