@@ -37,8 +37,8 @@ export class Verifier implements SyncSubscriber {
   #timer: Timer | undefined;
   #stopped = false;
   #onDifferences: OnDifferences = () => {};
-  /** What syncs changed during the current comparison. */
-  #changed: TableDelta[] = [];
+  /** What syncs changed during the current comparison; undefined between two, so that no delta is kept. */
+  #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
   #inDoubt = false;
 
@@ -59,7 +59,7 @@ export class Verifier implements SyncSubscriber {
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
-    this.#changed.push(...deltas);
+    this.#changed?.push(...deltas);
     if (kind !== "full") return;
     this.#inDoubt = true;
     this.#parts.onVerified(endedAt);
@@ -81,13 +81,14 @@ export class Verifier implements SyncSubscriber {
     this.#inDoubt = false;
     const kernel = await compareKernel(nft, reconciler.state.ruleset);
     if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
-    else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences);
+    else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences, this.#changed);
+    this.#changed = undefined;
     const cost = clock.now() - startedAt;
     this.#schedule(Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * cost)));
   }
 
-  #judge(differences: readonly TableDelta[]): void {
-    const own = [...this.#changed, ...this.#parts.reconciler.state.pending()];
+  #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {
+    const own = [...changed, ...this.#parts.reconciler.state.pending()];
     const found = unexplained(differences, own)
       // Stale chains stay in the kernel for a while, and chains of others disturb nothing.
       .map((delta) => ({ ...delta, deletedChains: [] }))
