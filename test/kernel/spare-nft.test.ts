@@ -23,10 +23,11 @@ describe("an nft that waits for its input", () => {
 
   /** Started so far that its netlink socket is open. */
   async function waiting(): Promise<StartedProcess> {
-    const before = nftProcesses();
+    const here = linkOf("/proc/self/ns/net");
+    const before = nftProcesses(here);
     const started = startProcess("nft", APPLY, LIMITS);
     await expect
-      .poll(() => nftProcesses().filter((pid) => !before.includes(pid) && hasNetlinkSocket(pid)))
+      .poll(() => nftProcesses(here).filter((pid) => !before.includes(pid) && hasNetlinkSocket(pid)))
       .toHaveLength(1);
     return started;
   }
@@ -87,7 +88,7 @@ describe("the spare nft of a daemon", () => {
   /** The process IDs of the node's spares. */
   async function spares(): Promise<number[]> {
     const { stdout } = await lab.lab.exec(["readlink", "/proc/self/ns/net"]);
-    return nftProcesses().filter((pid) => linkOf(`/proc/${pid}/ns/net`) === stdout.trim());
+    return nftProcesses(stdout.trim());
   }
 
   async function theSpare(): Promise<number> {
@@ -115,11 +116,12 @@ describe("the spare nft of a daemon", () => {
   });
 });
 
-/** The process IDs of every `nft -j -f -`. */
-function nftProcesses(): number[] {
+/** The process IDs of every `nft -j -f -` in a network namespace. */
+function nftProcesses(namespace: string): number[] {
   return readdirSync("/proc").flatMap((name) => {
     const words = textOf(`/proc/${name}/cmdline`).split("\0").slice(0, -1);
-    return words.at(-4)?.endsWith("nft") && words.slice(-3).join() === APPLY.join() ? [Number(name)] : [];
+    const isNft = words.at(-4)?.endsWith("nft") === true && words.slice(-3).join() === APPLY.join();
+    return isNft && linkOf(`/proc/${name}/ns/net`) === namespace ? [Number(name)] : [];
   });
 }
 
