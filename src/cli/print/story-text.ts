@@ -32,10 +32,27 @@ function stagesLines(stages: readonly NamedStage[]): string[] {
   return lines;
 }
 
-/** The rules without our own that lead from chain to chain and nowhere else. */
+/**
+ * The rules without those that lead from chain to chain and nowhere else: firewalld has a dozen of them for each packet.
+ * Of other software, the jumps that lead to a rule are told, too.
+ */
 function toldRules({ table, rules }: NamedStage): readonly NamedRule[] {
-  if (table !== TABLE_NAME) return rules;
-  return rules.filter(({ verdict, means }) => means !== undefined || !verdict.startsWith("jump "));
+  const told: NamedRule[] = [];
+  const chains = new Set<string>();
+  for (const rule of rules.toReversed()) {
+    if (!doesNothing(rule, table === TABLE_NAME ? new Set() : chains)) {
+      told.unshift(rule);
+      chains.add(rule.chain);
+    }
+  }
+  return told;
+}
+
+/** Whether a rule only leaves its chain, for one that is none of `chains`. */
+function doesNothing({ verdict, means }: NamedRule, chains: ReadonlySet<string>): boolean {
+  if (means !== undefined) return false;
+  const [, target] = /^(?:jump|goto) (.*)$/.exec(verdict) ?? [];
+  return target === undefined ? verdict === "return" : !chains.has(target);
 }
 
 function stageLines(stage: NamedStage): string[] {
@@ -49,6 +66,7 @@ function stageLines(stage: NamedStage): string[] {
 
 function ruleLine({ chain, rule, verdict, means }: NamedRule, base: string): string {
   const where = chain === base ? "" : `${chain}: `;
-  const result = verdict === "continue" ? "" : ` -> ${verdict}`;
+  const isWritten = rule === verdict || rule.endsWith(` ${verdict}`);
+  const result = verdict === "continue" || isWritten ? "" : ` -> ${verdict}`;
   return `    ${where}${rule}${result}${means === undefined ? "" : ` (${means})`}`;
 }

@@ -44,7 +44,10 @@ function judgeChain({ table, name, base }: ForeignChain): HostDiagnostic[] {
   return [{ check: "firewall", level: "warning", found, means, action: ACTION }];
 }
 
-/** firewalld's policy is accept; it rejects with the last rule of its chains, which are not looked into. */
+/**
+ * firewalld's policy is accept; it rejects with the last rule of its chains, which are not looked into. Its chains accept
+ * connections whose destination was translated, unless it is told not to (firewalld 2.3, `StrictForwardPorts`).
+ */
 function judgeFirewalld(chains: readonly ForeignChain[]): HostDiagnostic[] {
   if (!chains.some(({ table }) => table === REJECTS)) return [];
   return [
@@ -52,8 +55,9 @@ function judgeFirewalld(chains: readonly ForeignChain[]): HostDiagnostic[] {
       check: "firewall",
       level: "warning",
       found: "firewalld is active",
-      means: "it rejects what its zones do not allow, NodePorts and forwarded connections to pods too",
-      action: "put the pods' interfaces into its zone `trusted` and open the NodePorts, or stop it",
+      means:
+        "connections through Services pass (without StrictForwardPorts=yes); those to pods' own addresses are rejected where its zones do not allow them",
+      action: "put the pods' CIDRs into its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
     },
   ];
 }

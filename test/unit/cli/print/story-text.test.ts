@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { storyText } from "../../../../src/cli/print/story-text.ts";
+import type { NamedStory } from "../../../../src/inspect/trace/named-story.ts";
+
+type Step = readonly [chain: string, rule: string, verdict: string];
+
+/** The lines that a packet's way through one base chain of firewalld takes. */
+function linesOf(steps: readonly Step[]): string[] {
+  const rules = steps.map(([chain, rule, verdict]) => ({ chain, rule, verdict }));
+  const story: NamedStory = {
+    time: "2026-01-01T14:59:37.344Z",
+    protocol: "tcp",
+    flags: ["syn"],
+    source: { address: "10.244.2.9", port: 45250, name: "shop/web-1" },
+    destination: { address: "10.96.0.7", port: 80, name: "" },
+    input: "pod3",
+    stages: [{ family: "inet", table: "firewalld", chain: "filter", rules: rules as never, policy: "" }],
+    end: { kind: "passed" } as never,
+    message: "passed",
+  };
+  return storyText(story).trimEnd().split("\n").slice(1, -1);
+}
+
+const EMPTY_ZONE: readonly Step[] = [
+  ["filter", "jump POLICIES", "jump POLICIES"],
+  ["POLICIES", "jump public", "jump public"],
+  ["public", "jump public_log", "jump public_log"],
+  ["POLICIES", "return", "return"],
+];
+
+test("a chain in which rules only lead to other chains has no effect", () => {
+  expect(linesOf(EMPTY_ZONE)).toEqual(["  no effect in inet firewalld filter"]);
+});
+
+test("of jumps, those that lead to a rule are told, and a verdict that the rule ends with once", () => {
+  const rejected: Step = ["public", "reject with icmpx admin-prohibited", "drop"];
+  expect(
+    linesOf([...EMPTY_ZONE.slice(0, 3), ["filter", 'ct state { new } log prefix "x"', "continue"], rejected]),
+  ).toEqual([
+    "  inet firewalld filter",
+    "    jump POLICIES",
+    "    POLICIES: jump public",
+    '    ct state { new } log prefix "x"',
+    "    public: reject with icmpx admin-prohibited -> drop",
+  ]);
+  expect(linesOf([["filter", "ct status dnat accept", "accept"]])).toEqual([
+    "  inet firewalld filter",
+    "    ct status dnat accept",
+  ]);
+});
