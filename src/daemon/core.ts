@@ -250,7 +250,7 @@ function refusalWatch({ nft, logger, dryRun }: CoreParts, state: State): Refusal
   return new RefusalWatch({
     clock,
     logger,
-    read: () => readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT }),
+    read: async () => (await readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
     state: () => reconciler.state,
     onPackets: (name, reason, packets) => {
       const [namespace = "", service = ""] = name.split("/");

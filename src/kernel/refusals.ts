@@ -35,20 +35,21 @@ export function withSinglePackets(entries: readonly RefusalEntry[], now: number)
 }
 
 /**
- * Lists what the rules refused, of these families; nothing where it is not recorded.
+ * Lists what the rules refused, of these families.
  * @param set the set's name
  * @param timeout seconds for which an entry lives after its last packet
+ * @returns undefined where nothing is recorded, in no family
  * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
  */
 export async function readRefusals(
   nft: Pick<Nft, "listSet">,
   families: readonly Family[],
   { set, timeout }: { readonly set: string; readonly timeout: number },
-): Promise<RefusalEntry[]> {
-  const entries: RefusalEntry[] = [];
+): Promise<RefusalEntry[] | undefined> {
+  let entries: RefusalEntry[] | undefined;
   for (const family of families) {
     const text = await nft.listSet(family, "set", set);
-    if (text !== undefined) entries.push(...refusalEntries(text, family, timeout));
+    if (text !== undefined) entries = [...(entries ?? []), ...refusalEntries(text, family, timeout)];
   }
   return entries;
 }

@@ -37,6 +37,13 @@ async function refusals(...flags: readonly string[]): Promise<string> {
 const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
   lab.lab.probe([{ id: "only", from, to, port: 80, proto: "tcp", n: 1 }]);
 
+test("refusals is an error where nothing is recorded", async () => {
+  const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
+  const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
+  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
+  expect(stderr).toContain("refusals are not recorded on this host");
+});
+
 test("the daemon counts refused packets, shows them on its page, and sends one Event", async () => {
   const daemon = await started();
   expect(await refusals("--service=shop/none")).toBe("nothing was refused within the last hour");
