@@ -82,9 +82,12 @@ function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
 export function readAddress(flag: string, text: string): string {
   const address = canonicalAddress(text.replace(/^\[(.*)\]$/, "$1"));
   if (address !== undefined) return address;
-  throw new AppError("BAD_ARGUMENT", `--${flag} must be an IP address, not ${quoted(text)}`, {
-    hint: "a DNS name of a Service is its name and namespace: --service namespace/name",
-  });
+  const hint = "a DNS name of a Service is its name and namespace: --service namespace/name";
+  throw new AppError(
+    "BAD_ARGUMENT",
+    `--${flag} must be an IP address, not ${quoted(text)}`,
+    flag === "to" ? { hint } : {},
+  );
 }
 
 /**

@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
 import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
@@ -82,7 +83,7 @@ async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeR
     });
   }
   if (other !== undefined) {
-    throw new AppError("BAD_ARGUMENT", `--with is ${JSON.stringify(other)}: must be kube-proxy`);
+    throw new AppError("BAD_ARGUMENT", `--with must be kube-proxy, not ${quoted(other)}`);
   }
   const paths = listArgument(argv, "with-objects");
   if (paths.length > 0) return await compareObjectOutcomes(request, paths);

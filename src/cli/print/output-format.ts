@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
 import { alternatives } from "../../base/text.ts";
 import { type Argv, textArgument } from "../command.ts";
 
@@ -15,5 +16,5 @@ export function outputFormat<Format extends string>(
   if (given === undefined) return formats[0];
   const format = formats.find((name) => name === given);
   if (format !== undefined) return format;
-  throw new AppError("BAD_ARGUMENT", `--${flag} is ${JSON.stringify(given)}: must be ${alternatives(formats)}`);
+  throw new AppError("BAD_ARGUMENT", `--${flag} must be ${alternatives(formats)}, not ${quoted(given)}`);
 }

@@ -1,4 +1,5 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
+import { nearest } from "../../base/nearest.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { Reason } from "./endpoint-causes.ts";
 import { explain } from "./explain.ts";
@@ -28,6 +29,8 @@ export type Report =
       readonly ports: readonly PortReport[];
       readonly services: number;
       readonly problemsOnly: boolean;
+      /** The only namespace that was asked for, and the nearest one that has Services if this one has none. */
+      readonly namespace?: { readonly name: string; readonly near?: string };
     }
   | { readonly kind: "not-served"; readonly service: ServiceName; readonly reason: Reason };
 
@@ -59,12 +62,22 @@ function allReport(query: Extract<ExplainQuery, { readonly kind: "all" }>, input
   const candidates = allConnections({ ...query, problemsOnly: problemsOnly && input.live === undefined }, input);
   const ports = candidates.map((port) => portReport(port, input));
   const names = input.cache.serviceNames();
+  const services = names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length;
   return {
     kind: "all",
     problemsOnly,
-    services: names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length,
+    services,
     ports: problemsOnly ? ports.flatMap(withProblemsOnly) : ports,
+    ...(namespace === undefined ? {} : { namespace: namespaceOf(namespace, services === 0 ? names : []) }),
   };
+}
+
+function namespaceOf(name: string, others: readonly ServiceName[]): { readonly name: string; readonly near?: string } {
+  const near = nearest(
+    name,
+    others.map((service) => service.slice(0, service.indexOf("/"))),
+  );
+  return near === undefined ? { name } : { name, near };
 }
 
 function portReport({ view: { port }, connections }: PortConnections, input: ExplainInput): PortReport {

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
 import { afterEach, expect, test, vi } from "vitest";
-import { explanationText } from "../../../../src/cli/print/explanation-text.ts";
+import { allReportText, explanationText } from "../../../../src/cli/print/explanation-text.ts";
 import { COLOURED, PLAIN, wrapped } from "../../../../src/cli/print/style.ts";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
@@ -43,6 +43,15 @@ test("sums up endpoints beyond what fits on a screen, for people alone", () => {
   expect(many.steps.flatMap(({ elements }) => elements).filter((text) => text.startsWith("endpoints "))).toHaveLength(
     80,
   );
+});
+
+test.each([
+  [undefined, "no Services\n"],
+  [{ name: "shop" }, "no Services in namespace shop\n"],
+  [{ name: "shpo", near: "shop" }, "no Services in namespace shpo; did you mean shop?\n"],
+])("without Services there is no verdict: %j", (namespace, text) => {
+  const none = { kind: "all", ports: [], services: 0, problemsOnly: true } as const;
+  expect(allReportText(namespace === undefined ? none : { ...none, namespace }, PLAIN)).toBe(text);
 });
 
 test("an outcome that the message names already is not said twice", () => {
