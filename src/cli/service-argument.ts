@@ -1,7 +1,8 @@
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
+import { likelyService } from "../inspect/explain/likely-service.ts";
 import type { ServiceArgument } from "../inspect/explain/query.ts";
-import { serviceName } from "../model/ids.ts";
+import { type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
@@ -25,6 +26,13 @@ export function namespaceArgument(argv: Argv): string | undefined {
   const text = textArgument(argv, "namespace");
   if (text === undefined || NAMESPACE.test(text)) return text;
   throw new AppError("BAD_ARGUMENT", `--namespace must be the name of a namespace, not ${quoted(text)}`);
+}
+
+/** A warning that the Service of `--service` does not exist, so that nothing found is no good news. */
+export function unknownServiceNotices(named: ServiceArgument | undefined, names: readonly ServiceName[]): string[] {
+  if (named === undefined || names.includes(named.service)) return [];
+  const hint = likelyService(named.service, names);
+  return [`warning: there is no Service ${named.service}${hint === undefined ? "" : `: ${hint}`}`];
 }
 
 /**

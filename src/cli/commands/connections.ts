@@ -15,7 +15,7 @@ import { connectionsText } from "../print/connections-text.ts";
 import { diagnosticText } from "../print/diagnostic-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
-import { serviceArgument } from "../service-argument.ts";
+import { serviceArgument, unknownServiceNotices } from "../service-argument.ts";
 
 /** `connections`: the tracked connections of this host, counted by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -37,7 +37,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? `${JSON.stringify(report, null, 2)}\n` : connectionsText(report),
-    notices: [...command.notices, ...notices, ...diagnostics.map(diagnosticText)],
+    notices: [
+      ...command.notices,
+      ...unknownServiceNotices(service, cache.serviceNames()),
+      ...notices,
+      ...diagnostics.map(diagnosticText),
+    ],
   };
 }
 

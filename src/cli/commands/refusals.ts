@@ -15,7 +15,7 @@ import { pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
 import { refusalsText } from "../print/refusals-text.ts";
-import { serviceArgument } from "../service-argument.ts";
+import { serviceArgument, unknownServiceNotices } from "../service-argument.ts";
 import { untilInterrupted } from "../signals.ts";
 
 /** Between two looks at the kernel's set, with `--watch`. */
@@ -44,6 +44,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       : (format === "json" ? jsonText : text)(explained(first, loaded.input)),
     notices: [
       ...notices,
+      ...unknownServiceNotices(filter.service, loaded.input.cache.serviceNames()),
       ...pendingNotices(loaded.origin),
       ...missingNodeNotices(loaded.missingNode),
       ...loaded.notices,

@@ -1,11 +1,10 @@
 import { AppError } from "../../base/errors.ts";
-import { nearest } from "../../base/nearest.ts";
-import { alternatives } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
+import { likelyService } from "./likely-service.ts";
 import { connectionOf, type Question } from "./packet.ts";
 import { type ExplainQuery, isNamed, type ServiceArgument } from "./query.ts";
 import { listText, portSpecText } from "./words.ts";
@@ -83,25 +82,11 @@ function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInp
   return [...host.localAddresses].find((address) => familyOf(address) === family && !isLoopback(address));
 }
 
-/** The most Services of one name in different namespaces that are suggested. */
-const MOST_NAMESAKES = 3;
-
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
   return new AppError("BAD_ARGUMENT", `there is no Service ${service}`, {
     hint:
       likelyService(service, cache.serviceNames()) ?? "names are namespace/name, as kubectl get services -A shows them",
   });
-}
-
-/** The Services that were probably meant: of the same name elsewhere, of a near name, of the same namespace. */
-function likelyService(service: ServiceName, names: readonly ServiceName[]): string | undefined {
-  const [namespace, name] = service.split("/");
-  const namesakes = names.filter((one) => one.endsWith(`/${name}`));
-  if (namesakes.length > 0) return `did you mean ${alternatives(namesakes.slice(0, MOST_NAMESAKES))}?`;
-  const near = nearest(service, names);
-  if (near !== undefined) return `did you mean ${near}?`;
-  const neighbours = names.filter((one) => one.startsWith(`${namespace}/`));
-  return neighbours.length === 0 ? undefined : `in that namespace: ${listText(neighbours)}`;
 }
 
 function unknownPort(service: ServiceName, port: string, views: readonly ServicePortView[]): AppError {

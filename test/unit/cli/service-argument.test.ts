@@ -1,0 +1,21 @@
+import { describe, expect, test } from "vitest";
+import { unknownServiceNotices } from "../../../src/cli/service-argument.ts";
+import { serviceName } from "../../../src/model/ids.ts";
+
+const NAMES = [serviceName("shop", "cart"), serviceName("shop", "redis"), serviceName("test", "redis")];
+
+describe("unknownServiceNotices", () => {
+  test.each([
+    ["shop", "cart", []],
+    ["shop", "carts", ["warning: there is no Service shop/carts: did you mean shop/cart?"]],
+    ["default", "redis", ["warning: there is no Service default/redis: did you mean shop/redis or test/redis?"]],
+    ["test", "frontend", ["warning: there is no Service test/frontend: in that namespace: test/redis"]],
+    ["nowhere", "frontend", ["warning: there is no Service nowhere/frontend"]],
+  ])("%s/%s", (namespace, name, notices) => {
+    expect(unknownServiceNotices({ service: serviceName(namespace, name) }, NAMES)).toEqual(notices);
+  });
+
+  test("nothing without a Service", () => {
+    expect(unknownServiceNotices(undefined, NAMES)).toEqual([]);
+  });
+});
