@@ -5,6 +5,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refusals.ts";
+import { readResetPackets } from "../kernel/vanished.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
@@ -42,6 +43,7 @@ import { createMetrics } from "./metrics/metrics.ts";
 import { countRequest } from "./metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
+import { addVanishedMetrics } from "./metrics/vanished-metrics.ts";
 import { RefusalWatch } from "./refusals/refusal-watch.ts";
 import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
@@ -142,6 +144,7 @@ export async function assembleCore(parts: CoreParts) {
     refusals,
     daemon,
     counts: connectionCounts(parts, state),
+    resets: resetPacketCounts(parts, state),
   };
 }
 
@@ -240,6 +243,20 @@ function connectionCounts({ nft, system, logger }: CoreParts, { options, metrics
     now: system.clock.now,
     maxAge: COUNTERS_MAX_AGE,
     onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters"),
+  });
+}
+
+/** @returns the packets that were reset, undefined where none are */
+function resetPacketCounts({ nft, system, logger }: CoreParts, { metrics, families, vanished }: State) {
+  if (vanished === undefined) return undefined;
+  return addVanishedMetrics(metrics.registry, {
+    read: async () =>
+      Object.fromEntries(
+        await Promise.all(families.map(async (family) => [family, await readResetPackets(nft, family)])),
+      ),
+    now: system.clock.now,
+    maxAge: COUNTERS_MAX_AGE,
+    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the count of resets"),
   });
 }
 

@@ -4,6 +4,25 @@ import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Nft } from "./nft.ts";
 
+/** Counts packets that rules of our table answered with a TCP reset; 0 where there is no table. @throws AppError as nft does */
+export async function readResetPackets(nft: Pick<Nft, "listTable">, family: Family): Promise<number> {
+  const text = await nft.listTable(family);
+  return text === undefined ? 0 : resetPackets(text);
+}
+
+/** The packets that rules with a reset have counted, in a listing. Throws NFT_OUTPUT for a shape that nft never prints. */
+export function resetPackets(listing: string): number {
+  return readListing(listing).objects.reduce<number>((sum, object) => {
+    const { rule } = asObject(object, "listed object");
+    const statements = asList(asObject(rule ?? {}, "rule").expr ?? [], "rule").map((one) => asObject(one, "statement"));
+    const isReset = statements.some(
+      ({ reject }) => reject !== undefined && asObject(reject ?? {}, "reject").type === "tcp reset",
+    );
+    const counter = statements.find((one) => one.counter !== undefined)?.counter;
+    return isReset && counter !== undefined ? sum + asNumber(asObject(counter, "counter").packets, "packets") : sum;
+  }, 0);
+}
+
 /** An element of a set of addresses and ports that ends by itself. */
 export interface EndingTarget {
   /** `address . port` */

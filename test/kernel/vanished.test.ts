@@ -97,6 +97,9 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     await Promise.all(kept.map((one) => one.stillAnswered()));
     expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
     expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);
+    expect(await lab.metric("nft_proxy_map_elements", 'map="vanished"')).toBe(3);
+    expect(await lab.metric("nft_proxy_reset_packets_total", "IPv4")).toBeGreaterThan(3);
+    expect((await lab.get(10249, "/")).body).toContain(`${POD1}:7000 left shop/`);
   });
 
   test("are reset after a restart of the daemon if the endpoint left before it or meanwhile, from every Service, and has not come back", async () => {

@@ -1,9 +1,11 @@
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { StoryNames } from "../../inspect/trace/named-story.ts";
+import { type NamedStory, StoryNames } from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
+import { resetEndpoint } from "../../inspect/trace/reset-endpoint.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
 import { selectionsOf } from "../../inspect/trace/trace-query.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import type { Argv } from "../command.ts";
@@ -36,8 +38,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   };
 }
 
+async function named(story: PacketStory, names: StoryNames): Promise<NamedStory> {
+  return names.named(story, await resetEndpoint(story, (client) => translatedConnections("conntrack", client)));
+}
+
 async function* jsonLines(stories: AsyncIterable<PacketStory>, names: StoryNames): AsyncIterable<string> {
-  for await (const story of stories) yield `${JSON.stringify(names.named(story))}\n`;
+  for await (const story of stories) yield `${JSON.stringify(await named(story, names))}\n`;
 }
 
 async function* texts(
@@ -47,7 +53,7 @@ async function* texts(
 ): AsyncIterable<string> {
   let count = 0;
   for await (const story of stories) {
-    yield `${storyText(names.named(story))}\n`;
+    yield `${storyText(await named(story, names))}\n`;
     count += 1;
   }
   if (count === 0) yield `no such packet came by within ${durationMs / 1000} s\n`;

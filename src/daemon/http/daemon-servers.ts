@@ -6,7 +6,7 @@ import { metricsRoutes } from "../metrics/metrics-routes.ts";
 import { setStateGauges } from "../metrics/state-gauges.ts";
 import { pendingServices } from "../status/pending-services.ts";
 import { statusPage } from "../status/status-page.ts";
-import type { DaemonStatus } from "../status/status-source.ts";
+import type { DaemonStatus, VanishedStatus } from "../status/status-source.ts";
 import { type DaemonSocketParts, daemonSocketRoutes } from "./daemon-socket.ts";
 import type { Routes } from "./http-answers.ts";
 import { listenAddress, openHttpServer } from "./http-server.ts";
@@ -104,6 +104,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
   const { cache, counts, dryRun, history, nodeContext, reconciler, judge, source, version, startedAt, clock } = parts;
   const { runner, timeline } = parts;
   const counted = await counts?.();
+  const vanished = await vanishedStatus(parts);
   const refusals = parts.refusals?.recent;
   const now = clock.now();
   return {
@@ -121,6 +122,13 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     pending: { since: runner.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
     ...(refusals === undefined ? {} : { refusals }),
+    ...(vanished === undefined ? {} : { vanished }),
     counts: counted,
   };
+}
+
+async function vanishedStatus({ vanished, resets }: DaemonServersParts): Promise<VanishedStatus | undefined> {
+  if (vanished === undefined) return undefined;
+  const packets = Object.values((await resets?.()) ?? {});
+  return { held: vanished.held(), resetPackets: packets.reduce((sum, count) => sum + count, 0) };
 }

@@ -1,6 +1,7 @@
 import { Counter, type Registry } from "prom-client";
 import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Protocol } from "../../model/ids.ts";
+import { type CachedReadingOptions, cachedReading } from "./cached-reading.ts";
 
 /** How many new connections a map element has counted since it was made. */
 export interface ConnectionCount {
@@ -22,18 +23,6 @@ export interface ConnectionCounts {
   readonly endpoints: readonly ConnectionCount[];
 }
 
-/** What {@link addConnectionMetrics} needs. */
-export interface ConnectionMetricsOptions {
-  /** Lists the maps and reads their counters; expensive. A rejection leaves the last counts in place. */
-  readonly read: () => Promise<ConnectionCounts>;
-  /** Wall clock, milliseconds. */
-  readonly now: () => number;
-  /** How long a reading is good for, milliseconds: whoever scrapes more often gets the last one. */
-  readonly maxAge: number;
-  /** Told of each reading that failed. */
-  readonly onError: (error: unknown) => void;
-}
-
 const LABELS = ["ip_family", "namespace", "service", "port", "protocol", "target"] as const;
 type Label = (typeof LABELS)[number];
 
@@ -46,9 +35,9 @@ type Label = (typeof LABELS)[number];
  */
 export function addConnectionMetrics(
   registry: Registry,
-  options: ConnectionMetricsOptions,
+  options: CachedReadingOptions<ConnectionCounts>,
 ): () => Promise<ConnectionCounts> {
-  const counts = cached(options);
+  const counts = cachedReading<ConnectionCounts>({ frontends: [], endpoints: [] }, options);
   const add = (name: string, help: string, pick: (counts: ConnectionCounts) => readonly ConnectionCount[]) =>
     new Counter({
       name,
@@ -69,27 +58,4 @@ function fill(counter: Counter<Label>, counts: readonly ConnectionCount[]): void
   for (const { family, connections, ...labels } of counts) {
     counter.inc({ ip_family: FAMILY_NAMES[family], ...labels }, connections);
   }
-}
-
-function cached({ read, now, maxAge, onError }: ConnectionMetricsOptions): () => Promise<ConnectionCounts> {
-  let last: ConnectionCounts = { frontends: [], endpoints: [] };
-  let readAt = Number.NEGATIVE_INFINITY;
-  let underWay: Promise<ConnectionCounts> | undefined;
-  const refresh = async () => {
-    try {
-      last = await read();
-    } catch (error) {
-      onError(error);
-    }
-    // A failed reading counts as one, so that scrapes do not repeat it while nft is in trouble.
-    readAt = now();
-    underWay = undefined;
-    return last;
-  };
-  return () => {
-    if (underWay !== undefined) return underWay;
-    if (now() - readAt < maxAge) return Promise.resolve(last);
-    underWay = refresh();
-    return underWay;
-  };
 }

@@ -1,6 +1,7 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
+import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import type { HealthReport } from "../health/health.ts";
 import { Html, html } from "./html.ts";
@@ -18,7 +19,7 @@ const LONG_OUT_OF_SYNC = 30_000;
 /** The state of the daemon: syncs, verification, repairs, sources, and excluded Services. */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}
 </section>
 ${sourcesHtml(status)}`;
@@ -80,6 +81,20 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
     summary,
     ...listed(latest),
     "within the last hour; nft-proxy refusals, on this node, says why",
+  ]);
+}
+
+/** The newest first. Nothing where connections to them are not reset. */
+function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
+  if (vanished === undefined) return undefined;
+  const { held, resetPackets } = vanished;
+  const lines = held.toReversed().map(({ target, service, leftAt }) => {
+    const from = service === undefined ? "" : ` ${service}`;
+    return `${targetText(target)} left${from} ${durationWords(now - leftAt)} ago`;
+  });
+  return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
+    `${counted(resetPackets, "packet")} of their clients reset`,
+    ...listed(lines),
   ]);
 }
 

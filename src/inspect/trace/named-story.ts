@@ -1,4 +1,5 @@
 import { socketText } from "../../base/text.ts";
+import type { FlowEnd } from "../../kernel/conntrack.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -10,6 +11,7 @@ import { stepWords } from "../explain/step-words.ts";
 import { portText } from "../explain/words.ts";
 import { podNames } from "../pod-names.ts";
 import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
+import { isResetForVanished } from "./reset-endpoint.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
 /** One end of a packet. */
@@ -66,8 +68,11 @@ export class StoryNames {
     this.#pods = podNames(cache);
   }
 
-  /** A story with its names. */
-  named(story: PacketStory): NamedStory {
+  /**
+   * A story with its names.
+   * @param endpoint the endpoint of a packet that was reset, where it is known
+   */
+  named(story: PacketStory, endpoint?: FlowEnd): NamedStory {
     const { packet, startedAt, end } = story;
     const stages = namedStages(story, (one) => this.#destination(one));
     return {
@@ -79,7 +84,9 @@ export class StoryNames {
       input: packet.input,
       stages,
       end,
-      message: endText(end, stages.findLast(({ destination }) => destination !== undefined)?.destination),
+      message: isResetForVanished(story)
+        ? resetText(this.#destination(packet), endpoint)
+        : endText(end, stages.findLast(({ destination }) => destination !== undefined)?.destination),
     };
   }
 
@@ -140,6 +147,12 @@ function effectsOf({ rule, verdict }: TracedRule): Effect[] {
     ...(/ reject(?: |$)/.test(` ${rule}`) ? [{ kind: "reject", reset: rule.endsWith(" tcp reset") } as const] : []),
     ...(/ drop$/.test(` ${rule}`) ? [{ kind: "verdict", verdict: "drop" } as const] : []),
   ];
+}
+
+/** `reset: the endpoint 10.244.1.5:8080 left Service shop/cart port http (80/tcp)` */
+function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
+  const which = endpoint === undefined ? "its endpoint" : `the endpoint ${socketText(endpoint.address, endpoint.port)}`;
+  return `reset: ${which} left ${name === "" ? "every EndpointSlice" : name}`;
 }
 
 function endText(end: TraceEnd, destination: NamedEnd | undefined): string {

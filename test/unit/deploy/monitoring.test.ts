@@ -6,6 +6,7 @@ import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-met
 import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
+import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import type { Manifest } from "../../support/kustomize.ts";
 import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
@@ -38,6 +39,7 @@ function knownMetrics(): Map<string, KnownMetric> {
   addSourceMetrics(registry, source);
   const reading = { read: async () => ({ frontends: [], endpoints: [] }), now: () => 0, maxAge: 1, onError: () => {} };
   addConnectionMetrics(registry, reading);
+  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, onError: () => {} });
   addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   const made = registry.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: string[] }[];
   return new Map(made.map(({ name, type, labelNames }) => [name, { name, type, labels: labelNames }]));

@@ -10,6 +10,7 @@ import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metri
 import { addLoopbackMetrics } from "../../../src/daemon/metrics/loopback-metrics.ts";
 import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
+import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics.ts";
 import { initialState } from "../../../src/kube/source.ts";
 
 /**
@@ -59,6 +60,7 @@ async function metricRows(): Promise<string[][]> {
     maxAge: 1,
     onError: () => {},
   });
+  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, onError: () => {} });
   addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   addLoopbackMetrics(registry);
   const metrics = await registry.getMetricsAsJSON();

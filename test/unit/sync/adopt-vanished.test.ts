@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { endingTargets } from "../../../src/kernel/vanished.ts";
+import { endingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -128,4 +128,12 @@ test("the time that remains is read from nft's listing", () => {
   expect(() => endingTargets('{"nftables": [{"set": {"elem": ["x"]}}]}')).toThrow(
     expect.objectContaining({ code: "NFT_OUTPUT" }),
   );
+});
+
+test("the packets that were reset are counted by the rules with a reset alone", () => {
+  const rule = (reject: unknown, packets: number) => ({
+    rule: { expr: [{ counter: { packets, bytes: 1 } }, { reject }] },
+  });
+  const objects = [rule({ type: "tcp reset" }, 3), rule({ type: "tcp reset" }, 4), rule(null, 100), { chain: {} }];
+  expect(resetPackets(JSON.stringify({ nftables: objects }))).toBe(7);
 });

@@ -5,6 +5,7 @@ import { addConnectionMetrics, type ConnectionCounts } from "../../../../src/dae
 import { createMetrics } from "../../../../src/daemon/metrics/metrics.ts";
 import { countRequest } from "../../../../src/daemon/metrics/rest-client-metrics.ts";
 import { addSourceMetrics } from "../../../../src/daemon/metrics/source-metrics.ts";
+import { addVanishedMetrics } from "../../../../src/daemon/metrics/vanished-metrics.ts";
 import { initialState } from "../../../../src/kube/source.ts";
 
 /** Each metric of a text exposition: its type, its labels besides `le`, its buckets. */
@@ -118,6 +119,14 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(7));
     expect(errors).toEqual([new Error("nft is busy")]);
   });
+});
+
+test("packets that were reset are counted for each family, 0 where none is known", async () => {
+  const registry = new Registry();
+  addVanishedMetrics(registry, { read: async () => ({ ip: 3 }), now: () => 0, maxAge: 1, onError: () => {} });
+  const text = await registry.metrics();
+  expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv4"} 3\n');
+  expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv6"} 0\n');
 });
 
 test("source metrics are read from the source whenever scraped", async () => {

@@ -5,7 +5,7 @@ import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import type { DaemonStatus } from "../../../../src/daemon/status/status-source.ts";
 import { fullSyncReasonText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, service } from "../../../support/build.ts";
+import { bothContexts, cacheOf, named, service } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
 
 /** The page's text, without markup. */
@@ -36,6 +36,18 @@ describe("the card Pending", () => {
 
   test("a change of something else than a Service is shown without one", () => {
     expect(text({ pending: { since: NOW - 1000, services: [] } })).toContain("Pending a change for 1 s");
+  });
+});
+
+describe("the card Vanished endpoints", () => {
+  test("is there with the option alone, and names what left, the newest first, with its Service where that is known", () => {
+    const older = { family: "ip", target: "10.244.1.5 . 8080", service: undefined, leftAt: NOW - 300_000 } as const;
+    const newer = { family: "ip6", target: "fd00::5 . 8080", service: named("web"), leftAt: NOW - 4000 } as const;
+    expect(text({})).not.toContain("Vanished endpoints");
+    expect(text({ vanished: { held: [], resetPackets: 0 } })).toContain("Vanished endpoints 0 0 packets of");
+    expect(text({ vanished: { held: [older, newer], resetPackets: 7 } })).toContain(
+      "Vanished endpoints 2 7 packets of their clients reset [fd00::5]:8080 left default/web 4 s ago 10.244.1.5:8080 left 5 min ago",
+    );
   });
 });
 

@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { AppError } from "../../../../src/base/errors.ts";
+import { StoryNames } from "../../../../src/inspect/trace/named-story.ts";
+import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
+import { resetEndpoint } from "../../../../src/inspect/trace/reset-endpoint.ts";
+import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
+import { cacheOf, renderAll, service } from "../../../support/build.ts";
+
+const RULE = "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";
+
+/** A packet to a Service that ended in a chain of ours. */
+function story(chain = "vanished-endpoints-check"): PacketStory {
+  const packet = {
+    ...{ source: "10.244.1.14", sourcePort: 40_000, destination: "10.96.0.10", destinationPort: 80 },
+    ...{ protocol: "tcp", flags: ["ack"], input: "pod4" },
+  };
+  const end = { kind: "rejected", family: "ip", table: "nft-proxy", chain, rule: RULE } as const;
+  return { id: "1", startedAt: 0, packet, stages: [], end } as unknown as PacketStory;
+}
+
+const connection = (port: number, endpoint: string): TrackedConnection => ({
+  protocol: "tcp",
+  state: "close",
+  client: { address: "10.244.1.14", port },
+  destination: { address: "10.96.0.10", port: 80 },
+  replySource: { address: endpoint, port: 8080 },
+  remaining: 9,
+});
+
+async function* tracked(..._: unknown[]): AsyncIterable<TrackedConnection> {
+  yield connection(39_999, "10.244.2.11");
+  yield connection(40_000, "10.244.2.12");
+}
+// biome-ignore lint/correctness/useYield: it fails before it has any
+async function* failing(): AsyncIterable<TrackedConnection> {
+  throw new AppError("HOST", "conntrack is missing");
+}
+
+const objects = { services: [service()] };
+const names = new StoryNames(renderAll(objects).state, cacheOf(objects), new Set());
+const says = async (one: PacketStory, connections: typeof tracked | typeof failing = tracked) =>
+  names.named(one, await resetEndpoint(one, connections)).message;
+
+test("a packet that was reset is told of with the endpoint, from connection tracking, and the Service that it left", async () => {
+  expect(await says(story())).toBe("reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp");
+});
+
+test("a packet that was reset is told of without the endpoint where connection tracking does not tell", async () => {
+  expect(await says(story(), failing)).toBe("reset: its endpoint left Service default/web port 80/tcp");
+});
+
+test("connections are not listed for other packets", async () => {
+  expect(await resetEndpoint(story("reject-chain"), failing)).toBeUndefined();
+});
