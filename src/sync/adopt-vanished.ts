@@ -44,7 +44,7 @@ function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: 
     for (const [key, target] of sets.get(endpoints)?.elements ?? []) {
       if (vanished.isNamed(family, target) || splitParts(key).at(-3) !== "tcp") continue;
       const owner = state.families[family]?.ownerOf(frontendOfElement(endpoints, key));
-      vanished.addMissed(family, target, owner?.service.name);
+      vanished.addMissed(family, target, owner === undefined ? [] : [owner.service.name]);
     }
   }
 }

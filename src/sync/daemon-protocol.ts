@@ -6,6 +6,7 @@ import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
+import type { VanishedEndpoint } from "./vanished-endpoints.ts";
 
 /**
  * The protocol between a running daemon and the commands beside it: HTTP GET over a Unix socket (mode 0600; option
@@ -75,6 +76,8 @@ export interface DaemonState {
   readonly sync: DaemonSyncState;
   /** Service ports without rules because the kernel refuses them. */
   readonly quarantined: readonly ServicePortKey[];
+  /** Endpoints whose clients are reset, those that left first first; absent where that is off. */
+  readonly vanished?: readonly VanishedEndpoint[];
 }
 
 /** How many objects a daemon holds. */

@@ -11,8 +11,8 @@ export interface VanishedEndpoint {
   readonly family: Family;
   /** `address . port` */
   readonly target: string;
-  /** The Service that named it last; undefined where an earlier process saw it leave. */
-  readonly service: ServiceName | undefined;
+  /** The Services that it left, in this order; none where an earlier process saw it leave. */
+  readonly services: readonly ServiceName[];
   /** When it left, milliseconds since 1970. */
   readonly leftAt: number;
 }
@@ -45,6 +45,8 @@ export class VanishedEndpoints {
   readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
   /** How often EndpointSlices name each target. */
   readonly #named: Readonly<Record<Family, Map<string, number>>> = byFamily(() => new Map());
+  /** The Services that targets have left which others name, in this order. */
+  readonly #leaving: Readonly<Record<Family, Map<string, readonly ServiceName[]>>> = byFamily(() => new Map());
   /** By target, those that left first first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
 
@@ -60,8 +62,10 @@ export class VanishedEndpoints {
       const after = new Set(this.#parts.cache.slices(service));
       if (after.size === 0) this.#slices.delete(service);
       else this.#slices.set(service, [...after]);
-      for (const slice of after) if (!before.has(slice)) this.#name(slice);
-      for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice));
+      const added = [...after].filter((slice) => !before.has(slice));
+      for (const slice of added) this.#name(slice);
+      const kept = new Set(added.flatMap(targetsOf));
+      for (const slice of before) if (!after.has(slice)) left.push(...this.#unname(slice, kept));
     }
     const leftAt = this.#parts.now();
     for (const one of left) if (!this.#named[one.family].has(one.target)) this.#add({ ...one, leftAt });
@@ -80,12 +84,12 @@ export class VanishedEndpoints {
     const { now, delayMs } = this.#parts;
     if (remaining <= 0) return;
     const leftAt = now() - delayMs - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
-    this.#addMissed({ family, target, service: undefined, leftAt });
+    this.#addMissed({ family, target, services: [], leftAt });
   }
 
   /** Adds an endpoint that left while no process was running, unless it is known or named. */
-  addMissed(family: Family, target: string, service: ServiceName | undefined): void {
-    this.#addMissed({ family, target, service, leftAt: this.#parts.now() });
+  addMissed(family: Family, target: string, services: readonly ServiceName[]): void {
+    this.#addMissed({ family, target, services, leftAt: this.#parts.now() });
   }
 
   /** Endpoints whose connections are reset, those that left first first. */
@@ -134,15 +138,24 @@ export class VanishedEndpoints {
     }
   }
 
-  /** Returns the targets that nothing names any more. */
-  #unname(slice: EndpointSlice): Omit<VanishedEndpoint, "leftAt">[] {
+  /**
+   * Returns the targets that nothing names any more.
+   * @param kept targets that the Service has in other slices
+   */
+  #unname(slice: EndpointSlice, kept: ReadonlySet<string>): Omit<VanishedEndpoint, "leftAt">[] {
     const { family, service } = slice;
-    const named = this.#named[family];
+    const [named, leaving] = [this.#named[family], this.#leaving[family]];
     return targetsOf(slice).flatMap((target) => {
+      const services = [...(leaving.get(target) ?? []).filter((other) => other !== service), service];
       const count = (named.get(target) ?? 0) - 1;
-      if (count > 0) named.set(target, count);
-      else named.delete(target);
-      return count > 0 ? [] : [{ family, target, service }];
+      if (count > 0) {
+        named.set(target, count);
+        if (!kept.has(target)) leaving.set(target, services);
+        return [];
+      }
+      named.delete(target);
+      leaving.delete(target);
+      return [{ family, target, services }];
     });
   }
 

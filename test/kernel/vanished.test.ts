@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle } from "../support/command.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import type { NamespaceName } from "../support/lab/topology.ts";
@@ -90,11 +91,20 @@ describe("clients of endpoints that left every EndpointSlice", () => {
       ["pod4", "10.96.8.4"],
     ]);
     lab.cluster.put("endpointslices", terminating("draining", [POD2]));
+    const traced: string[] = [];
+    const trace = ["trace", "--to", "10.96.8.1", "--port", "7000", "--rate", "20"];
+    const tracing = lab.lab.start("node", [process.execPath, bundle, ...trace]);
+    tracing.onLine((line) => traced.push(line));
     await lab.lab.exec(["ip", "link", "del", "pod1"]);
     for (const name of ["gone", "gone-six", "local", "far", "one"]) serve(name, []);
     serve("masqueraded", [POD2]);
     await expect.poll(() => reset.map(({ brokenBy }) => brokenBy), PATIENCE).toEqual(reset.map(() => "ECONNRESET"));
     await Promise.all(kept.map((one) => one.stillAnswered()));
+    const story = `  reset: the endpoint ${POD1}:7000 left Service shop/gone port tcp-7000 (7000/tcp)`;
+    await expect.poll(() => traced, PATIENCE).toContain(story);
+    tracing.kill("SIGINT");
+    const explained = await lab.lab.exec([process.execPath, bundle, "explain", "--live", "10.96.8.1:7000"]);
+    expect(explained.stdout).toContain(`vanished: reset: the endpoint ${POD1}:7000 left shop/gone port`);
     expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
     expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);
     expect(await lab.metric("nft_proxy_map_elements", 'map="vanished"')).toBe(3);

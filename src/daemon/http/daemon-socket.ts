@@ -57,6 +57,7 @@ function daemonState(parts: DaemonSocketParts): DaemonState {
     sources: source.states(),
     sync: syncState(parts),
     quarantined: [...reconciler.quarantined],
+    ...(parts.vanished === undefined ? {} : { vanished: parts.vanished.held() }),
   };
 }
 

@@ -88,8 +88,8 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
 function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   if (vanished === undefined) return undefined;
   const { held, resetPackets } = vanished;
-  const lines = held.toReversed().map(({ target, service, leftAt }) => {
-    const from = service === undefined ? "" : ` ${service}`;
+  const lines = held.toReversed().map(({ target, services, leftAt }) => {
+    const from = services.length === 0 ? "" : ` ${services.join(", ")}`;
     return `${targetText(target)} left${from} ${durationWords(now - leftAt)} ago`;
   });
   return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [

@@ -5,6 +5,7 @@ import type { AnyTable } from "../../nft/ast/any-table.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { Host } from "../../trace/packet.ts";
 
 /** Everything that an explanation is derived from. */
@@ -22,8 +23,17 @@ export interface ExplainInput {
   readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
+  /** What the daemon knows of endpoints whose clients are reset; absent without one, and where that is off. */
+  readonly vanished?: KnownVanished;
   /** The kernel's tables, to be followed in place of the desired state. */
   readonly live?: LiveRules;
+}
+
+/** Endpoints that left every EndpointSlice, those that left first first. */
+export interface KnownVanished {
+  readonly endpoints: readonly VanishedEndpoint[];
+  /** When that was, milliseconds since 1970. */
+  readonly now: number;
 }
 
 /** The kernel's tables. */

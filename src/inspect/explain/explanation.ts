@@ -132,7 +132,7 @@ export interface ExcludedEndpoint {
 
 /** A further fact about the connection: its topic, and a sentence. */
 export interface Note {
-  readonly topic: "source" | "affinity" | "scheduler" | "loopback" | "source ranges" | "conflict" | "hints";
+  readonly topic: "source" | "affinity" | "scheduler" | "loopback" | "source ranges" | "conflict" | "hints" | "reset";
   readonly message: string;
 }
 

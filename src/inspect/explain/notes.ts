@@ -9,6 +9,7 @@ import { hintsNotes } from "./hints-note.ts";
 import type { Match } from "./match.ts";
 import { schedulerNotes } from "./scheduler-notes.ts";
 import type { RuleStep } from "./step-words.ts";
+import { vanishedNotes } from "./vanished-notes.ts";
 import { listText, portText } from "./words.ts";
 
 /** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
@@ -22,7 +23,14 @@ export function explainNotes(
     ...sourceNotes(connection, outcomes, input),
     ...affinityNotes(outcomes, input),
     ...schedulerNotes(match, outcomes),
-    ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
+    ...(match === undefined
+      ? []
+      : [
+          ...sourceRangeNotes(match),
+          ...conflictNotes(match),
+          ...hintsNotes(match, input),
+          ...vanishedNotes(match, input),
+        ]),
   ];
 }
 

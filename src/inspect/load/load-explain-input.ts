@@ -59,7 +59,13 @@ export async function loadExplainInput(
   if (live.live !== undefined) {
     parts.state.adoptPlacement(live.live.ruleset, diffRuleset(live.live.ruleset, parts.state.ruleset));
   }
-  const input = explainInputOf({ ...parts, objectsKnown: comparable, hostAddresses, ...live });
+  const input = explainInputOf({
+    ...parts,
+    objectsKnown: comparable,
+    hostAddresses,
+    ...live,
+    ...(request.paths.length > 0 ? {} : vanishedOf(request.daemon)),
+  });
   return {
     input,
     diagnostics,
@@ -67,6 +73,11 @@ export async function loadExplainInput(
     origin: originOf(request),
     ...(missingNode === undefined ? {} : { missingNode }),
   };
+}
+
+function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished"> {
+  const { vanished: endpoints, now } = daemon?.state ?? {};
+  return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
 }
 
 async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {

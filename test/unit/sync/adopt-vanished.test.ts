@@ -84,8 +84,8 @@ test("a restart keeps what left before it, takes out what is back, and adds what
   await after.sync();
   expect(inKernel(fake).sort()).toEqual([at(A), at(C)]);
   expect(after.vanished?.held()).toMatchObject([
-    { target: at(A), service: undefined },
-    { target: at(C), service: "default/web" },
+    { target: at(A), services: [] },
+    { target: at(C), services: ["default/web"] },
   ]);
 });
 

@@ -40,7 +40,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(held()).toEqual([]);
     expect(wait(DELAY - 1)).toEqual([]);
     expect(wait(1)).toEqual([`${A} . 8080`]);
-    expect(vanished.held()).toMatchObject([{ family: "ip", service: "default/web" }]);
+    expect(vanished.held()).toMatchObject([{ family: "ip", services: ["default/web"] }]);
     expect(wait(PERIOD - 1)).toEqual([`${A} . 8080`]);
     expect(wait(1)).toEqual([]);
   });
@@ -86,11 +86,12 @@ describe("an endpoint that left every EndpointSlice", () => {
 
   test("of several Services is gone when it left the last", () => {
     const other = { name: "other-ip", service: "other", endpoints: [A] };
-    const { put, wait } = tracking(slice({ endpoints: [A] }), slice(other));
+    const { put, wait, vanished } = tracking(slice({ endpoints: [A] }), slice(other));
     put(slice({ endpoints: [], family: "ip" }));
     expect(wait(DELAY)).toEqual([]);
     put(slice({ ...other, endpoints: [B] }));
     expect(wait(DELAY)).toEqual([`${A} . 8080`]);
+    expect(vanished.held()).toMatchObject([{ services: ["default/web", "default/other"] }]);
   });
 
   test("that moves to another EndpointSlice or Service at once is not gone, whichever is seen first", () => {

@@ -3,10 +3,10 @@ import { afterEach, expect, test, vi } from "vitest";
 import { allReportText, explanationText } from "../../../../src/cli/print/explanation-text.ts";
 import { COLOURED, PLAIN, wrapped } from "../../../../src/cli/print/style.ts";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Connection, Explanation } from "../../../../src/inspect/explain/explanation.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, endpoint, service, slice } from "../../../support/build.ts";
+import { bothContexts, cacheOf, endpoint, named, service, slice } from "../../../support/build.ts";
 import { explained } from "../../../support/explained.ts";
 
 const TO_WEB: Connection = {
@@ -16,7 +16,7 @@ const TO_WEB: Connection = {
   protocol: "tcp",
 };
 
-function explanation(count: number): Explanation {
+function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}): Explanation {
   const endpoints = Array.from({ length: count }, (_, i) => endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }));
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints })] });
   const nodeContext = bothContexts();
@@ -30,6 +30,7 @@ function explanation(count: number): Explanation {
     objectsKnown: true,
     loadBalancers: [],
     hostAddresses: [],
+    ...options,
   };
   return explain(TO_WEB, explainInputOf(parts));
 }
@@ -64,6 +65,19 @@ test("an outcome that the message names already is not said twice", () => {
     .trimEnd()
     .split("\n");
   expect(lines.at(-1)).toBe("Dropped by table inet fw (policy drop).");
+});
+
+test("endpoints that left the Service, whose clients are reset, are named; those of others are not", () => {
+  const left = { family: "ip", target: "10.244.2.99 . 8080", services: [named("web")], leftAt: 1_000_000 } as const;
+  const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
+  const { notes } = explanation(1, { vanished: { endpoints, now: 1_083_000 } });
+  expect(notes.filter(({ topic }) => topic === "reset")).toEqual([
+    {
+      topic: "reset",
+      message:
+        "the endpoint 10.244.2.99:8080 left default/web port 80/tcp 1m23s ago; clients that are still connected to it are reset",
+    },
+  ]);
 });
 
 test("shares of connections add up", () => {

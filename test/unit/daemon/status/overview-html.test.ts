@@ -41,8 +41,8 @@ describe("the card Pending", () => {
 
 describe("the card Vanished endpoints", () => {
   test("is there with the option alone, and names what left, the newest first, with its Service where that is known", () => {
-    const older = { family: "ip", target: "10.244.1.5 . 8080", service: undefined, leftAt: NOW - 300_000 } as const;
-    const newer = { family: "ip6", target: "fd00::5 . 8080", service: named("web"), leftAt: NOW - 4000 } as const;
+    const older = { family: "ip", target: "10.244.1.5 . 8080", services: [], leftAt: NOW - 300_000 } as const;
+    const newer = { family: "ip6", target: "fd00::5 . 8080", services: [named("web")], leftAt: NOW - 4000 } as const;
     expect(text({})).not.toContain("Vanished endpoints");
     expect(text({ vanished: { held: [], resetPackets: 0 } })).toContain("Vanished endpoints 0 0 packets of");
     expect(text({ vanished: { held: [older, newer], resetPackets: 7 } })).toContain(
