@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
+import { Ajv } from "ajv";
 import { afterEach, expect, test, vi } from "vitest";
 import { allReportText, explanationText } from "../../../../src/cli/print/explanation-text.ts";
 import { COLOURED, PLAIN, wrapped } from "../../../../src/cli/print/style.ts";
@@ -70,7 +72,10 @@ test("an outcome that the message names already is not said twice", () => {
 test("endpoints that left the Service, whose clients are reset, are named; those of others are not", () => {
   const left = { family: "ip", target: "10.244.2.99 . 8080", services: [named("web")], leftAt: 1_000_000 } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
-  const { notes } = explanation(1, { vanished: { endpoints, now: 1_083_000 } });
+  const whole = explanation(1, { vanished: { endpoints, now: 1_083_000 } });
+  const { notes } = whole;
+  const schema = JSON.parse(readFileSync(new URL("../../../../schemas/explain.schema.json", import.meta.url), "utf8"));
+  expect(new Ajv().compile(schema)({ explanations: [whole] })).toBe(true);
   expect(notes.filter(({ topic }) => topic === "reset")).toEqual([
     {
       topic: "reset",
