@@ -73,7 +73,7 @@ describe("check", () => {
       expect.stringMatching(/^error: faulty\.yaml:12 \(document 2\): Service shop\/a,b:c%: metadata\.name must be/),
       expect.stringMatching(/^warning: faulty\.yaml:18 \(document 3\): Service shop\/alone: spec has no selector/),
       expect.stringMatching(/^the kernel accepts the transaction \(nftables v/),
-      "refused: 1 Service, 0 EndpointSlices; 3 errors, 1 warning",
+      "refused: 1 Service and 0 EndpointSlices; 3 errors, 1 warning",
     ]);
   });
 
@@ -117,8 +117,8 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
       spec: {selector: {app: x}, type: NodePort, ports: [{port: 80, nodePort: 30080}]}}\n---\n`;
     const { exitCode, stdout } = await nftProxy(["check", "--from=-"], `${service("one")}${service("two")}`);
     expect(exitCode).toBe(1);
-    expect(stdout).toContain("nodePort 30080 is used by Service default/one already");
-    expect(stdout).toContain("node port 30080 goes to default/one:/tcp");
+    expect(stdout).toContain("nodePort 30080 belongs to Service default/one (standard input:1)");
+    expect(stdout).toContain("1 error, 0 warnings");
     expect(stdout).toContain("2 Services without a cluster IP yet");
   });
 

@@ -103,7 +103,7 @@ describe("dump", () => {
 
   test.each([
     [["--service=shop/absent"], "no rules are made for shop/absent"],
-    [["--service=Shop/cart"], "--service must be namespace/name"],
+    [["--service=Shop/cart"], "--service must name a Service: namespace/name"],
     [["--family=ip4"], "--family must be ip or ip6"],
     [["--format=yaml"], "--format"],
   ])("refuses %s", async (args, said) => {

@@ -96,7 +96,7 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
     [["--to", "frontend.shop.svc", "--port", "80"], "must be an IP address"],
     [["--to", "10.96.0.10"], "--port"],
     [["--to", "10.96.0.10", "--port", "0"], "1 to 65535"],
-    [["--to", "10.96.0.10", "--port", "53", "--proto", "icmp"], "--proto"],
+    [["--to", "10.96.0.10", "--port", "53", "--proto", "icmp"], "the protocol must be tcp, udp or sctp"],
     [["--to", "10.96.0.10", "--port", "53", "--source", "moon"], "--source"],
     [["--to", "10.96.0.10", "--port", "53", "--from-ip", "fd00::1"], "two families"],
     [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "two questions"],

@@ -1,6 +1,6 @@
 import { listText } from "../../inspect/explain/words.ts";
 import type { MissingNode } from "../../inspect/load/missing-node.ts";
-import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 
 /** Whether any diagnostic is an error. */
@@ -10,7 +10,7 @@ export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
 
 /** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
 export function diagnosticText({ severity, file, document, line, object, path, reason }: Diagnostic): string {
-  const name = file === "-" ? "standard input" : file;
+  const name = inputName(file);
   const place = `${name}${line === undefined ? "" : `:${line}`}${document === 1 ? "" : ` (document ${document})`}`;
   const subject = object === undefined ? "" : `${object}: `;
   return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;

@@ -1,5 +1,5 @@
 import { splitPath } from "../../base/schema-error.ts";
-import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { FromFile } from "../../kube/files/object-gatherer.ts";
 
 /** The subject of a diagnostic: the name and the position of an object. */
@@ -30,7 +30,9 @@ export function writtenBy({ origin, document }: Omit<Subject, "object">): unknow
 /** Formats the position of a subject for a message about another one. */
 export function placeText({ origin, document }: Subject): string {
   const line = document?.lineOf(splitPath(origin.path));
-  return line === undefined ? `${origin.file}, document ${origin.document}` : `${origin.file}:${line}`;
+  return line === undefined
+    ? `${inputName(origin.file)}, document ${origin.document}`
+    : `${inputName(origin.file)}:${line}`;
 }
 
 /** Sorts by file, document and line, errors before warnings of the same place. */

@@ -25,9 +25,14 @@ export interface Position {
   readonly column: number;
 }
 
+/** The name of a file in messages. */
+export function inputName(file: string): string {
+  return file === "-" ? "standard input" : file;
+}
+
 /** Returns the error UNREADABLE_INPUT for a file that cannot be read or parsed. */
 export function unreadable(file: string, reason: string, position?: Position, hint?: string): AppError {
-  const name = file === "-" ? "standard input" : file;
+  const name = inputName(file);
   const place = position === undefined ? name : `${name}:${position.line}:${position.column}`;
   return new AppError("UNREADABLE_INPUT", `cannot read ${place}: ${reason}`, {
     ...(hint === undefined ? {} : { hint }),
