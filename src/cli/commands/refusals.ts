@@ -18,8 +18,9 @@ import { refusalsText } from "../print/refusals-text.ts";
 import { serviceArgument, unknownServiceNotices } from "../service-argument.ts";
 import { untilInterrupted } from "../signals.ts";
 
-/** Between two looks at the kernel's set, with `--watch`. */
+/** Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a look took. */
 const WATCH_MS = 2000;
+const WATCH_PAUSE_RATIO = 10;
 
 /** `refusals`: the connections that this host's rules refused, and why. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -99,9 +100,13 @@ async function* watch(
     isInterrupted = true;
   });
   yield print(explained(first, await currentInput()));
+  let pause = WATCH_MS;
   for (let before = first; !isInterrupted; ) {
-    await Promise.race([sleep(WATCH_MS), interrupted]);
+    await Promise.race([sleep(pause), interrupted]);
+    const startedAt = performance.now();
     const seen = await read();
+    // A look at a full set takes seconds of the processor, the daemon's and the kernel's, which have other work.
+    pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (performance.now() - startedAt));
     const entries = newRefusals(refusalPackets(before.entries), seen.entries);
     before = seen;
     if (entries.length === 0) continue;

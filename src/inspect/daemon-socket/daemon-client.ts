@@ -6,6 +6,9 @@ import { DAEMON_PATHS, type DaemonAnswers } from "../../sync/daemon-protocol.ts"
 /** Milliseconds within which a daemon must begin to answer: it may be in the middle of a sync. */
 const ANSWER_WITHIN_MS = 10_000;
 
+/** For refusals the daemon lists a kernel set: a full one of 65,536 entries took 17 s on a busy machine. */
+const REFUSALS_WITHIN_MS = 60_000;
+
 /** No daemon listens there, or has the socket for itself: another user's, or none at all. */
 const NO_DAEMON: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ENOTDIR", "EACCES", "EPERM"]);
 
@@ -21,7 +24,11 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
 ): Promise<DaemonAnswers[Name] | undefined> {
   if (path === "") return undefined;
   try {
-    const { status, body } = await get(path, DAEMON_PATHS[name]);
+    const { status, body } = await get(
+      path,
+      DAEMON_PATHS[name],
+      name === "refusals" ? REFUSALS_WITHIN_MS : ANSWER_WITHIN_MS,
+    );
     if (status === 200) return JSON.parse(body) as DaemonAnswers[Name];
     throw unusable(path, `HTTP status ${status}; is it of another version?`);
   } catch (error) {
@@ -31,9 +38,13 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
   }
 }
 
-function get(socketPath: string, path: string): Promise<{ readonly status: number; readonly body: string }> {
+function get(
+  socketPath: string,
+  path: string,
+  timeout: number,
+): Promise<{ readonly status: number; readonly body: string }> {
   return new Promise((resolve, reject) => {
-    const asked = socketRequest({ socketPath, path, timeout: ANSWER_WITHIN_MS }, (response) => {
+    const asked = socketRequest({ socketPath, path, timeout }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
       response.on("error", reject);
@@ -41,7 +52,7 @@ function get(socketPath: string, path: string): Promise<{ readonly status: numbe
         resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
       );
     });
-    asked.on("timeout", () => asked.destroy(new Error(`no answer within ${ANSWER_WITHIN_MS / 1000} s`)));
+    asked.on("timeout", () => asked.destroy(new Error(`no answer within ${timeout / 1000} s`)));
     asked.on("error", reject);
     asked.end();
   });
