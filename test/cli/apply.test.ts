@@ -7,7 +7,7 @@ import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
-import { differences, everyTenth, loadScenario } from "../support/lab/scenario.ts";
+import { everyTenth, lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
 import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
 import { rulesetOfCache, townCache } from "../support/town-ruleset.ts";
 
@@ -50,7 +50,7 @@ describe("apply", () => {
       const desired = rulesetOfCache(townCache(name), { affinityMapSize: 1_048_576 });
       expect(textWithoutPlacement(await listed())).toBe(textWithoutPlacement(desired));
       const scenario = everyTenth(await loadScenario(name));
-      expect(differences(scenario, await lab.probe(scenario.probes))).toEqual([]);
+      expect(await lastingDifferences(scenario, lab)).toEqual([]);
     }
   });
 

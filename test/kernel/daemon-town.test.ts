@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
-import { differences, everyTenth, loadScenario } from "../support/lab/scenario.ts";
+import { everyTenth, lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
 import { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { loadTown, replayTown } from "../support/stub-api/town.ts";
 
@@ -48,7 +48,7 @@ describe("the daemon in the recorded town", () => {
     loadTown(after, "town-after");
     await lab.converging(lab.wantedText({}, after));
     const scenario = everyTenth(await loadScenario("town-after"));
-    expect(differences(scenario, await lab.lab.probe(scenario.probes))).toEqual([]);
+    expect(await lastingDifferences(scenario, lab.lab)).toEqual([]);
   });
 
   test("ends cleanly on SIGTERM and leaves the rules", async () => {

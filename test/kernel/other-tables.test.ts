@@ -93,17 +93,22 @@ describe.each(["nftables-conf", "firewalld", "docker", "calico"])("beside the ta
       otherTables: await readOtherTables(nft),
       interfaceTo: await interfaceLookup(files),
     };
-    const seen = await lab.observe(SAMPLE);
     const results = new Set<string>();
-    const wrong = SAMPLE.flatMap((probe) => {
-      const { verdict } = explainProbe(input, live, probe);
-      results.add(verdict.cause);
-      const answers = Object.keys(seen.get(probe.id) ?? {});
-      const isServed = answers.every((answer) => answer.includes(" "));
-      const agrees = ["served", "not-handled"].includes(verdict.result) === isServed;
-      return agrees ? [] : [`${probe.id}: ${verdict.result}, ${verdict.message}; kernel ${answers.join()}`];
-    });
-    expect(wrong).toEqual([]);
+    const wrong = async (probes: readonly Probe[]) => {
+      const seen = await lab.observe(probes);
+      return probes.flatMap((probe) => {
+        const { verdict } = explainProbe(input, live, probe);
+        results.add(verdict.cause);
+        const answers = Object.keys(seen.get(probe.id) ?? {});
+        const isServed = answers.every((answer) => answer.includes(" "));
+        const agrees = ["served", "not-handled"].includes(verdict.result) === isServed;
+        const message = `${probe.id}: ${verdict.result}, ${verdict.message}; kernel ${answers.join()}`;
+        return agrees ? [] : [{ probe, message }];
+      });
+    };
+    // A machine that stands still for a second is not a rule that drops: what disagrees is asked again, with more time.
+    const again = (await wrong(SAMPLE)).map(({ probe }) => ({ ...probe, wait: 5 }));
+    expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
     expect(results).toContain("served");
     expect(results).toContain("other-table");
   });

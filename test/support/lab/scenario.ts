@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
+import type { Lab } from "./lab.ts";
 import type { Outcome, Probe } from "./outcome.ts";
 
 /** The recorded clusters under test/fixtures. */
@@ -50,4 +51,15 @@ export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Ou
     if (isDeepStrictEqual(seen, expected)) return [];
     return [`${id}\n  expected ${JSON.stringify(expected)}\n  seen     ${JSON.stringify(seen) ?? "nothing"}`];
   });
+}
+
+/**
+ * The {@link differences} that last: what differs is asked again, with more time for answers, so that a machine that
+ * stands still for a second is not taken for a rule that drops.
+ */
+export async function lastingDifferences(scenario: Scenario, lab: Pick<Lab, "probe">): Promise<readonly string[]> {
+  const first = await lab.probe(scenario.probes);
+  const again = scenario.probes.filter(({ id }) => !isDeepStrictEqual(first.get(id), scenario.expect[id]));
+  const second = await lab.probe(again.map((probe) => ({ ...probe, wait: 5 })));
+  return differences(scenario, new Map([...first, ...second]));
 }
