@@ -113,7 +113,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "iptables-min-sync-period",
     "duration",
     "nftables.minSyncPeriod",
-    "Time between two syncs, at least; 0 for four times the length of the last sync (10 ms to 1 s)",
+    "Time between two syncs, at least; 0 for four times the length of a sync (10 ms to 1 s)",
   ),
   setting("iptables-sync-period", "duration", "nftables.syncPeriod", "Time between background checks and clean-ups"),
   ignored("ipvs-exclude-cidrs", "list", IPVS),

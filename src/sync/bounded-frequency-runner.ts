@@ -3,8 +3,9 @@ import type { Clock, Timer } from "../base/clock.ts";
 /** When a {@link BoundedFrequencyRunner} runs. Milliseconds. */
 export interface SyncInterval {
   /**
-   * At least between the starts of two runs. `adaptive`: after a run, four times as long as it took, within 10 ms and
-   * 1 s, so that runs take at most some 20 % of the time.
+   * At least between the starts of two runs. `adaptive`: after a run, four times as long as the shortest of the last
+   * three took, within 10 ms and 1 s, so that runs take some 20 % of the time. One run alone may have waited for a
+   * processor, and the first one of all does not count: it does everything at once.
    */
   readonly minPeriodMs: number | "adaptive";
   /** After a failed run; doubled for each further failure, up to `maxRetryMs`. */
@@ -16,6 +17,9 @@ export interface SyncInterval {
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 1000;
 const PAUSE_FACTOR = 4;
+
+/** Of so many runs that succeeded, the shortest tells what a run costs. */
+const JUDGED_RUNS = 3;
 
 /** Does the work; true when it succeeded. Must not reject. */
 export type Run = () => Promise<boolean>;
@@ -38,7 +42,10 @@ export class BoundedFrequencyRunner {
   #running = false;
   #stopped = false;
   #failures = 0;
-  #lastRun = { startedAt: Number.NEGATIVE_INFINITY, length: 0 };
+  #lastRun = { startedAt: Number.NEGATIVE_INFINITY, endedAt: Number.NEGATIVE_INFINITY };
+  /** Of the last runs that succeeded, milliseconds. Without the first, which does everything at once. */
+  #lengths: readonly number[] = [];
+  #hasSucceeded = false;
   #onIdle: (() => void)[] = [];
 
   constructor(clock: Clock, interval: SyncInterval) {
@@ -110,7 +117,8 @@ export class BoundedFrequencyRunner {
 
   #ended(startedAt: number, succeeded: boolean): void {
     this.#running = false;
-    this.#lastRun = { startedAt, length: this.#clock.now() - startedAt };
+    this.#lastRun = { startedAt, endedAt: this.#clock.now() };
+    if (succeeded) this.#judge(this.#lastRun.endedAt - startedAt);
     if (!succeeded) this.#requestedAt = this.#runningFor;
     this.#runningFor = undefined;
     for (const resolve of this.#onIdle.splice(0)) resolve();
@@ -120,11 +128,17 @@ export class BoundedFrequencyRunner {
     else if (this.#requestedAt !== undefined) this.#schedule(this.#nextStart());
   }
 
+  #judge(length: number): void {
+    if (this.#hasSucceeded) this.#lengths = [...this.#lengths, length].slice(-JUDGED_RUNS);
+    this.#hasSucceeded = true;
+  }
+
   #nextStart(): number {
-    const { startedAt, length } = this.#lastRun;
+    const { startedAt, endedAt } = this.#lastRun;
     const { minPeriodMs } = this.#interval;
     if (minPeriodMs !== "adaptive") return startedAt + minPeriodMs;
-    return startedAt + length + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, PAUSE_FACTOR * length));
+    const shortest = this.#lengths.length === 0 ? 0 : Math.min(...this.#lengths);
+    return endedAt + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, PAUSE_FACTOR * shortest));
   }
 
   #retryDelay(): number {

@@ -106,22 +106,55 @@ describe("BoundedFrequencyRunner", () => {
     ["at least 10 ms", 1, 10],
     ["at most 1 s", 600, 1000],
   ])("an adaptive interval pauses for %s", async (_rule, length, pause) => {
-    const { clock, runner, starts, end } = setUp();
-    runner.setInterval({ ...INTERVAL, minPeriodMs: "adaptive" });
+    const { clock, runner, starts, end } = await adaptive();
     runner.request();
     clock.advance(0);
     clock.advance(length);
     runner.request();
     await end(true);
     clock.advance(pause - 1);
-    expect(starts).toEqual([0]);
+    expect(starts).toHaveLength(2);
     clock.advance(1);
-    expect(starts).toEqual([0, length + pause]);
+    expect(starts).toHaveLength(3);
     await end(true);
     clock.advance(5000);
     runner.request();
     clock.advance(0);
-    expect(starts, "at once when idle").toEqual([0, length + pause, length + pause + 5000]);
+    expect(starts, "at once when idle").toHaveLength(4);
+  });
+
+  /** A runner after its first run, which took 2 s, and the shortest pause. */
+  async function adaptive() {
+    const { clock, runner, starts, end } = setUp();
+    runner.setInterval({ ...INTERVAL, minPeriodMs: "adaptive" });
+    runner.request();
+    clock.advance(0);
+    clock.advance(2000);
+    await end(true);
+    clock.advance(10);
+    return { clock, runner, starts, end };
+  }
+
+  test("an adaptive interval is that of the shortest of the last three runs that succeeded", async () => {
+    const { clock, runner, starts, end } = await adaptive();
+    for (const [length, pause] of [
+      [100, 400],
+      [20, 80],
+      [200, 80],
+      [150, 80],
+      [150, 600],
+    ] as const) {
+      runner.request();
+      clock.advance(0);
+      const before = starts.length;
+      clock.advance(length);
+      runner.request();
+      await end(true);
+      clock.advance(pause - 1);
+      expect(starts).toHaveLength(before);
+      clock.advance(1);
+      expect(starts).toHaveLength(before + 1);
+    }
   });
 
   test("takes over another interval", async () => {
