@@ -46,7 +46,10 @@ export async function followClosely<T>(
   await clearTables();
   const monitor = await KernelMonitor.start();
   try {
-    return await follow(size, args, (follower) => use(follower, monitor));
+    return await follow(size, args, async (follower) => {
+      await monitor.caughtUp();
+      return await use(follower, monitor);
+    });
   } finally {
     monitor.stop();
   }

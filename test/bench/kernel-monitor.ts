@@ -18,10 +18,16 @@ export class KernelMonitor {
   /** Starts, and resolves when it hears. */
   static async start(): Promise<KernelMonitor> {
     const monitor = new KernelMonitor();
+    await monitor.caughtUp();
+    return monitor;
+  }
+
+  /** Resolves when it has heard everything that happened so far: after a large change it is seconds late. */
+  async caughtUp(): Promise<void> {
     const table = ["ip", "bench-monitor"];
     await runProgram(["nft", "add", "table", ...table]);
     await runProgram(["nft", "add", "set", ...table, "s", "{ type ipv4_addr; }"]);
-    const heard = monitor.added("198.51.100.1");
+    const heard = this.added("198.51.100.1");
     const quiet = { is: true };
     void heard.then(() => {
       quiet.is = false;
@@ -32,7 +38,6 @@ export class KernelMonitor {
       await pause(50);
     }
     await runProgram(["nft", "delete", "table", ...table]);
-    return monitor;
   }
 
   /** When an element with this address is added, by {@link performance}. Must be called before it can be. */
