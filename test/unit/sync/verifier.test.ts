@@ -80,6 +80,20 @@ describe("Verifier", () => {
     expect([found, verified.length]).toEqual([[], 3]);
   });
 
+  test("waits until there was no change for half a second", async () => {
+    const { cache, verified, sync, pass } = await setUp();
+    await pass(9900);
+    cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+    await sync();
+    await pass(400);
+    cache.putSlice(slice({ endpoints: ["10.244.2.12"] }));
+    await sync();
+    await pass(499);
+    expect(verified).toEqual([100_000]);
+    await pass(1);
+    expect(verified).toEqual([100_000, 110_800]);
+  });
+
   test("does not report changes that no sync has brought to the kernel yet", async () => {
     const { cache, fake, reconciler, found, pass } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
