@@ -1,5 +1,5 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
@@ -141,16 +141,10 @@ export function endOrphans(): void {
   }
 }
 
-/** Process ids of other namespaces mean nothing here. */
+/** Whether the process that follows a program is gone. Process ids of other namespaces mean nothing here. */
 function isOrphan(pid: string): boolean {
   if (readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync("/proc/self/ns/pid")) return false;
   const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
   const follower = environment.find((line) => line.startsWith(`${FOLLOWER}=`))?.slice(FOLLOWER.length + 1);
-  return follower !== undefined && follower !== parentOf(pid);
-}
-
-/** The fourth field; the second, the program's name in parentheses, may have any characters. Source: proc_pid_stat(5) */
-function parentOf(pid: string): string | undefined {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+  return follower !== undefined && !existsSync(`/proc/${follower}`);
 }
