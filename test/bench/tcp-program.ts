@@ -2,14 +2,17 @@
 //   serve PODS                     accepts and closes connections at the addresses of the first pods; says when it does,
 //                                  and its CPU time in ms when it ends
 //   connect ADDRESS PORT COUNT     makes COUNT connections, 8 at a time; prints {count, ms, cpuMs} as JSON
-//   watch ADDRESS PORT             connects without a pause until its standard input ends; prints the times of failed
-//                                  connections, milliseconds since 1970 with fractions, and the number of all, as JSON
+//   watch ADDRESS PORT             connects without a pause until its standard input ends; prints when each failed
+//                                  connection started and ended, milliseconds since 1970 with fractions, and the number
+//                                  of all, as JSON
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { POD_PORT, podIP } from "./cluster-objects.ts";
+import { laterPodIP, POD_PORT, podIP } from "./cluster-objects.ts";
 
 const AT_ONCE = 8;
 const PATIENCE = 1000;
+/** A pod's address that is no endpoint: from an address outside the cluster, connections would be masqueraded. */
+const CLIENT = laterPodIP(100_000);
 
 const now = (): number => performance.timeOrigin + performance.now();
 const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1000;
@@ -17,10 +20,12 @@ const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system
 /** Opens a connection and resets it, so that no port is kept waiting. @returns whether it was opened */
 function connects(address: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address, port });
+    const socket = connect({ host: address, port, localAddress: CLIENT });
     const finish = (opened: boolean) => {
       clearTimeout(timer);
-      socket.resetAndDestroy();
+      // A reset of a connection that is not open waits until it is.
+      if (opened) socket.resetAndDestroy();
+      else socket.destroy();
       resolve(opened);
     };
     const timer = setTimeout(finish, PATIENCE, false);
@@ -60,12 +65,12 @@ async function watch(address: string, port: number): Promise<void> {
     ended = true;
   });
   process.stdin.resume();
-  const failures: number[] = [];
+  const failures: (readonly [started: number, ended: number])[] = [];
   let made = 0;
   console.log("ready");
   for (; !ended; made++) {
     const started = now();
-    if (!(await connects(address, port))) failures.push(started);
+    if (!(await connects(address, port))) failures.push([started, now()]);
   }
   console.log(JSON.stringify({ made, failures }));
 }

@@ -22,6 +22,9 @@ async function podAt(address: string): Promise<Server> {
   return server;
 }
 
+/** When a connection that failed was started and when it ended, milliseconds since 1970. */
+type Failure = readonly [started: number, ended: number];
+
 /** Clients that connect without a pause. */
 class Clients {
   readonly #children: readonly ReturnType<typeof spawn>[];
@@ -37,14 +40,14 @@ class Clients {
     await Promise.all(this.#children.map(({ stdout }) => once(stdout as NodeJS.ReadableStream, "data")));
   }
 
-  /** Ends them. @returns when connections failed, milliseconds since 1970 */
-  async stop(): Promise<readonly number[]> {
+  /** Ends them. */
+  async stop(): Promise<readonly Failure[]> {
     const failures = await Promise.all(
       this.#children.map(async (child) => {
         child.stdin?.end();
         let text = "";
         for await (const chunk of child.stdout ?? []) text += chunk;
-        return (JSON.parse(text) as { failures: number[] }).failures;
+        return (JSON.parse(text) as { failures: Failure[] }).failures;
       }),
     );
     return failures.flat();
@@ -72,8 +75,9 @@ async function roll({ churn }: Follower, service: number): Promise<readonly numb
   for (const server of fresh) server.close();
   return gone.map((at, index) => {
     const until = gone[index + 1] ?? Number.POSITIVE_INFINITY;
-    const own = failures.filter((failed) => failed >= at && failed < until);
-    return own.length === 0 ? 0 : Math.max(...own) - at;
+    // A connection may have been started before its endpoint was gone.
+    const own = failures.filter(([, ended]) => ended >= at && ended < until);
+    return own.reduce((window, [started]) => Math.max(window, started - at), 0);
   });
 }
 
