@@ -31,6 +31,8 @@ export interface Command {
   readonly formats?: readonly string[];
   /** Names of its own flags, besides those of the configuration. */
   readonly flags: readonly string[];
+  /** What a flag means to this command, by name, where that is narrower than its description. */
+  readonly meanings?: Readonly<Record<string, string>>;
   /** Arguments after the command's name, each with its meaning. */
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;

@@ -19,6 +19,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Print the nftables transaction of the desired state",
     formats: ["json", "nft"],
     flags: ["from", "output", "format", "service", "namespace", "family", "diff"],
+    meanings: { namespace: "The namespace of a Service that is named without one" },
     load: async () => await import("./commands/dump.ts"),
   },
   {
@@ -46,6 +47,7 @@ export const COMMANDS: readonly Command[] = [
       ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
       ...["all", "problems", "exit-code", "output"],
     ],
+    meanings: { namespace: "The namespace of a Service that is named without one; of --all, only its Services" },
     examples: [
       ["10.96.0.10:53/udp", "a connection from a pod"],
       ["203.0.113.7:443 --from-ip 198.51.100.9", "one from outside"],
@@ -59,6 +61,7 @@ export const COMMANDS: readonly Command[] = [
     name: "refusals",
     summary: "Say which connections were refused on this host within the last hour, and why",
     flags: ["from", "namespace", "service", "client", "watch", "output"],
+    meanings: { namespace: "Only Services of this namespace", client: "Only this client address" },
     examples: [
       ["-n shop", "to Services of one namespace"],
       ["--client 10.244.1.9 --watch", "of one client, as they come"],
@@ -69,6 +72,7 @@ export const COMMANDS: readonly Command[] = [
     name: "trace",
     summary: "Follow real packets through the chains of all tables on this host",
     flags: ["from", "to", "port", "proto", "service", "from-ip", "client", "duration", "rate", "output"],
+    meanings: { client: "Only packets of this client and, without --to, those to it" },
     examples: [
       ["--to 10.96.0.10 --port 53 --proto udp", "packets to a ClusterIP"],
       ["--service shop/cart --from-ip 10.244.1.9", "packets of one client to a Service"],
@@ -80,6 +84,7 @@ export const COMMANDS: readonly Command[] = [
     name: "connections",
     summary: "Count the connections of this host by Service and endpoint",
     flags: ["from", "service", "namespace", "client", "draining", "output"],
+    meanings: { namespace: "The namespace of a Service that is named without one", client: "Only this client address" },
     examples: [
       ["--draining", "connections to endpoints that terminate or are gone, and their clients"],
       ["--service shop/cart --output json", "one Service's, for scripts"],
@@ -102,6 +107,7 @@ export const COMMANDS: readonly Command[] = [
     name: "fleet",
     summary: "Show the nft-proxy of every node of the cluster, the worst first",
     flags: ["namespace", "selector", "wait", "output"],
+    meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
     load: async () => await import("./commands/fleet.ts"),
   },

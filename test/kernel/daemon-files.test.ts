@@ -57,8 +57,8 @@ describe("objects from files", () => {
       await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');
     }
     await swapTo("..none");
-    const { error } = await daemon.saying("cannot read the objects; the last known objects stay in use");
-    expect(error).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
+    const { err } = await daemon.saying("cannot read the objects; the last known objects stay in use");
+    expect(err).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await swapTo("..second");
   });

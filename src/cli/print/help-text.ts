@@ -75,11 +75,12 @@ const VALUE_NAMES: Readonly<Record<FlagType, string>> = {
   string: " text",
 };
 
-function flagRow(flag: Flag, { formats = ["text", "json"] }: Command): Row {
+function flagRow(flag: Flag, { formats = ["text", "json"], meanings = {} }: Command): Row {
   const letter = flag.name.length === 1 ? flag.name : flag.alias;
   const spellings =
     flag.name.length === 1 ? `-${letter}` : `${letter === undefined ? "    " : `-${letter}, `}--${flag.name}`;
-  const description = flag.name === "output" ? `Output format: ${alternatives(formats)}` : flag.description;
+  const description =
+    meanings[flag.name] ?? (flag.name === "output" ? `Output format: ${alternatives(formats)}` : flag.description);
   const preset = defaultText(flag);
   return [`${spellings}${VALUE_NAMES[flag.type]}`, preset === "" ? description : `${description} (default: ${preset})`];
 }
