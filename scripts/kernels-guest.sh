@@ -9,6 +9,8 @@ mount -t tmpfs shm /dev/shm
 exec >/dev/ttyS0 2>&1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true NO_COLOR=1 NFT_PROXY_TEST_PATIENCE_MS=1200000
 ip link set lo up
+# A module of Debian's kernels, whose settings exist once it is loaded.
+modprobe br_netfilter
 uname -r
 cd /project || exit
 start=$SECONDS

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { endingTargets, resetPackets } from "../../../src/kernel/vanished.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
+import { deltaSize } from "../../../src/nft/delta.ts";
 import { VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { VANISHED_DELAY, VanishedEndpoints } from "../../../src/sync/vanished-endpoints.ts";
@@ -136,4 +137,18 @@ test("the packets that were reset are counted by the rules with a reset alone", 
   });
   const objects = [rule({ type: "tcp reset" }, 3), rule({ type: "tcp reset" }, 4), rule(null, 100), { chain: {} }];
   expect(resetPackets(JSON.stringify({ nftables: objects }))).toBe(7);
+});
+
+test("a full sync puts back what others took out of the set, as drift", async () => {
+  const fake = new FakeNft();
+  const { sync, serve, clock, reconciler } = start(fake, [A, B]);
+  await sync();
+  serve(B);
+  await sync();
+  clock.now += VANISHED_DELAY;
+  await sync();
+  changeSet(fake, "delete", A);
+  reconciler.requestFullSync("drift");
+  expect(deltaSize((await sync()).drift)).toEqual({ chains: 0, sets: 0, elements: 1 });
+  expect(inKernel(fake)).toEqual([at(A)]);
 });
