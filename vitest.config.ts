@@ -19,8 +19,9 @@ export default defineConfig({
           include: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
           // A process for each file would take as long as the tests.
           isolate: false,
-          // Vitest's 5 seconds would make a slow machine fail.
+          // Vitest's 5 seconds, and one second for polls, would make a slow machine fail.
           testTimeout: 60_000,
+          expect: { poll: { timeout: 30_000 } },
         },
       },
       {

@@ -1,7 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { listed } from "../base/text.ts";
-import { parseArguments } from "../config/parse-arguments.ts";
+import { parseArguments } from "../config/flags/parse-arguments.ts";
 import { type Argv, type Command, flagsOf } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 

@@ -1,6 +1,6 @@
-import type { Flag } from "../config/flag.ts";
-import { FLAGS } from "../config/flags.ts";
-import type { ParsedArguments } from "../config/parse-arguments.ts";
+import type { Flag } from "../config/flags/flag.ts";
+import { FLAGS } from "../config/flags/flags.ts";
+import type { ParsedArguments } from "../config/flags/parse-arguments.ts";
 import type { CommandResult } from "./output.ts";
 import type { Progress } from "./print/progress.ts";
 

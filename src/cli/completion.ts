@@ -1,7 +1,7 @@
 import { AppError } from "../base/errors.ts";
-import type { Flag } from "../config/flag.ts";
-import { isShown } from "../config/flags.ts";
-import { flagOfSpelling, parseArguments } from "../config/parse-arguments.ts";
+import type { Flag } from "../config/flags/flag.ts";
+import { isShown } from "../config/flags/flags.ts";
+import { flagOfSpelling, parseArguments } from "../config/flags/parse-arguments.ts";
 import { loadDesired } from "../inspect/load/desired.ts";
 import { type Argv, type Command, flagsOf, textArgument } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";

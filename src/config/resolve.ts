@@ -2,7 +2,7 @@ import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration
 import { withDefaults } from "./defaults.ts";
 import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
 import { valueAt, withValueAt } from "./field-path.ts";
-import { FLAGS, type GivenFlag } from "./flags.ts";
+import { FLAGS, type GivenFlag } from "./flags/flags.ts";
 import { type IpvsSettingNames, ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
 import { modeWarnings, readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";

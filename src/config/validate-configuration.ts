@@ -5,7 +5,7 @@ import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration
 import { compileConfigurationValidator } from "./configuration.validator.ts";
 import type { ConfigDiagnostic } from "./diagnostic.ts";
 import { parseDuration } from "./duration.ts";
-import { FORMATS } from "./formats.ts";
+import { FORMATS } from "./flags/formats.ts";
 
 let compiled: ValidateFunction<GivenConfiguration> | undefined;
 

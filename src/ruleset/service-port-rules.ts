@@ -10,7 +10,7 @@ import {
   type DesiredElement,
   dispatchElement,
   type Frontend,
-} from "./endpoint-lists.ts";
+} from "./endpoint-lists/endpoint-lists.ts";
 import { type FirewallChain, firewallChain } from "./firewall.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "./sets.ts";

@@ -13,7 +13,7 @@ import {
   toTransaction,
   withoutChainDeletions,
 } from "../nft/transaction.ts";
-import { upgradedId } from "../ruleset/endpoint-ids.ts";
+import { upgradedId } from "../ruleset/endpoint-lists/endpoint-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 
 /** How a full sync brought the kernel to the desired state. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
-import { bothContexts, localEndpoint, type Objects, type ServiceOptions, service, slice } from "../support/build.ts";
+import { localEndpoint, type Objects, type ServiceOptions, service, slice, testNodeContext } from "../support/build.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
@@ -123,7 +123,7 @@ describe("the time", () => {
 
 test("a full map costs stickiness, not connections", async () => {
   // The size is a part of the map's declaration, which a transaction cannot change in place.
-  await node.program(sticky(ENDPOINTS), bothContexts({ affinityMapSize: 2 }));
+  await node.program(sticky(ENDPOINTS), testNodeContext({ affinityMapSize: 2 }));
   for (const client of ["pod1", "pod2"] as const) await endpointOf(client);
   for (const client of ["pod3", "ext"] as const) {
     const answers = await node.answers({ from: client, to: CLUSTER_IP, port: 80, proto: "tcp" });

@@ -1,7 +1,7 @@
 import { execa, execaSync } from "execa";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
-import { bothContexts, renderAll, service, slice } from "../support/build.ts";
+import { renderAll, service, slice, testNodeContext } from "../support/build.ts";
 
 // Two pods on one bridge whose packets pass the IP hooks (br_netfilter): the bridge forwards what is translated to a
 // pod on it, and IP forwarding, which would set the packet's priority anew, is not involved. Resets leave by the bridge, past
@@ -65,7 +65,7 @@ beforeAll(async () => {
       services: [service({ clusterIPs: Object.values(CLUSTER_IPS) })],
       slices: FAMILIES.map((family) => slice({ endpoints: [PODS.server[family]] })),
     },
-    bothContexts({ localTraffic: { kind: "unknown" }, resetVanished: true }),
+    testNodeContext({ localTraffic: { kind: "unknown" }, resetVanished: true }),
   ).state;
   execaSync("ip", ["netns", "exec", "bridged", "nft", "-j", "-f", "-"], {
     input: JSON.stringify(rebuildTransaction(ruleset)),

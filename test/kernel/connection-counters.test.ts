@@ -3,7 +3,7 @@ import { readConnectionCounts } from "../../src/daemon/metrics/connection-counts
 import { Nft } from "../../src/kernel/nft.ts";
 import type { RunProcess } from "../../src/kernel/process.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
-import { bothContexts, port, renderAll, service, slice } from "../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 
 let lab: Lab;
@@ -38,7 +38,7 @@ test("every connection is counted once, by its frontend and by its endpoint", as
       slice({ service: "sticky", endpoints: ["10.244.1.14"] }),
     ],
   };
-  const { state } = renderAll(objects, bothContexts({ counters: "endpoints" }));
+  const { state } = renderAll(objects, testNodeContext({ counters: "endpoints" }));
   await lab.loadTransaction(JSON.stringify(rebuildTransaction(state.ruleset)));
   const from = { from: "pod3", proto: "tcp", port: 80 } as const;
   await lab.probe([

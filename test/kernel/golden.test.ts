@@ -6,7 +6,6 @@ import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import {
-  bothContexts,
   endpoint,
   localEndpoint,
   type Objects,
@@ -15,6 +14,7 @@ import {
   type ServiceOptions,
   service,
   slice,
+  testNodeContext,
 } from "../support/build.ts";
 
 /** One small cluster that shows one thing. Goldens are updated by `vitest -u` and then read. */
@@ -66,7 +66,7 @@ const empty = rebuildTransaction(nothing);
 
 /** What the object cache adds to the rules of a cluster without Services. */
 function addition({ objects, context }: ObjectCache): Transaction {
-  return toTransaction(diffRuleset(nothing, renderAll(objects, bothContexts(context)).state.ruleset));
+  return toTransaction(diffRuleset(nothing, renderAll(objects, testNodeContext(context)).state.ruleset));
 }
 
 /** What nft and the kernel say of commands on top of the rules of a cluster without Services; "" if they take them. */

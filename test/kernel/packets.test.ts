@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import {
-  bothContexts,
   DRAINING,
   familyContext,
   localEndpoint,
@@ -12,6 +11,7 @@ import {
   service,
   slice,
   slicePort,
+  testNodeContext,
 } from "../support/build.ts";
 import { probeOutcomes } from "../support/expect.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
@@ -94,7 +94,7 @@ packets(
     [STICKY_LOCAL, { endpoints: [POD1, ...REMOTE] }, { endpoints: [POD1_V6, "fd00:244:2::11"] }],
     [STICKY_REMOTE, { endpoints: REMOTE }],
   ),
-  bothContexts(),
+  testNodeContext(),
   [
     {
       shows: "a client outside keeps its address, and has a local endpoint",
@@ -145,7 +145,7 @@ packets(
       { endpoints: ["10.244.2.12"] },
     ],
   ),
-  bothContexts({ nodePorts: { kind: "all" } }),
+  testNodeContext({ nodePorts: { kind: "all" } }),
   [
     {
       shows: "a client outside is dropped without a local endpoint",
@@ -175,7 +175,7 @@ packets(
     { endpoints: [localEndpoint("10.244.1.11", DRAINING)] },
     { endpoints: ["10.244.1.11"] },
   ]),
-  bothContexts(),
+  testNodeContext(),
   [
     {
       shows: "the endpoint is served",
@@ -207,7 +207,7 @@ packets(
       { ports: [slicePort(36412, { protocol: "sctp" })], endpoints: ["10.244.2.11"] },
     ],
   ),
-  bothContexts(),
+  testNodeContext(),
   [
     {
       shows: "a pod reaches itself, and sees the node's address",
@@ -273,7 +273,7 @@ const toNodePort = (from: Probe["from"], to: string, expected: Outcome): Omit<Ro
 const byNodePort = answered("node", "10.244.1.11 8080");
 const byNodePort6 = answered("node", "fd00:244:1::11 8080");
 
-packets("NodePorts on all addresses", NODE_PORT, bothContexts({ nodePorts: { kind: "all" } }), [
+packets("NodePorts on all addresses", NODE_PORT, testNodeContext({ nodePorts: { kind: "all" } }), [
   { shows: "a NodePort answers on the primary address", ...toNodePort("ext", NODE, byNodePort) },
   { shows: "a NodePort answers on another address", ...toNodePort("ext", NODE_SECOND, byNodePort) },
   { shows: "a NodePort answers pods", ...toNodePort("pod2", NODE_SECOND, byNodePort) },
@@ -309,7 +309,7 @@ const shortCut = answered("kept", "10.244.2.11 8080");
 packets(
   "local traffic detected by a prefix of interface names",
   ORIGINS,
-  bothContexts({ localTraffic: { kind: "interface", pattern: "pod*" } }),
+  testNodeContext({ localTraffic: { kind: "interface", pattern: "pod*" } }),
   [
     { shows: "a pod keeps its address", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
     {
@@ -334,7 +334,7 @@ packets(
 packets(
   "local traffic detected by one bridge",
   ORIGINS,
-  bothContexts({ localTraffic: { kind: "interface", pattern: "pod2" } }),
+  testNodeContext({ localTraffic: { kind: "interface", pattern: "pod2" } }),
   [
     { shows: "a pod keeps its address", from: "pod2", to: "10.96.4.1", ...tcp, expected: keeps },
     {
@@ -355,7 +355,7 @@ packets(
   ],
 );
 
-packets("local traffic that cannot be detected", ORIGINS, bothContexts({ localTraffic: { kind: "unknown" } }), [
+packets("local traffic that cannot be detected", ORIGINS, testNodeContext({ localTraffic: { kind: "unknown" } }), [
   { shows: "a client outside is not masqueraded", from: "ext", to: "10.96.4.1", ...tcp, expected: keeps },
   {
     shows: "a pod is dropped by Local policy without a local endpoint",
@@ -371,6 +371,6 @@ packets("local traffic that cannot be detected", ORIGINS, bothContexts({ localTr
   },
 ]);
 
-packets("masqueradeAll", ORIGINS, bothContexts({ masqueradeAll: true }), [
+packets("masqueradeAll", ORIGINS, testNodeContext({ masqueradeAll: true }), [
   { shows: "a pod is masqueraded", from: "pod2", to: "10.96.4.1", ...tcp, expected: masqueraded },
 ]);

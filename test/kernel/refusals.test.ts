@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RefusalEntry, readRefusals } from "../../src/kernel/refusals.ts";
 import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusals.ts";
 import { REFUSED } from "../../src/ruleset/sets.ts";
-import { bothContexts, type Objects, port, service, slice } from "../support/build.ts";
+import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
 import { addressesOf } from "../support/lab/topology.ts";
@@ -116,7 +116,7 @@ test.each([
 ])("%s: every refusal is as it was", async (_what, refusalLogSize) => {
   const small = await ProgrammedLab.create();
   try {
-    await small.program(OBJECTS, bothContexts({ refusalLogSize }));
+    await small.program(OBJECTS, testNodeContext({ refusalLogSize }));
     const others = ROWS.flatMap(([what, probe, result]): Row[] =>
       probe.from === "pod1" ? [[`${what}, from another pod`, { ...probe, from: "pod2" }, result]] : [],
     );

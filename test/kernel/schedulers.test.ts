@@ -3,7 +3,15 @@ import type { Scheduler } from "../../src/model/scheduler.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { summarize } from "../../src/trace/outcome.ts";
-import { bothContexts, type Objects, port, renderAll, type ServiceOptions, service, slice } from "../support/build.ts";
+import {
+  type Objects,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+  testNodeContext,
+} from "../support/build.ts";
 import { LAB_NODE, packetOf } from "../support/expect.ts";
 import type { Probe } from "../support/lab/outcome.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
@@ -264,5 +272,5 @@ test("an endpoint that goes moves its own clients, and few others", async () => 
   first.forEach((answer, i) => {
     if (answer !== gone) expect(second[i]).toBe(answer);
   });
-  await node.program(objectsOf(SERVICES), bothContexts());
+  await node.program(objectsOf(SERVICES), testNodeContext());
 });

@@ -4,7 +4,7 @@ import { Nft } from "../../src/kernel/nft.ts";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/ruleset/sets.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import { VanishedEndpoints } from "../../src/sync/vanished-endpoints.ts";
-import { bothContexts, cacheOf, service, slice } from "../support/build.ts";
+import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 
 // The set of vanished endpoints in the real kernel. No state that it may be in can make the kernel refuse a sync.
 
@@ -16,7 +16,7 @@ function start() {
   const clock = { now: 1_000_000 };
   const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0 });
   const reconciler = new Reconciler({ cache, nft, vanished });
-  const nodeContext = bothContexts({ resetVanished: true });
+  const nodeContext = testNodeContext({ resetVanished: true });
   const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
   const serve = (...endpoints: readonly string[]) => cache.putSlice(slice({ endpoints, family: "ip" }));
   return { clock, sync, serve };

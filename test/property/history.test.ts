@@ -11,7 +11,6 @@ import type { Conflict } from "../../src/ruleset/ruleset-state.ts";
 import { differencesFrom } from "../../src/sync/full-sync.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {
-  bothContexts,
   cacheOf,
   localEndpoint,
   type Objects,
@@ -19,6 +18,7 @@ import {
   renderAll,
   service,
   slice,
+  testNodeContext,
 } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
@@ -119,7 +119,7 @@ const told = (conflicts: readonly Conflict[]) =>
 test("a long history leads to the rules, conflicts and kernel of a fresh start", () => {
   fc.assert(
     fc.property(fc.array(stretch, { minLength: 1, maxLength: 5 }), (stretches) => {
-      let nodeContext = bothContexts();
+      let nodeContext = testNodeContext();
       let before: AllObjects = { services: [], slices: [] };
       const cache = cacheOf(before);
       const renderer = new Renderer(cache, nodeContext);
@@ -206,7 +206,7 @@ test("any history of endpoints leaves dense lists of the chosen ones, and moves 
   fc.assert(
     fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 8 }), fc.constantFrom(0, 600), (history, seconds) => {
       const cache = cacheOf({ services: [], slices: [] });
-      const renderer = new Renderer(cache, bothContexts());
+      const renderer = new Renderer(cache, testNodeContext());
       let known: readonly number[] = [];
       for (const numbers of history) {
         const objects = placedService(numbers, seconds);
@@ -236,7 +236,7 @@ test("a restart moves no endpoint, whatever the history before it was", () => {
   fc.assert(
     fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 6 }), fc.constantFrom(0, 600), (history, seconds) => {
       const cache = cacheOf({ services: [], slices: [] });
-      const renderer = new Renderer(cache, bothContexts());
+      const renderer = new Renderer(cache, testNodeContext());
       for (const numbers of history) {
         const { services, slices } = placedService(numbers, seconds);
         for (const one of services) cache.putService(one);

@@ -9,7 +9,7 @@ import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
-import { bothContexts, familyContext, HERE, type Objects, service, slice } from "./build.ts";
+import { familyContext, HERE, type Objects, service, slice, testNodeContext } from "./build.ts";
 
 // Few values of everything, so that they meet: addresses, ports and endpoints are contested on purpose.
 
@@ -132,7 +132,7 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     withServiceCIDRs: fc.boolean(),
   })
   .map(({ localTraffic: traffic, nodePorts: addresses, withServiceCIDRs, ...options }) =>
-    bothContexts(options).map((context) => ({
+    testNodeContext(options).map((context) => ({
       ...context,
       localTraffic: traffic[context.family],
       nodePorts: addresses[context.family],

@@ -178,7 +178,7 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
 }
 
 /** {@link familyContext} for both families. */
-export function bothContexts(options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext[] {
+export function testNodeContext(options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext[] {
   return FAMILIES.map((family) => familyContext(family, options));
 }
 
@@ -193,7 +193,7 @@ export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
 /** A renderer that has rendered all of these objects once. */
 export function renderAll(
   objects: Objects,
-  nodeContext: NodeContext = bothContexts(),
+  nodeContext: NodeContext = testNodeContext(),
   excluded: ReadonlySet<ServicePortKey> = new Set(),
 ): Renderer {
   const cache = cacheOf(objects);

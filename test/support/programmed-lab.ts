@@ -2,7 +2,7 @@ import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
-import { bothContexts, type Objects, renderAll } from "./build.ts";
+import { type Objects, renderAll, testNodeContext } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
 
@@ -23,7 +23,7 @@ export class ProgrammedLab {
   }
 
   /** Turns the node's rules into those of these objects, in place; what affinity remembers stays. */
-  async program(objects: Objects, nodeContext: NodeContext = bothContexts()): Promise<void> {
+  async program(objects: Objects, nodeContext: NodeContext = testNodeContext()): Promise<void> {
     const next = renderAll(objects, nodeContext).state.ruleset;
     const transaction = toTransaction(diffRuleset(this.#ruleset, next));
     if (transaction.nftables.length > 0) await this.lab.loadTransaction(JSON.stringify(transaction));

@@ -2,7 +2,7 @@ import { judgeHealth } from "../../src/daemon/health/health.ts";
 import type { DaemonStatus } from "../../src/daemon/status/status-source.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, type Objects } from "./build.ts";
+import { cacheOf, type Objects, testNodeContext } from "./build.ts";
 
 /** When a page of a test is looked at, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
@@ -12,7 +12,7 @@ const UP_TO_DATE = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: 
 /** A daemon that has programmed some objects and is well, unless told otherwise. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {
   const cache = cacheOf(objects);
-  const nodeContext = bothContexts();
+  const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };

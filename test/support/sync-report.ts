@@ -1,6 +1,6 @@
 import { creation, type TableDelta } from "../../src/nft/delta.ts";
 import type { SyncFailure, SyncReport } from "../../src/sync/sync-report.ts";
-import { bothContexts, renderAll, service } from "./build.ts";
+import { renderAll, service, testNodeContext } from "./build.ts";
 
 const { ip } = renderAll({ services: [service()] }).state.ruleset;
 if (ip === undefined) throw new Error("no IPv4");
@@ -25,7 +25,7 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
     pendingSince: undefined,
     triggerTimes: [],
     receivedAt: [],
-    nodeContext: bothContexts(),
+    nodeContext: testNodeContext(),
     state: renderAll({}).state,
     quarantined: new Set(),
     excludedFamilies: new Map(),

@@ -1,6 +1,6 @@
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import { readFlags } from "../../config/flags.ts";
+import { readFlags } from "../../config/flags/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";

@@ -1,5 +1,5 @@
 import { counted, socketText } from "../../base/text.ts";
-import type { Reason } from "../../inspect/explain/endpoint-causes.ts";
+import type { Reason } from "../../inspect/explain/causes/endpoint-causes.ts";
 import type {
   Connection,
   ExplainedEndpoint,

@@ -1,7 +1,7 @@
 import { alternatives } from "../../base/text.ts";
-import type { Flag, FlagType } from "../../config/flag.ts";
-import { defaultText, isShown } from "../../config/flags.ts";
-import { OWN_FLAGS } from "../../config/own-flags.ts";
+import type { Flag, FlagType } from "../../config/flags/flag.ts";
+import { defaultText, isShown } from "../../config/flags/flags.ts";
+import { OWN_FLAGS } from "../../config/flags/own-flags.ts";
 import { type Command, flagsOf } from "../command.ts";
 import { wrapped } from "./style.ts";
 

@@ -9,7 +9,7 @@ import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./expl
 import { clientChoice, isFoundIn } from "./found.ts";
 import { loopbackExplanation, relayedConnection } from "./loopback.ts";
 import { type Match, matchOf } from "./match.ts";
-import { explainNotes } from "./notes.ts";
+import { explainNotes } from "./notes/notes.ts";
 import { otherTablesVerdict, outcomesOfAllTables } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";

@@ -4,13 +4,13 @@ import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
-import { balancedReason } from "./balanced-reason.ts";
-import { noEndpointReason, type Reason } from "./endpoint-causes.ts";
+import { balancedReason } from "./causes/balanced-reason.ts";
+import { noEndpointReason, type Reason } from "./causes/endpoint-causes.ts";
+import { outsideReason } from "./causes/outside-causes.ts";
+import { dependsOnClient, sourceRangeReason, sourceRangesVerdict } from "./causes/source-ranges.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, OwnResult, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
-import { outsideReason } from "./outside-causes.ts";
-import { dependsOnClient, sourceRangeReason, sourceRangesVerdict } from "./source-ranges.ts";
 import { type RuleStep, stepRuleText } from "./step-words.ts";
 import { destinationText, listText } from "./words.ts";
 

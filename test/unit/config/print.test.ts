@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { FORMATS } from "../../../src/config/formats.ts";
+import { FORMATS } from "../../../src/config/flags/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { configurationOf, printConfiguration } from "../../../src/config/print.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";

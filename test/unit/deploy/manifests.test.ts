@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
-import { FLAGS } from "../../../src/config/flags.ts";
+import { FLAGS } from "../../../src/config/flags/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { FLAGS } from "../../../src/config/flags.ts";
+import { FLAGS } from "../../../src/config/flags/flags.ts";
 import { DEPLOY } from "../../support/overlays.ts";
 
 const ROOT = join(DEPLOY, "..");

@@ -15,12 +15,22 @@ beforeEach(() => {
   clock = new ManualClock();
   spare = new SpareProcess({ path: "sh", args: ARGS, limits: LIMITS, clock });
 });
-afterEach(() => spare.stop());
+afterEach(async () => {
+  spare.stop();
+  await expect.poll(children).toEqual([]);
+});
 
-/** The processes that this one has started and whose end it has not noticed. */
-function children(): number[] {
+/** Processes that tests of other files left behind. */
+const strangers: ReadonlySet<number> = new Set(allChildren());
+
+function allChildren(): number[] {
   const text = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8");
   return text.split(" ").filter(Boolean).map(Number);
+}
+
+/** The processes that these tests have started and whose end this process has not noticed. */
+function children(): number[] {
+  return allChildren().filter((pid) => !strangers.has(pid));
 }
 
 async function run(code = 0): Promise<number> {

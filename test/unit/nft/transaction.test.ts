@@ -9,10 +9,10 @@ import {
   toTransaction,
   withoutChainDeletions,
 } from "../../../src/nft/transaction.ts";
-import { bothContexts, renderAll, service, slice } from "../../support/build.ts";
+import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
 const rules = (...endpoints: string[]) =>
-  renderAll({ services: [service({})], slices: [slice({ endpoints })] }, bothContexts()).state.ruleset;
+  renderAll({ services: [service({})], slices: [slice({ endpoints })] }, testNodeContext()).state.ruleset;
 
 /** `add chain balance-1`, `delete element endpoints`, `add rule balance-1`. */
 function lineOf(command: Command): string {
@@ -46,7 +46,7 @@ describe("a transaction of changes", () => {
 });
 
 test("an element that ends by itself is added before it is deleted, for the kernel may have ended it", () => {
-  const state = renderAll({}, bothContexts({ resetVanished: true })).state;
+  const state = renderAll({}, testNodeContext({ resetVanished: true })).state;
   state.committed();
   state.families.ip?.setVanished(new Set(["10.244.1.1 . 8080"]));
   expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished"]);
@@ -57,7 +57,7 @@ test("an element that ends by itself is added before it is deleted, for the kern
 });
 
 test("sets are deleted after the chains that look into them, where these cannot be deleted at once", () => {
-  const [before, after] = [true, false].map((resetVanished) => renderAll({}, bothContexts({ resetVanished })).state);
+  const [before, after] = [true, false].map((resetVanished) => renderAll({}, testNodeContext({ resetVanished })).state);
   const deltas = diffRuleset(before?.ruleset ?? {}, after?.ruleset ?? {});
   const { main, deletions } = withoutChainDeletions(deltas);
   expect(lines(toTransaction(main).nftables)).not.toContain("delete set vanished");

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { canonicalRule } from "../../../src/nft/canonical/rule.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
-import { bothContexts, port, renderAll, service, slice } from "../../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
 const NODE_CONTEXTS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [
   ["as usual", {}],
@@ -21,7 +21,7 @@ const guarded = service({
 
 test.each(NODE_CONTEXTS)("every rule is written in the form in which it is compared, %s", (_, options) => {
   const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
-  const { ruleset } = renderAll(objects, bothContexts(options)).state;
+  const { ruleset } = renderAll(objects, testNodeContext(options)).state;
   const rules = Object.values(ruleset).flatMap((table) => [...table.chains.values()].flatMap((chain) => chain.rules));
   expect(rules.length).toBeGreaterThan(40);
   for (const rule of rules) expect(rule).toEqual(canonicalRule(rule));

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { diffText } from "../../../src/cli/print/diff-text.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
-import { bothContexts, localEndpoint, type Objects, port, renderAll, service, slice } from "../../support/build.ts";
+import { localEndpoint, type Objects, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
-function side(objects: Objects, options: Parameters<typeof bothContexts>[0] = {}): Required<OwnedRuleset> {
-  const { state } = renderAll(objects, bothContexts(options));
+function side(objects: Objects, options: Parameters<typeof testNodeContext>[0] = {}): Required<OwnedRuleset> {
+  const { state } = renderAll(objects, testNodeContext(options));
   return { ruleset: state.ruleset, state };
 }
 

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { Service } from "../../../src/model/service.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
-  bothContexts,
   cacheOf,
   chainNames,
   elementsOf,
@@ -12,6 +11,7 @@ import {
   type ServiceOptions,
   service,
   slice,
+  testNodeContext,
 } from "../../support/build.ts";
 
 const CONTESTED = "203.0.113.1";
@@ -64,7 +64,7 @@ describe("two Services that want one frontend", () => {
 
   test("the loser takes over when the winner goes, and gives back when it returns", () => {
     const cache = cacheOf(objects);
-    const renderer = new Renderer(cache, bothContexts());
+    const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
     cache.deleteService(named("old"));
     renderer.update(cache.takeDirty());
@@ -77,7 +77,7 @@ describe("two Services that want one frontend", () => {
 
   test("the loser takes over when the winner no longer wants it", () => {
     const cache = cacheOf(objects);
-    const renderer = new Renderer(cache, bothContexts());
+    const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
     cache.putService(candidate("old", 1, { externalIPs: [] }));
     renderer.update(cache.takeDirty());
@@ -108,7 +108,7 @@ test("three want it: the losers stand in the order in which they take over", () 
     services: [candidate("c", 3), candidate("a", 1), candidate("b", 2)],
     slices: slicesOf("a", "b", "c"),
   });
-  const renderer = new Renderer(cache, bothContexts());
+  const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
   const [conflict] = renderer.state.conflicts();
   expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b:/tcp", "default/c:/tcp"]);
@@ -145,6 +145,6 @@ test("an excluded service port is no candidate", () => {
   const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
   const all = renderAll(objects);
   const winner = all.state.conflicts()[0]?.winner.key;
-  const renderer = renderAll(objects, bothContexts(), new Set(winner === undefined ? [] : [winner]));
+  const renderer = renderAll(objects, testNodeContext(), new Set(winner === undefined ? [] : [winner]));
   expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
 });

@@ -3,7 +3,6 @@ import type { Scheduler } from "../../../src/model/scheduler.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { splitParts } from "../../../src/nft/elements.ts";
 import {
-  bothContexts,
   chainNames,
   elementsOf,
   type Objects,
@@ -11,6 +10,7 @@ import {
   renderAll,
   service,
   slice,
+  testNodeContext,
 } from "../../support/build.ts";
 
 const addresses = (count: number) => Array.from({ length: count }, (_, i) => `10.244.2.${i + 1}`);
@@ -20,7 +20,7 @@ function objects(options: Parameters<typeof service>[0], endpoints: readonly str
 }
 
 const balancers = (given: Objects, scheduler: Scheduler = "random") =>
-  chainNames(renderAll(given, bothContexts({ scheduler }))).filter((name) => /\d$/.test(name));
+  chainNames(renderAll(given, testNodeContext({ scheduler }))).filter((name) => /\d$/.test(name));
 
 describe("the chains of schedulers", () => {
   test.each<[string, Scheduler | undefined, number, string]>([

@@ -9,7 +9,7 @@ import {
   indexedSet,
   indexedValues,
   indexKey,
-} from "../../../src/ruleset/endpoint-lists.ts";
+} from "../../../src/ruleset/endpoint-lists/endpoint-lists.ts";
 import { type FrontendRules, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import {
   endpoint,

@@ -3,7 +3,6 @@ import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { type ServicePortView, viewService } from "../../../src/ruleset/service-view.ts";
 import {
-  bothContexts,
   cacheOf,
   DRAINING,
   endpoint,
@@ -14,11 +13,12 @@ import {
   STARTING,
   service,
   slice,
+  testNodeContext,
 } from "../../support/build.ts";
 
 function view(objects: Objects, name = "web"): ServicePortView[] {
   const cache: ObjectCache = cacheOf(objects);
-  const nodeContext = bothContexts();
+  const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   return viewService(cache, named(name), nodeContext, renderer.state.families);

@@ -7,7 +7,7 @@ import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
-import { bothContexts, familyContext, renderAll, service, slice } from "../../support/build.ts";
+import { familyContext, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
 type Options = Partial<Omit<FamilyContext, "family">>;
 
@@ -59,7 +59,7 @@ describe("a packet of a connection", () => {
       services: [service({ clusterIPs: ["10.96.0.10", "fd00:10:96::10"] })],
       slices: [slice({ endpoints: ["10.244.2.12"] }), slice({ endpoints: ["fd00:244:2::12"] })],
     },
-    bothContexts({ resetVanished: true }),
+    testNodeContext({ resetVanished: true }),
   );
   state.families.ip?.setVanished(new Set([`${ENDPOINT.address} . ${ENDPOINT.port}`]));
   state.families.ip6?.setVanished(new Set([`${SIX.address} . ${SIX.port}`]));

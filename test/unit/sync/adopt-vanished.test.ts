@@ -5,7 +5,7 @@ import { deltaSize } from "../../../src/nft/delta.ts";
 import { VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../../../src/ruleset/sets.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { VANISHED_DELAY, VanishedEndpoints } from "../../../src/sync/vanished-endpoints.ts";
-import { bothContexts, cacheOf, service, slice } from "../../support/build.ts";
+import { cacheOf, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 
 const [A, B, C] = ["10.244.2.11", "10.244.2.12", "10.244.2.13"] as const;
@@ -19,7 +19,7 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
     ? new VanishedEndpoints({ cache, now: () => clock.now, delayMs: VANISHED_DELAY })
     : undefined;
   const reconciler = new Reconciler({ cache, nft: fake.nft, vanished });
-  const sync = () => reconciler.sync({ nodeContext: bothContexts({ resetVanished }), services: cache.takeDirty() });
+  const sync = () => reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
   const serve = (...addresses: readonly string[]) => cache.putSlice(slice({ endpoints: addresses, family: "ip" }));
   return { clock, vanished, reconciler, sync, serve };
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
 import { fullSync } from "../../../src/sync/full-sync.ts";
-import { bothContexts, renderAll, service, slice } from "../../support/build.ts";
+import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 
 const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] };
@@ -68,7 +68,7 @@ test("one transaction repairs what differs and nothing else", async () => {
 
 test("tables with other declarations are made anew", async () => {
   const fake = programmed();
-  const counting = renderAll(objects, bothContexts({ counters: "services" })).state.ruleset;
+  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const report = await fullSync(fake.nft, counting);
   expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);

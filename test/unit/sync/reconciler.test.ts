@@ -5,7 +5,7 @@ import { removalTransaction } from "../../../src/nft/transaction.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
-import { bothContexts, cacheOf, port, renderAll, service, slice } from "../../support/build.ts";
+import { cacheOf, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 
 const web = service();
@@ -14,7 +14,7 @@ const webSlice = slice({ endpoints: ["10.244.2.11", "10.244.2.12"] });
 
 function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] })) {
   const fake = new FakeNft();
-  const view = { nodeContext: bothContexts() as NodeContext };
+  const view = { nodeContext: testNodeContext() as NodeContext };
   const make = () => new Reconciler({ cache, nft: fake.nft, chunkSize: 2 });
   const reconciler = make();
   const sync = () => reconciler.sync({ nodeContext: view.nodeContext, services: cache.takeDirty() });
@@ -22,7 +22,7 @@ function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [web
 }
 
 /** What the kernel lacks of what a fresh rendering of these objects wants. */
-function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeContext = bothContexts()) {
+function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeContext = testNodeContext()) {
   const objects = {
     services: cache.serviceNames().flatMap((name) => cache.service(name) ?? []),
     slices: cache.serviceNames().flatMap((name) => cache.slices(name)),
@@ -66,7 +66,7 @@ describe("a sync", () => {
     const parts = setUp();
     await parts.sync();
     const sent = parts.fake.transactions.length;
-    const report = await parts.make().sync({ nodeContext: bothContexts(), services: [] });
+    const report = await parts.make().sync({ nodeContext: testNodeContext(), services: [] });
     expect([report.kind, report.applied, report.deltas, report.drift]).toEqual(["full", [], [], []]);
     expect(parts.fake.transactions).toHaveLength(sent);
   });
@@ -95,7 +95,7 @@ describe("a sync", () => {
     const parts = setUp();
     await parts.sync();
     for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
-      const nodeContext = bothContexts(context);
+      const nodeContext = testNodeContext(context);
       expect(parts.reconciler.isCurrent(nodeContext)).toBe(false);
       parts.view.nodeContext = nodeContext;
       expect(new Set((await parts.sync()).rendered)).toEqual(new Set([web.name, dns.name]));
@@ -105,7 +105,7 @@ describe("a sync", () => {
 
   test("serves one family where the host has no other", async () => {
     const parts = setUp();
-    parts.view.nodeContext = bothContexts().filter(({ family }) => family === "ip");
+    parts.view.nodeContext = testNodeContext().filter(({ family }) => family === "ip");
     await parts.sync();
     expect(Object.keys(parts.fake.kernel.ruleset)).toEqual(["ip"]);
   });
@@ -275,7 +275,7 @@ describe("quarantine", () => {
 });
 
 describe("a family whose tables the kernel refuses", () => {
-  const onlyIPv4 = bothContexts().filter(({ family }) => family === "ip");
+  const onlyIPv4 = testNodeContext().filter(({ family }) => family === "ip");
 
   test("is excluded, and the other one programmed and followed", async () => {
     const parts = setUp();
@@ -283,7 +283,7 @@ describe("a family whose tables the kernel refuses", () => {
     await parts.sync();
     expect([...parts.reconciler.excludedFamilies.keys()]).toEqual(["ip6"]);
     expect(missing(parts, onlyIPv4)).toEqual([]);
-    expect(parts.reconciler.isCurrent(bothContexts())).toBe(true);
+    expect(parts.reconciler.isCurrent(testNodeContext())).toBe(true);
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15", "10.244.2.16"] }));
     expect(await parts.sync()).toMatchObject({ kind: "partial", rendered: new Set(["default/web"]) });
     expect(missing(parts, onlyIPv4)).toEqual([]);

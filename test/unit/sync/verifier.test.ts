@@ -3,7 +3,7 @@ import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { Verifier } from "../../../src/sync/verifier.ts";
-import { bothContexts, cacheOf, port, service, slice } from "../../support/build.ts";
+import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -28,7 +28,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
     onVerified: (at) => verified.push(at),
   });
   const sync = async () => {
-    const outcome = await reconciler.sync({ nodeContext: bothContexts(), services: cache.takeDirty() });
+    const outcome = await reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() });
     verifier.synced(syncReport({ ...outcome, endedAt: clock.now() }));
   };
   await sync();
@@ -98,7 +98,7 @@ describe("Verifier", () => {
     const { cache, fake, reconciler, found, pass } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
     fake.timesOut = true;
-    await expect(reconciler.sync({ nodeContext: bothContexts(), services: cache.takeDirty() })).rejects.toThrow();
+    await expect(reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() })).rejects.toThrow();
     fake.timesOut = false;
     expect(diffRuleset(fake.kernel.ruleset, reconciler.state.ruleset)).not.toEqual([]);
     await pass(10_000);

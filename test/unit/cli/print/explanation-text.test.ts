@@ -8,7 +8,7 @@ import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Connection, Explanation } from "../../../../src/inspect/explain/explanation.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, endpoint, named, service, slice } from "../../../support/build.ts";
+import { cacheOf, endpoint, named, service, slice, testNodeContext } from "../../../support/build.ts";
 import { explained } from "../../../support/explained.ts";
 
 const TO_WEB: Connection = {
@@ -21,7 +21,7 @@ const TO_WEB: Connection = {
 function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}): Explanation {
   const endpoints = Array.from({ length: count }, (_, i) => endpoint(`10.244.2.${i + 1}`, { ready: i % 5 !== 0 }));
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints })] });
-  const nodeContext = bothContexts();
+  const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const parts = {

@@ -8,7 +8,7 @@ import {
 } from "../../../../src/daemon/health/service-health.ts";
 import { type ServiceName, serviceName } from "../../../../src/model/ids.ts";
 import type { NodePortAddresses } from "../../../../src/model/node.ts";
-import { bothContexts } from "../../../support/build.ts";
+import { testNodeContext } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -78,7 +78,7 @@ describe("serviceHealthAnswer", () => {
 test("health checks answer where NodePorts do, family by family", () => {
   const where = (ip: NodePortAddresses, ip6: NodePortAddresses) =>
     healthCheckAddresses(
-      bothContexts().map((context) => ({ ...context, nodePorts: context.family === "ip" ? ip : ip6 })),
+      testNodeContext().map((context) => ({ ...context, nodePorts: context.family === "ip" ? ip : ip6 })),
     ).map(({ family, address }) => `${family} ${address}`);
   const none = { kind: "addresses", addresses: [] } as const;
   const all = { kind: "all" } as const;

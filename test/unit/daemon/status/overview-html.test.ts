@@ -5,7 +5,7 @@ import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import type { DaemonStatus } from "../../../../src/daemon/status/status-source.ts";
 import { fullSyncReasonText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, named, service } from "../../../support/build.ts";
+import { cacheOf, named, service, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";
 
 /** The page's text, without markup. */
@@ -54,7 +54,7 @@ describe("the card Vanished endpoints", () => {
 describe("pending Services", () => {
   test("are those not rendered yet and those rendered but not committed", () => {
     const cache = cacheOf({ services: [service({ name: "shop/cart", clusterIPs: ["10.96.0.1"] })] });
-    const renderer = new Renderer(cache, bothContexts());
+    const renderer = new Renderer(cache, testNodeContext());
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
     renderer.update(cache.takeDirty());
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);

@@ -4,7 +4,7 @@ import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/status-query.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import { durationWords } from "../../../../src/daemon/status/words.ts";
-import { bothContexts, endpoint, type Objects, service, slice } from "../../../support/build.ts";
+import { endpoint, type Objects, service, slice, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
 import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 
@@ -64,7 +64,7 @@ describe("the status page", () => {
       service({ name: "shop/none", clusterIPs: ["10.96.1.2"] }),
     ];
     const badges = (scheduler: "random" | "round-robin") => {
-      const status = daemonStatus({ services }, { nodeContext: bothContexts({ scheduler }) });
+      const status = daemonStatus({ services }, { nodeContext: testNodeContext({ scheduler }) });
       return ["shop/own", "shop/none"].map((name) => {
         const { body } = statusPage(status, new URLSearchParams({ service: name }));
         return [...body.matchAll(/class="badge">([^<]*)</g)].map(([, text]) => text);

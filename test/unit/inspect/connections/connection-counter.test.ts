@@ -4,7 +4,7 @@ import { ConnectionCounter } from "../../../../src/inspect/connections/connectio
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, DRAINING, endpoint, named, port, service, slice } from "../../../support/build.ts";
+import { cacheOf, DRAINING, endpoint, named, port, service, slice, testNodeContext } from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const TIMEOUTS = new Map([
@@ -24,7 +24,7 @@ function counter(options: { readonly draining?: boolean; readonly service?: stri
       slice({ name: "c", service: "shop/cart", endpoints: ["10.244.1.1"] }),
     ],
   });
-  const renderer = new Renderer(cache, bothContexts());
+  const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
   const attribution = new ConnectionAttribution(renderer.state, cache, new Set(["192.0.2.2"]));
   const { service: wanted, draining = false } = options;

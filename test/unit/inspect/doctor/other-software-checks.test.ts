@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readFlags } from "../../../../src/config/flags.ts";
+import { readFlags } from "../../../../src/config/flags/flags.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { judgeCalico } from "../../../../src/inspect/doctor/calico-check.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";

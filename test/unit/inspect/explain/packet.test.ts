@@ -3,7 +3,7 @@ import { type ExplainInput, explainInputOf } from "../../../../src/inspect/expla
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
 import type { FamilyContext } from "../../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, endpoint, node, service, slice } from "../../../support/build.ts";
+import { cacheOf, endpoint, node, service, slice, testNodeContext } from "../../../support/build.ts";
 
 function input(
   options: Partial<Omit<FamilyContext, "family">> = {},
@@ -14,7 +14,7 @@ function input(
     slices: [slice({ endpoints: [endpoint("172.31.0.5")] })],
   });
   cache.putNode(node({ podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] } }));
-  const nodeContext = bothContexts(options);
+  const nodeContext = testNodeContext(options);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   return explainInputOf({

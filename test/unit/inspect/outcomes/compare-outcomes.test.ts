@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import { outcomeText } from "../../../../src/cli/print/outcome-report.ts";
 import { compareOutcomes } from "../../../../src/inspect/outcomes/compare-outcomes.ts";
 import {
-  bothContexts,
   localEndpoint,
   type Objects,
   port,
@@ -10,6 +9,7 @@ import {
   type ServiceOptions,
   service,
   slice,
+  testNodeContext,
 } from "../../../support/build.ts";
 
 const [LOCAL, REMOTE] = ["10.244.1.11", "10.244.2.11"];
@@ -31,7 +31,7 @@ function compare(before: Objects, after: Objects) {
     host: HOST,
   }));
   if (old === undefined || next === undefined) throw new Error("no sides");
-  return compareOutcomes(old, next, bothContexts());
+  return compareOutcomes(old, next, testNodeContext());
 }
 
 /** Clients, frontend and changes of each difference. */

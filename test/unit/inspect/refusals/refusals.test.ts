@@ -10,7 +10,7 @@ import {
   withSinglePackets,
 } from "../../../../src/kernel/refusals.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { bothContexts, cacheOf, endpoint, named, STARTING, service, slice } from "../../../support/build.ts";
+import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
@@ -25,11 +25,11 @@ const cache = cacheOf({
     slice({ service: "dns/dns", endpoints: [endpoint("10.244.2.9", { pod: "dns/dns-1" })] }),
   ],
 });
-const renderer = new Renderer(cache, bothContexts());
+const renderer = new Renderer(cache, testNodeContext());
 renderer.update(cache.takeDirty());
 const input = explainInputOf({
   cache,
-  nodeContext: bothContexts(),
+  nodeContext: testNodeContext(),
   state: renderer.state,
   ignored: [],
   loadBalancers: [],

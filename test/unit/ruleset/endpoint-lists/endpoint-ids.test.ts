@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { endpointsOf } from "../../../src/model/endpoint.ts";
-import { type EndpointList, endpointIds } from "../../../src/ruleset/endpoint-ids.ts";
-import { slice } from "../../support/build.ts";
+import { endpointsOf } from "../../../../src/model/endpoint.ts";
+import { type EndpointList, endpointIds } from "../../../../src/ruleset/endpoint-lists/endpoint-ids.ts";
+import { slice } from "../../../support/build.ts";
 
 const LISTS: readonly EndpointList[] = ["cluster", "local", "shortcut"];
 

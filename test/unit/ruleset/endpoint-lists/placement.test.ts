@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { placed } from "../../../src/ruleset/placement.ts";
+import { placed } from "../../../../src/ruleset/endpoint-lists/placement.ts";
 
 const values = fc.uniqueArray(fc.constantFrom(..."abcdefghijklmnop"), { minLength: 1 }).map((list) => list.sort());
 

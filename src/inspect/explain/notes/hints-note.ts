@@ -1,7 +1,7 @@
-import { familyOf } from "../../model/ip.ts";
-import type { ExplainInput } from "./explain-input.ts";
-import type { Note } from "./explanation.ts";
-import type { Match } from "./match.ts";
+import { familyOf } from "../../../model/ip.ts";
+import type { ExplainInput } from "../explain-input.ts";
+import type { Note } from "../explanation.ts";
+import type { Match } from "../match.ts";
 
 /**
  * Why the endpoints' hints are not followed: every ready endpoint must have hints, and one of them must be for this

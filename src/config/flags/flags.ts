@@ -1,5 +1,5 @@
-import { withDefaults } from "./defaults.ts";
-import { valueAt } from "./field-path.ts";
+import { withDefaults } from "../defaults.ts";
+import { valueAt } from "../field-path.ts";
 import type { Flag, FlagType, FlagValue } from "./flag.ts";
 import { KUBE_PROXY_FLAGS } from "./kube-proxy-flags.ts";
 import { OWN_FLAGS } from "./own-flags.ts";

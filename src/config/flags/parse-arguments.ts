@@ -1,5 +1,5 @@
-import { AppError } from "../base/errors.ts";
-import { quoted } from "../base/schema-error.ts";
+import { AppError } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
 import type { Flag } from "./flag.ts";
 import { FLAGS } from "./flags.ts";
 

@@ -1,8 +1,8 @@
-import { cidrContains, familyOf } from "../../model/ip.ts";
+import { cidrContains, familyOf } from "../../../model/ip.ts";
+import type { Connection, Result, Verdict } from "../explanation.ts";
+import type { Match } from "../match.ts";
+import { listText } from "../words.ts";
 import type { Reason } from "./endpoint-causes.ts";
-import type { Connection, Result, Verdict } from "./explanation.ts";
-import type { Match } from "./match.ts";
-import { listText } from "./words.ts";
 
 /** The part of the evidence that source ranges concern. */
 interface Guarded {

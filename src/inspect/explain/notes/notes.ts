@@ -1,16 +1,16 @@
-import { durationText } from "../../nft/text/rule-text.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
-import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
-import type { Outcome } from "../../trace/outcome.ts";
-import type { ExplainInput } from "./explain-input.ts";
-import type { Connection, Note } from "./explanation.ts";
-import { isKept } from "./found.ts";
+import { durationText } from "../../../nft/text/rule-text.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../../ruleset/base-chains.ts";
+import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
+import type { Outcome } from "../../../trace/outcome.ts";
+import type { ExplainInput } from "../explain-input.ts";
+import type { Connection, Note } from "../explanation.ts";
+import { isKept } from "../found.ts";
+import type { Match } from "../match.ts";
+import type { RuleStep } from "../step-words.ts";
+import { vanishedNotes } from "../vanished-notes.ts";
+import { listText, portText } from "../words.ts";
 import { hintsNotes } from "./hints-note.ts";
-import type { Match } from "./match.ts";
 import { schedulerNotes } from "./scheduler-notes.ts";
-import type { RuleStep } from "./step-words.ts";
-import { vanishedNotes } from "./vanished-notes.ts";
-import { listText, portText } from "./words.ts";
 
 /** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
 export function explainNotes(

@@ -1,7 +1,7 @@
-import { canonicalAddress } from "../model/ip.ts";
-import { parseNodePortAddresses } from "./cidr-lists.ts";
-import { parseDuration } from "./duration.ts";
-import { parseListenAddress } from "./listen-address.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import { parseNodePortAddresses } from "../cidr-lists.ts";
+import { parseDuration } from "../duration.ts";
+import { parseListenAddress } from "../listen-address.ts";
 
 /** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
 export interface Format {

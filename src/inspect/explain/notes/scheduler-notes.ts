@@ -1,11 +1,11 @@
-import { assertNever } from "../../base/errors.ts";
-import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
-import { type Balancer, parseChainName } from "../../ruleset/chain-names.ts";
-import type { Outcome } from "../../trace/outcome.ts";
-import type { Note } from "./explanation.ts";
-import { isKept } from "./found.ts";
-import type { Match } from "./match.ts";
-import type { RuleStep } from "./step-words.ts";
+import { assertNever } from "../../../base/errors.ts";
+import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../../model/scheduler.ts";
+import { type Balancer, parseChainName } from "../../../ruleset/chain-names.ts";
+import type { Outcome } from "../../../trace/outcome.ts";
+import type { Note } from "../explanation.ts";
+import { isKept } from "../found.ts";
+import type { Match } from "../match.ts";
+import type { RuleStep } from "../step-words.ts";
 
 /** The scheduler of a connection, where it is another than random or endpoints have weights. */
 export function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {

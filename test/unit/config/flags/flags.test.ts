@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { defaultText, FLAGS, type GivenFlag, isShown, readFlags } from "../../../src/config/flags.ts";
-import type { ProxyOptions } from "../../../src/config/options.ts";
-import { OWN_FLAGS } from "../../../src/config/own-flags.ts";
-import { type ParsedArguments, parseArguments } from "../../../src/config/parse-arguments.ts";
-import { resolveOptions } from "../../../src/config/resolve.ts";
-import { errorOf } from "./support.ts";
+import { defaultText, FLAGS, type GivenFlag, isShown, readFlags } from "../../../../src/config/flags/flags.ts";
+import { OWN_FLAGS } from "../../../../src/config/flags/own-flags.ts";
+import { type ParsedArguments, parseArguments } from "../../../../src/config/flags/parse-arguments.ts";
+import type { ProxyOptions } from "../../../../src/config/options.ts";
+import { resolveOptions } from "../../../../src/config/resolve.ts";
+import { errorOf } from "../support.ts";
 
 const parse = (...args: string[]): ParsedArguments => parseArguments(args, () => false);
 

@@ -1,5 +1,5 @@
-import type { Table } from "../nft/ast/ruleset.ts";
-import type { DeltaTracker } from "./delta-tracker.ts";
+import type { Table } from "../../nft/ast/ruleset.ts";
+import type { DeltaTracker } from "../delta-tracker.ts";
 import {
   type BalancedList,
   type Frontend,

@@ -1,8 +1,8 @@
-import type { ObjectCache } from "../../model/object-cache.ts";
+import type { ObjectCache } from "../../../model/object-cache.ts";
+import type { Connection, ExplainedEndpoint } from "../explanation.ts";
+import type { Match } from "../match.ts";
+import { portText } from "../words.ts";
 import type { Reason } from "./endpoint-causes.ts";
-import type { Connection, ExplainedEndpoint } from "./explanation.ts";
-import type { Match } from "./match.ts";
-import { portText } from "./words.ts";
 
 /**
  * The cause and action for a connection that goes to endpoints: it may still fail, because hints leave it few

@@ -1,11 +1,11 @@
-import { SharedValues } from "../base/shared-values.ts";
-import type { Endpoint } from "../model/endpoint.ts";
-import type { Scheduler } from "../model/scheduler.ts";
-import { joinParts } from "../nft/elements.ts";
-import { firstIndex } from "./balancers.ts";
-import { type Balancer, balancerName } from "./chain-names.ts";
+import { SharedValues } from "../../base/shared-values.ts";
+import type { Endpoint } from "../../model/endpoint.ts";
+import type { Scheduler } from "../../model/scheduler.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { firstIndex } from "../balancers.ts";
+import { type Balancer, balancerName } from "../chain-names.ts";
+import { FRONTEND_MAPS, type FrontendKind, type SetName } from "../sets.ts";
 import { type EndpointList, endpointIds } from "./endpoint-ids.ts";
-import { FRONTEND_MAPS, type FrontendKind, type SetName } from "./sets.ts";
 import { fillSlots, slotCount } from "./slot-table.ts";
 
 /** One element that a service port wants in a set or map; `value` is "" in a set. */

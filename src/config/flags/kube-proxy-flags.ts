@@ -1,7 +1,7 @@
-import { quoted } from "../base/schema-error.ts";
-import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
+import { quoted } from "../../base/schema-error.ts";
+import { HEALTHZ_PORT, METRICS_PORT } from "../defaults.ts";
+import { formatListenAddress, parseListenAddress } from "../listen-address.ts";
 import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
-import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 
 const IPTABLES = "it belongs to kube-proxy's iptables mode";
 const IPVS = "it belongs to kube-proxy's ipvs mode";

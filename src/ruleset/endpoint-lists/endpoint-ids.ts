@@ -1,4 +1,4 @@
-import type { Endpoint } from "../model/endpoint.ts";
+import type { Endpoint } from "../../model/endpoint.ts";
 
 /** Which list an endpoint id belongs to: a client of one list must not be kept on an endpoint of another. */
 export type EndpointList = "cluster" | "local" | "shortcut";
