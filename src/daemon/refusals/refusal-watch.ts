@@ -22,8 +22,11 @@ export interface RefusalWatchParts {
   readonly onRefused: (service: ServiceName, summary: string) => void;
 }
 
-/** Between two looks, milliseconds. One lists up to 65,536 entries of each family. */
+/** Between two looks, milliseconds, at least. */
 const PERIOD = 30_000;
+
+/** Between two looks, as a multiple of how long one takes: 65,536 entries of a family take 3 s of CPU time. */
+const PAUSE_RATIO = 50;
 
 const EVENT_PERIOD = 3_600_000;
 
@@ -65,6 +68,8 @@ export class RefusalWatch {
   /** By client and destination: exactly those of the last look. */
   #watched: ReadonlyMap<string, Watched> | undefined;
   #recent: RecentRefusals | undefined;
+  /** The length of the last look, milliseconds. */
+  #lookTook = 0;
   #looking: Promise<readonly RefusalEntry[]> | undefined;
   #task: PeriodicTask | undefined;
   #hasWarned = false;
@@ -82,7 +87,7 @@ export class RefusalWatch {
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
-      () => PERIOD,
+      () => Math.max(PERIOD, PAUSE_RATIO * this.#lookTook),
       () => this.look(),
     );
   }
@@ -124,7 +129,9 @@ export class RefusalWatch {
   }
 
   async #lookOnce(): Promise<readonly RefusalEntry[]> {
+    const startedAt = this.#parts.clock.now();
     const entries = await this.#parts.read();
+    this.#lookTook = this.#parts.clock.now() - startedAt;
     if (this.#watched !== undefined) this.#tell(newRefusals(this.#watched, entries));
     this.#recent = recentOf(entries);
     this.#watched = watchedOf(entries, this.#watched, this.#parts.clock.now());

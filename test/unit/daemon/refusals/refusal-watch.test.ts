@@ -166,14 +166,28 @@ describe("RefusalWatch", () => {
     expect(await firstTimes(entry("10.96.0.10"))).toHaveLength(1);
   });
 
-  test("looks twice a minute until it is stopped", async () => {
-    const { watch, clock, see, counts } = watching();
-    await see();
+  test.each([
+    ["quick ones come every half minute", 0, [30, 60, 90]],
+    ["one of 3 s is followed by a pause 50 times as long", 3000, [30, 183, 336]],
+  ])("looks from time to time until it is stopped: %s", async (_, took, expected) => {
+    const clock = new ManualClock();
+    const looks: number[] = [];
+    const read = () => {
+      looks.push(clock.now() / 1000);
+      return new Promise<RefusalEntry[]>((resolve) => clock.after(took, () => resolve([])));
+    };
+    const parts = { clock, logger: memoryLogger(), read, state: () => state, onPackets: () => {}, onRefused: () => {} };
+    const watch = new RefusalWatch(parts);
     watch.start();
-    const before = { ...counts };
-    await clock.advance(29_000);
-    expect(counts).toEqual(before);
+    for (let second = 0; second < 340 && looks.length < expected.length; second++) {
+      clock.advance(1000);
+      await new Promise(setImmediate);
+    }
+    expect(looks).toEqual(expected);
     watch.stop();
+    clock.advance(took);
+    await new Promise(setImmediate);
+    expect(clock.timers).toBe(0);
   });
 
   test("a look that fails is warned of once, and the next counts what came meanwhile", async () => {
