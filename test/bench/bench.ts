@@ -14,6 +14,7 @@ import { firstPacket } from "./works/first-packet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { loopback } from "./works/loopback.ts";
 import { outcomes } from "./works/outcomes.ts";
+import { repair } from "./works/repair.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
@@ -30,6 +31,7 @@ const WORKS: readonly Work[] = [
   rollingUpdate,
   rollout,
   resync,
+  repair,
   firstPacket,
   connectionRate,
   counters,

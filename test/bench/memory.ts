@@ -51,10 +51,14 @@ export function residentBytes(pid: number): number {
   return statusOf(pid)?.now ?? 0;
 }
 
-/** CPU time that a process and its ended children have taken, milliseconds. Source: proc(5), clock ticks of 10 ms. */
+/**
+ * CPU time that a process and its children have taken, those that run and those that have ended, milliseconds.
+ * Source: proc(5), clock ticks of 10 ms.
+ */
 export function cpuMs(pid: number): number {
-  const [own, children] = cpuTimes(pid);
-  return own + children;
+  const [own, ended] = cpuTimes(pid);
+  const running = childrenOf(pid).map((child) => cpuTimes(child)[0]);
+  return running.reduce((sum, one) => sum + one, own + ended);
 }
 
 /** CPU time of all children of this process that have ended, and of theirs, milliseconds. */
@@ -63,7 +67,7 @@ export function childrenCpuMs(): number {
 }
 
 function cpuTimes(pid: number): readonly [own: number, children: number] {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  const fields = readProc(`/proc/${pid}/stat`)?.split(") ")[1]?.split(" ") ?? [];
   const [user = 0, system = 0, childUser = 0, childSystem = 0] = fields
     .slice(11, 15)
     .map((ticks) => Number(ticks) * 10);

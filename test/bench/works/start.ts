@@ -26,7 +26,7 @@ export const start: Work = {
         {
           work: `start to synced, from an API server, ${sizeText(SIZE)}`,
           value: time(startMs),
-          budget: atMost(startMs, 5000, "5 s"),
+          budget: atMost(startMs, 3000, "3 s"),
           memory: first,
         },
         {
