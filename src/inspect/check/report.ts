@@ -40,8 +40,10 @@ export function summaryLines(report: CheckReport): string[] {
       : [
           `${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a placeholder address`,
         ]),
-    ...[...ignored].sort().map(([reason, count]) => `${count} skipped: ${reason}`),
-    ...(counts.otherKinds === 0 ? [] : [`${counts.otherKinds} skipped: of kinds that a service proxy does not read`]),
+    ...[...ignored].sort().map(([reason, count]) => `${counted(count, "object")} ignored: ${reason}`),
+    ...(counts.otherKinds === 0
+      ? []
+      : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
     kernelLine(report.kernel),
     `${passed ? "ok" : "refused"}: ${read}; ${found}`,
   ];
