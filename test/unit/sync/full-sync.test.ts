@@ -33,20 +33,20 @@ test.each(['"hook"', '"element"', "balance-2"])(
   },
 );
 
-test("a cold start has two nft at work, and none when it removes what was begun", async () => {
+test("a cold start has three nft at work, and none when it removes what was begun", async () => {
   const fake = new FakeNft();
   const underWay: number[] = [];
   let now = 0;
   fake.before = async (run) => {
     if (run !== "apply") return;
     underWay.push(++now);
-    // The first of two chunks is refused while the second one is under way.
+    // The first of three chunks is refused while the others are under way.
     for (let turns = fake.count("apply"); turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
     now--;
   };
   fake.refuses = '"element"';
   await expect(fullSync(fake.nft, ruleset, { chunkSize: 1 })).rejects.toThrow("nft refused the transaction");
-  expect(underWay).toEqual([1, 1, 2, 1]);
+  expect(underWay).toEqual([1, 1, 2, 3, 1]);
   expect(fake.kernel.ruleset).toEqual({});
 });
 
