@@ -1,4 +1,3 @@
-import { release } from "node:os";
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
 import { Nft, type NftRefusedError } from "../../src/kernel/nft.ts";
@@ -9,10 +8,8 @@ import { toTransaction } from "../../src/nft/transaction.ts";
 import { fullSync } from "../../src/sync/full-sync.ts";
 import { renderAll, service, slice } from "../support/build.ts";
 
-// Kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that deletes the last element that leads to it.
-
-const [major = 0, minor = 0] = release().split(".").map(Number);
-const isBusyKernel = major < 6 || (major === 6 && minor < 2);
+// Some kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that deletes the last element that leads
+// to it. Versions do not tell which: Debian's 5.10.0-32 does not. The kernel is asked.
 
 const nft = new Nft({ path: "nft" });
 
@@ -30,19 +27,21 @@ beforeEach(async () => {
   await fullSync(nft, TWO);
 });
 
-test("a full sync that deletes a chain with its last element succeeds, in a second transaction where the kernel is busy", async () => {
-  const { applied } = await fullSync(nft, THREE);
-  expect(applied).toHaveLength(isBusyKernel ? 2 : 1);
-  const kernel = await readKernel(nft, ["ip", "ip6"]);
-  expect(kernel.kind === "read" && diffRuleset(kernel.ruleset, THREE)).toEqual([]);
-  expect((await fullSync(nft, THREE)).deltas).toEqual([]);
-});
-
-test("one transaction that deletes a chain with its last element is refused as busy by kernels before 6.2 only", async () => {
-  const refusal = await nft.apply(toTransaction(diffRuleset(TWO, THREE))).then(
+/** Deletes a chain with its last element in one transaction. @returns nft's refusal, undefined where the kernel takes it */
+async function refusalOfOneTransaction(): Promise<unknown> {
+  return await nft.apply(toTransaction(diffRuleset(TWO, THREE))).then(
     () => undefined,
     (error: unknown) => error,
   );
-  if (isBusyKernel) expect((refusal as NftRefusedError).isBusy).toBe(true);
-  else expect(refusal).toBeUndefined();
+}
+
+test("a full sync that deletes a chain with its last element succeeds, in a second transaction where the kernel is busy", async () => {
+  const refusal = await refusalOfOneTransaction();
+  if (refusal !== undefined) expect((refusal as NftRefusedError).isBusy).toBe(true);
+  await fullSync(nft, TWO);
+  const { applied } = await fullSync(nft, THREE);
+  expect(applied).toHaveLength(refusal === undefined ? 1 : 2);
+  const kernel = await readKernel(nft, ["ip", "ip6"]);
+  expect(kernel.kind === "read" && diffRuleset(kernel.ruleset, THREE)).toEqual([]);
+  expect((await fullSync(nft, THREE)).deltas).toEqual([]);
 });
