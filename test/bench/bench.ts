@@ -5,7 +5,7 @@ import { type Figure, tableText, type Work } from "./figures.ts";
 import { clearTables } from "./kernel.ts";
 import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
-import { change, growth } from "./works/change.ts";
+import { change, growth, listGrowth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
 import { connectionRate } from "./works/connection-rate.ts";
 import { connections } from "./works/connections.ts";
@@ -18,20 +18,24 @@ import { repair } from "./works/repair.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
-import { start } from "./works/start.ts";
+import { memory, start } from "./works/start.ts";
+import { verification } from "./works/verification.ts";
 
 const SAVE = "--save";
 
 const WORKS: readonly Work[] = [
   start,
+  memory,
   fullSync,
   apply,
   change,
   growth,
+  listGrowth,
   rollingUpdate,
   rollout,
   resync,
   repair,
+  verification,
   firstPacket,
   connectionRate,
   counters,

@@ -56,6 +56,11 @@ export class DaemonProcess {
     return Number(line[1]);
   }
 
+  /** When the kernel was last compared with the desired rules, as /livez tells. */
+  async lastVerified(): Promise<string | undefined> {
+    return ((await (await fetch(`http://${HEALTHZ}/livez`)).json()) as { lastVerified?: string }).lastVerified;
+  }
+
   async stop(): Promise<void> {
     const ended = new Promise((resolve) => this.#child.on("close", resolve));
     if (this.#child.exitCode === null) {

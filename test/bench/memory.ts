@@ -51,6 +51,11 @@ export function residentBytes(pid: number): number {
   return statusOf(pid)?.now ?? 0;
 }
 
+/** The most resident memory that a process has had, bytes; 0 when it has ended. */
+export function peakBytes(pid: number): number {
+  return statusOf(pid)?.peak ?? 0;
+}
+
 /**
  * CPU time that a process and its children have taken, those that run and those that have ended, milliseconds.
  * Source: proc(5), clock ticks of 10 ms.
