@@ -1,0 +1,40 @@
+import { describe, expect, test } from "vitest";
+import { streamText } from "../../../src/kernel/stream-lines.ts";
+
+async function collect(...call: Parameters<typeof streamText>): Promise<string> {
+  let text = "";
+  for await (const piece of streamText(...call)) text += piece;
+  return text;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+describe("streamText", () => {
+  test("gives all that a program prints, whole characters in each piece", async () => {
+    const text = await collect("sh", ["-c", "i=0; while [ $i -lt 20000 ]; do echo größe; i=$((i+1)); done"]);
+    expect(text).toBe("größe\n".repeat(20_000));
+  });
+
+  test.each([
+    ["says why a program failed", "sh", ["-c", "echo no >&2; exit 3"], "sh failed: no"],
+    ["gives the exit code of a program that says nothing", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
+    ["kills a program that takes too long", "sleep", ["60"], "sleep failed: ended by SIGKILL"],
+    ["reports a program that cannot be started", "/etc/passwd", [], "/etc/passwd failed: EACCES"],
+  ])("%s", async (_what, path, args, message) => {
+    const limits = { timeoutMs: path === "sleep" ? 50 : 10_000 };
+    await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });
+  });
+
+  test("kills a program whose output is no longer taken", async () => {
+    const pieces = streamText("sh", ["-c", "echo $$; exec sleep 60"])[Symbol.asyncIterator]();
+    const pid = Number.parseInt((await pieces.next()).value, 10);
+    await pieces.return?.();
+    await expect.poll(() => isRunning(pid)).toBe(false);
+  });
+});
