@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# get-release.sh COMMIT: builds the bundle of an earlier commit into .cache/releases/COMMIT with the packages that are
-# installed now, and prints its path. Needs this repository's history. Exit 1 with a reason when it cannot be built.
+# get-release.sh: builds the bundle of the earlier version that upgrades are tried from, with the packages of its own lock
+# file, into .cache/releases, and prints its path. Needs this repository's history. Exit 1 with a reason when it cannot be
+# built.
 set -euo pipefail
 
-(($# == 1)) || { echo "usage: get-release.sh COMMIT" >&2; exit 1; }
+# The last one before sets and maps were declared by typeof: the layout of its tables is another.
+commit=051dd03
+
 cd "${BASH_SOURCE[0]%/*}/.."
-dir=$PWD/.cache/releases/$1
+dir=$PWD/.cache/releases/$commit
+mkdir -p "${dir%/*}"
+exec 9>"$dir.lock"
+flock 9
 if [[ ! -f $dir/dist/nft-proxy.js ]]; then
   rm -rf "$dir"
   mkdir -p "$dir"
-  git archive "$1" | tar -x -C "$dir" || { rm -rf "$dir"; echo "get-release: no commit $1 in this repository's history" >&2; exit 1; }
-  ln -s "$PWD/node_modules" "$dir/node_modules"
-  (cd "$dir" && node scripts/build.mjs) >&2
+  # In a container, the repository may belong to another user.
+  git -c safe.directory="$PWD" archive "$commit" | tar -x -C "$dir" || { rm -rf "$dir"; echo "get-release: no commit $commit in this repository's history" >&2; exit 1; }
+  (cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund && node scripts/build.mjs && rm -rf node_modules) >&2
 fi
 echo "$dir/dist/nft-proxy.js"

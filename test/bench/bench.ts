@@ -52,19 +52,35 @@ function chosen(names: readonly string[]): readonly Work[] {
   throw new Error(`no benchmark is called "${unknown}"; there are\n${known}`);
 }
 
+/** The figures of one benchmark; undefined when it failed, which is no reason to lose those of the others. */
+async function figuresOf(work: Work): Promise<readonly Figure[] | undefined> {
+  try {
+    return await work.run();
+  } catch (error) {
+    console.error(`bench: ${work.name} failed: ${messageOf(error)}`);
+    return undefined;
+  } finally {
+    await clearTables();
+  }
+}
+
 try {
   const figures: Figure[] = [];
   const load = loadBefore();
   const words = process.argv.slice(2);
   const names = words.filter((word) => word !== SAVE);
+  const measured: string[] = [];
   for (const work of chosen(names)) {
     console.error(`${work.name}: ${work.summary} ...`);
-    figures.push(...(await work.run()));
-    await clearTables();
+    const found = await figuresOf(work);
+    if (found === undefined) continue;
+    figures.push(...found);
+    measured.push(work.name);
   }
+  const isComplete = measured.length === chosen(names).length;
   console.log(tableText(figures));
-  if (words.includes(SAVE)) await saveResults(figures, load, names);
-  process.exitCode = figures.every(({ budget }) => budget?.holds !== false) ? 0 : 1;
+  if (words.includes(SAVE)) await saveResults(figures, load, isComplete ? names : measured);
+  process.exitCode = isComplete && figures.every(({ budget }) => budget?.holds !== false) ? 0 : 1;
 } catch (error) {
   console.error(`bench: ${messageOf(error)}`);
   process.exitCode = 2;

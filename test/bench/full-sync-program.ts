@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ServiceCounters } from "../../src/model/service.ts";
+import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
@@ -32,8 +33,7 @@ async function drift(reconciler: Reconciler): Promise<void> {
 
 function withClassid(key: string): string {
   const at = key.lastIndexOf(" ") + 1;
-  const id = Number(key.slice(at));
-  return `${key.slice(0, at)}${id >>> 16}:${(id & 0xffff).toString(16)}`;
+  return `${key.slice(0, at)}${formatClassid(Number(key.slice(at)))}`;
 }
 
 async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Promise<number> {

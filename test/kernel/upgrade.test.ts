@@ -9,9 +9,6 @@ import { loadTown } from "../support/stub-api/town.ts";
 
 // An upgrade of the DaemonSet replaces one daemon by another over the same kernel, and a rollback does the same backwards.
 
-/** The last commit before sets and maps were declared by typeof: the layout of its tables is another. */
-const OLD_COMMIT = "051dd03";
-
 const BUILD_RELEASE = fileURLToPath(new URL("../../scripts/get-release.sh", import.meta.url));
 
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
@@ -24,7 +21,7 @@ let oldBundle: string;
 let held: readonly HeldConnection[];
 let daemon: RunningDaemon | undefined;
 beforeAll(async () => {
-  oldBundle = execaSync(BUILD_RELEASE, [OLD_COMMIT]).stdout;
+  oldBundle = execaSync(BUILD_RELEASE).stdout;
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
   lab.cluster.put("services", apiService("echo", { clusterIP: "10.96.7.7", ports: [ECHO] }));
