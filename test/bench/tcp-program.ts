@@ -2,7 +2,7 @@
 //   serve PODS                     accepts and closes connections at the addresses of the first pods; says when it does,
 //                                  and its CPU time in ms when it ends
 //   connect ADDRESS PORT COUNT     makes COUNT connections, 8 at a time; prints {count, ms, cpuMs} as JSON
-//   watch ADDRESS PORT             connects without a pause until its standard input ends; prints when each failed
+//   watch ADDRESS PORT CLIENT      connects as client number CLIENT without a pause until its standard input ends; prints when each failed
 //                                  connection started and ended, milliseconds since 1970 with fractions, and the number
 //                                  of all, as JSON
 import { once } from "node:events";
@@ -12,15 +12,17 @@ import { laterPodIP, POD_PORT, podIP } from "./cluster-objects.ts";
 const AT_ONCE = 8;
 const PATIENCE = 1000;
 /** A pod's address that is no endpoint: from an address outside the cluster, connections would be masqueraded. */
-const CLIENT = laterPodIP(100_000);
+const clientIP = (client: number): string => laterPodIP(100_000 + client);
+/** Ports of one client, each used again after all others. */
+const [FIRST_PORT, PORTS] = [1024, 64_000];
 
 const now = (): number => performance.timeOrigin + performance.now();
 const cpuMs = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1000;
 
 /** Opens a connection and resets it, so that no port is kept waiting. @returns whether it was opened */
-function connects(address: string, port: number): Promise<boolean> {
+function connects(address: string, port: number, localAddress = clientIP(0), localPort?: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address, port, localAddress: CLIENT });
+    const socket = connect({ host: address, port, localAddress, ...(localPort === undefined ? {} : { localPort }) });
     const finish = (opened: boolean) => {
       clearTimeout(timer);
       // A reset of a connection that is not open waits until it is.
@@ -59,7 +61,11 @@ async function connectAll(address: string, port: number, count: number): Promise
   console.log(JSON.stringify({ count, ms: performance.now() - started, cpuMs: cpuMs() - cpu }));
 }
 
-async function watch(address: string, port: number): Promise<void> {
+/**
+ * The kernel remembers a refused connection for 10 s, with its endpoint: another one from the same port would go where
+ * that went. So ports are taken in turn, not by chance.
+ */
+async function watch(address: string, port: number, client: number): Promise<void> {
   let ended = false;
   process.stdin.once("end", () => {
     ended = true;
@@ -70,12 +76,13 @@ async function watch(address: string, port: number): Promise<void> {
   console.log("ready");
   for (; !ended; made++) {
     const started = now();
-    if (!(await connects(address, port))) failures.push([started, now()]);
+    const localPort = FIRST_PORT + (made % PORTS);
+    if (!(await connects(address, port, clientIP(client), localPort))) failures.push([started, now()]);
   }
   console.log(JSON.stringify({ made, failures }));
 }
 
-const [mode, address = "", port = "", count = ""] = process.argv.slice(2);
+const [mode, address = "", port = "", number = ""] = process.argv.slice(2);
 if (mode === "serve") await serve(Number(address));
-else if (mode === "connect") await connectAll(address, Number(port), Number(count));
-else await watch(address, Number(port));
+else if (mode === "connect") await connectAll(address, Number(port), Number(number));
+else await watch(address, Number(port), Number(number));

@@ -30,10 +30,10 @@ class Clients {
   readonly #children: readonly ReturnType<typeof spawn>[];
 
   constructor(address: string) {
-    const [program = "", ...args] = ownProgram("tcp-program.ts", "watch", address, String(SERVICE_PORT));
-    this.#children = Array.from({ length: CLIENTS }, () =>
-      spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] }),
-    );
+    this.#children = Array.from({ length: CLIENTS }, (_, client) => {
+      const [program = "", ...args] = ownProgram("tcp-program.ts", "watch", address, `${SERVICE_PORT}`, `${client}`);
+      return spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+    });
   }
 
   async ready(): Promise<void> {
