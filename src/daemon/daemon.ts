@@ -29,7 +29,7 @@ export interface DaemonParts {
 }
 
 /** How often the tables and the chains are looked at, milliseconds. */
-const TABLES_PERIOD = 500;
+const TABLES_PERIOD = 300;
 const CHAINS_PERIOD = 10_000;
 
 /** Retries of a failed sync: soon at first, as the cause may be a passing one. */

@@ -63,7 +63,7 @@ async function connectAll(address: string, port: number, count: number): Promise
 
 /**
  * The kernel remembers a refused connection for 10 s, with its endpoint: another one from the same port would go where
- * that went. So ports are taken in turn, not by chance.
+ * that went. So ports are taken in turn, not at random.
  */
 async function watch(address: string, port: number, client: number): Promise<void> {
   let ended = false;
