@@ -26,7 +26,7 @@ export class NftRefusedError extends AppError {
     this.stderr = stderr;
   }
 
-  /** Something is still in use: what kernels before 6.2 say of chains that lost their last element just now. */
+  /** Something is still in use: what some kernels before 6.2 say of chains that lost their last element just now. */
   get isBusy(): boolean {
     return this.stderr.includes("Device or resource busy");
   }

@@ -90,8 +90,8 @@ export function removalTransaction(tables: readonly { readonly family: Family; r
 }
 
 /**
- * Takes the deletions of chains out of deltas, and with them those of sets, which these chains may look into. Kernels
- * before 6.2 answer EBUSY when a chain is deleted in the transaction that takes away the last element that led to it.
+ * Takes the deletions of chains out of deltas, and with them those of sets, which these chains may look into. Some
+ * kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that takes away the last element that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];

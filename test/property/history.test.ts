@@ -101,7 +101,7 @@ function live(
   renderer.update(cache.takeDirty());
 }
 
-/** Tells the kernel what is pending, chains that fell out of use last, as kernels before 6.2 need it. */
+/** Tells the kernel what is pending, chains that fell out of use last, as some kernels before 6.2 need it. */
 function commit(kernel: FakeKernel, renderer: Renderer): void {
   const { main, deletions } = withoutChainDeletions(renderer.state.pending());
   for (const deltas of [main, deletions]) applyValid(kernel, toTransaction(deltas));
