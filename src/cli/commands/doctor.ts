@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { type HostDiagnostic, worstLevel } from "../../inspect/doctor/diagnostic.ts";
 import { doctorHost } from "../../inspect/doctor/doctor-host.ts";
-import { examineHost, examineMigration } from "../../inspect/doctor/examine.ts";
+import { examineHost } from "../../inspect/doctor/examine.ts";
 import type { MigrationFacts } from "../../inspect/doctor/migration-facts.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
@@ -19,11 +19,8 @@ import { outputFormat } from "../print/output-format.ts";
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const command = await optionsBesideDaemon(argv);
-  const { options } = command;
-  const host = await examineHost(doctorHost, options);
   const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
-  const migration = objects === undefined ? [] : await examineMigration(doctorHost, options, objects);
-  const diagnostics = [...host, ...migration];
+  const diagnostics = await examineHost(doctorHost, command.options, objects);
   return {
     exitCode: doctorExitCode(diagnostics, isSet(argv, "strict")),
     output: format === "json" ? diagnosticsJson(diagnostics) : diagnosticsText(diagnostics),

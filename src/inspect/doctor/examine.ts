@@ -30,14 +30,22 @@ import { judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
 import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
-/** Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing, never rejects. */
-export async function examineHost(host: DoctorHost, options: ProxyOptions): Promise<HostDiagnostic[]> {
+/**
+ * Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing, never rejects.
+ * @param migrating also what changes for the clients of these when nft-proxy takes this node over from kube-proxy
+ */
+export async function examineHost(
+  host: DoctorHost,
+  options: ProxyOptions,
+  migrating?: MigrationFacts["objects"],
+): Promise<HostDiagnostic[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
   const families = await hostFamilies(host.files);
   const nftFact = await gatherNft(nft);
   const kernel = await gatherKernel(host);
   const settings = await gatherSettings(host);
   const chains = await gatherChains(nft);
+  const traces = await gatherTraces(host, chains);
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
   return [
     judgeNft(nftFact),
@@ -49,11 +57,14 @@ export async function examineHost(host: DoctorHost, options: ProxyOptions): Prom
     ...judgeSettings(settings, families),
     judgeConntrackTable(settings, await wantedConnections(host, options)),
     judgeConntrackTool(await gatherConntrackTool(host)),
-    ...judgeOtherProxies(await gatherTraces(host, chains)),
+    ...judgeOtherProxies(traces),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
     ...judgeClusterCidr(options),
     judgeDaemon(await daemonFact(host, options), hasTables),
+    ...(migrating === undefined
+      ? []
+      : judgeMigration(await migrationFacts(host, options, { traces, settings, objects: migrating }))),
   ];
 }
 
@@ -65,22 +76,16 @@ async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }
   return fact.kind === "silent" || problem === undefined ? fact : { ...fact, problem };
 }
 
-/**
- * What changes for the clients of `objects` when nft-proxy takes this node over from kube-proxy. Changes nothing, never
- * rejects.
- */
-export async function examineMigration(
+async function migrationFacts(
   host: DoctorHost,
-  options: ProxyOptions,
-  objects: MigrationFacts["objects"],
-): Promise<HostDiagnostic[]> {
-  return judgeMigration({
-    traces: await gatherTraces(host, await gatherChains(new Nft({ path: options.nftPath, run: host.run }))),
-    answeredMode: await gatherProxyMode(host, localUrl(options.metricsBindAddress)),
-    settings: await gatherSettings(host),
+  { metricsBindAddress }: ProxyOptions,
+  known: Pick<MigrationFacts, "traces" | "settings" | "objects">,
+): Promise<MigrationFacts> {
+  return {
+    ...known,
+    answeredMode: await gatherProxyMode(host, localUrl(metricsBindAddress)),
     hostAddresses: await allLocalAddresses(host.files).catch(() => []),
-    objects,
-  });
+  };
 }
 
 /** The size of the conntrack table that the options make, 0 when they leave it alone. */
