@@ -1,9 +1,11 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
+import { addressText } from "../base/address-interval.ts";
 import { AppError } from "../base/errors.ts";
-import { FAMILIES, type Family } from "../base/family.ts";
+import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
+import { NO_GATEWAY, parseIPv4Route } from "./routes.ts";
 
 /**
  * Returns the local addresses of this host, canonical and sorted, including loopback. They are read from /proc, because
@@ -35,6 +37,14 @@ export async function allLocalAddresses(files: HostFiles): Promise<string[]> {
   return (await Promise.all(FAMILIES.map((family) => localAddresses(family, files)))).flat();
 }
 
+/**
+ * Returns the addresses of this host's interfaces.
+ * @throws AppError HOST as {@link interfaceAddresses}
+ */
+export async function allInterfaceAddresses(files: HostFiles): Promise<ByFamily<string[]>> {
+  return { ip: await interfaceAddresses("ip", files), ip6: await interfaceAddresses("ip6", files) };
+}
+
 /** The interfaces with a carrier and their addresses, as `os.networkInterfaces` returns them. */
 type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "address">[]>;
 
@@ -64,14 +74,11 @@ interface ConnectedSubnet {
   readonly cidr: string;
 }
 
-/** Parses /proc/net/route: interface, destination, gateway, flags, ..., mask. Numbers are hexadecimal, in host order. */
 async function* connectedSubnets(files: HostFiles): AsyncIterable<ConnectedSubnet> {
   for await (const line of files.lines("/proc/net/route")) {
-    const [name, destination, gateway, , , , , mask] = line.split("\t");
-    if (name === undefined || destination === undefined || mask === undefined || gateway !== "00000000") continue;
-    const bytes = (destination.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).reverse();
-    const bits = Number.parseInt(mask, 16).toString(2).replaceAll("0", "").length;
-    if (bits > 0) yield { name, cidr: `${bytes.join(".")}/${bits}` };
+    const route = parseIPv4Route(line);
+    if (route === undefined || route.gateway !== NO_GATEWAY || route.length === 0) continue;
+    yield { name: route.name, cidr: `${addressText("ip", route.first)}/${route.length}` };
   }
 }
 

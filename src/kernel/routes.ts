@@ -31,14 +31,46 @@ export async function interfaceLookup(files: HostFiles): Promise<(address: strin
   };
 }
 
-/** `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: addresses as the bytes of this (little-endian) machine. */
-function ipv4Route(line: string): Route[] {
-  const [name, destination, , flags, , , metric, mask] = line.trim().split(/\s+/);
-  if (name === undefined || destination === undefined || mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return [];
+/** A line of /proc/net/route: the destination's addresses, and the route to them. */
+export interface IPv4Route extends AddressInterval {
+  /** The interface. */
+  readonly name: string;
+  /** The length of the destination's prefix. */
+  readonly length: number;
+  /** As the kernel prints it; {@link NO_GATEWAY} for a connected subnet. */
+  readonly gateway: string;
+  readonly flags: string;
+  readonly metric: number;
+}
+
+/** The gateway of a route without one. */
+export const NO_GATEWAY = "00000000";
+
+/**
+ * Parses `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: addresses as the bytes of this (little-endian) machine.
+ * @returns undefined for the head line
+ */
+export function parseIPv4Route(line: string): IPv4Route | undefined {
+  const [name, destination, gateway, flags, , , metric, mask] = line.trim().split(/\s+/);
+  if (name === undefined || destination === undefined || gateway === undefined || flags === undefined) return undefined;
+  if (mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return undefined;
   const length = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
   const bytes = (destination.match(/../g) ?? []).reverse().join("");
-  const interval = prefixInterval("ip", BigInt(`0x${bytes}`), length);
-  return [{ family: "ip", ...interval, length, metric: Number(metric), interface: usable(name, flags) }];
+  return {
+    name,
+    ...prefixInterval("ip", BigInt(`0x${bytes}`), length),
+    length,
+    gateway,
+    flags,
+    metric: Number(metric),
+  };
+}
+
+function ipv4Route(line: string): Route[] {
+  const route = parseIPv4Route(line);
+  if (route === undefined) return [];
+  const { name, flags, first, last, length, metric } = route;
+  return [{ family: "ip", first, last, length, metric, interface: usable(name, flags) }];
 }
 
 /** Destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal), interface. */

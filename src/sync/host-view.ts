@@ -1,5 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
-import { interfaceAddresses } from "../kernel/addresses.ts";
+import { allInterfaceAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { HostView } from "./node-context.ts";
 
@@ -14,8 +14,5 @@ export async function readHostView(
   const families = await hostFamilies(files);
   const { cidrs } = nodePortAddresses;
   if (cidrs.ip.length + cidrs.ip6.length === 0) return { families, addresses: { ip: [], ip6: [] } };
-  return {
-    families,
-    addresses: { ip: await interfaceAddresses("ip", files), ip6: await interfaceAddresses("ip6", files) },
-  };
+  return { families, addresses: await allInterfaceAddresses(files) };
 }

@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { interfaceAddresses } from "../../kernel/addresses.ts";
+import { allInterfaceAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
@@ -115,6 +115,6 @@ export async function renderObjects(
 }
 
 async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {
-  const addresses = { ip: await interfaceAddresses("ip", hostFiles), ip6: await interfaceAddresses("ip6", hostFiles) };
+  const addresses = await allInterfaceAddresses(hostFiles);
   return nodeContextOf(options, cache, { families: FAMILIES, addresses });
 }
