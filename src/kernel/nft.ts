@@ -138,8 +138,7 @@ export class Nft {
    * @throws AppError HOST from the iteration when nft cannot be started, fails or times out
    */
   async *streamSet(family: Family, kind: "set" | "map", name: string): AsyncIterable<string> {
-    const [program = this.path, ...rest] = [...this.#through, this.path];
-    const args = [...rest, "-j", "list", kind, family, TABLE_NAME, name];
+    const [program, args] = this.#commandLine(["-j", "list", kind, family, TABLE_NAME, name]);
     try {
       yield* this.#stream(program, args, this.#limits);
     } catch (error) {
@@ -196,9 +195,15 @@ export class Nft {
     return { bytes: input.length, durationMs: result.durationMs };
   }
 
-  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
+  /** The program that starts nft, and all of its arguments. */
+  #commandLine(args: readonly string[]): readonly [program: string, args: readonly string[]] {
     const [program = this.path, ...rest] = [...this.#through, this.path];
-    const result = await this.#run(program, [...rest, ...args], input, this.#limits);
+    return [program, [...rest, ...args]];
+  }
+
+  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
+    const [program, all] = this.#commandLine(args);
+    const result = await this.#run(program, all, input, this.#limits);
     if (result.startError !== undefined) throw missing(program, result.startError);
     if (result.tooMuchOutput) {
       throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);

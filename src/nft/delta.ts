@@ -193,7 +193,8 @@ function diffElements(actual: ElementSet | undefined, desired: ElementSet): Elem
   return comparison.result();
 }
 
-function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
+/** The elements of a set as additions; none of a dynamic one. */
+export function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
   if (spec.dynamic || elements.size === 0) return [];
   return [{ spec, deleted: [], added: Array.from(elements, ([key, value]) => ({ key, value })) }];
 }

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { type Chain, type ElementSet, type SetSpec, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
-import { type ElementsDelta, sameChain, type TableDelta } from "../nft/delta.ts";
+import { allElements, type ElementsDelta, sameChain, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 
 interface WritableSet extends ElementSet {
@@ -130,12 +130,6 @@ export class DeltaTracker {
     if (set === undefined) throw new Error(`no set ${name}`);
     return set;
   }
-}
-
-function allElements({ spec, elements }: ElementSet): ElementsDelta[] {
-  return elements.size === 0
-    ? []
-    : [{ spec, deleted: [], added: [...elements].map(([key, value]) => ({ key, value })) }];
 }
 
 function pendingElements(
