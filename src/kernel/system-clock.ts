@@ -3,6 +3,7 @@ import type { Clock } from "../base/clock.ts";
 /** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  monotonic: () => performance.now(),
   after(milliseconds, callback) {
     // A timer takes a millisecond at least.
     if (milliseconds <= 0) {

@@ -34,7 +34,9 @@ export class BoundedFrequencyRunner {
   #run: Run | undefined;
   #interval: SyncInterval;
   #timer: Timer | undefined;
+  /** When the timer fires, on the monotonic clock, as the times of the last run. */
   #timerAt = 0;
+  /** On the wall clock, as the two times below: they are shown. */
   #requestedAt: number | undefined;
   #lastRequestedAt: number | undefined;
   /** The first request that the current run answers. */
@@ -56,7 +58,7 @@ export class BoundedFrequencyRunner {
   /** Sets the work to do. Requests before this are kept. */
   start(run: Run): void {
     this.#run = run;
-    if (this.#requestedAt !== undefined) this.#schedule(this.#clock.now());
+    if (this.#requestedAt !== undefined) this.#schedule(this.#clock.monotonic());
   }
 
   /** Takes effect with the next run. */
@@ -86,7 +88,7 @@ export class BoundedFrequencyRunner {
     this.#requestedAt ??= now;
     this.#lastRequestedAt = now;
     if (this.#run === undefined || this.#running || this.#failures > 0) return;
-    this.#schedule(urgent ? now : this.#nextStart());
+    this.#schedule(urgent ? this.#clock.monotonic() : this.#nextStart());
   }
 
   /** Starts no more runs; resolves when the current one has ended. */
@@ -100,7 +102,7 @@ export class BoundedFrequencyRunner {
     if (this.#timer !== undefined && this.#timerAt <= at) return;
     this.#timer?.cancel();
     this.#timerAt = at;
-    this.#timer = this.#clock.after(Math.max(0, at - this.#clock.now()), () => {
+    this.#timer = this.#clock.after(Math.max(0, at - this.#clock.monotonic()), () => {
       this.#timer = undefined;
       void this.#start();
     });
@@ -109,22 +111,22 @@ export class BoundedFrequencyRunner {
   async #start(): Promise<void> {
     if (this.#stopped || this.#running || this.#run === undefined) return;
     this.#running = true;
-    const startedAt = this.#clock.now();
-    this.#runningFor = this.#requestedAt ?? startedAt;
+    this.#runningFor = this.#requestedAt ?? this.#clock.now();
     this.#requestedAt = undefined;
+    const startedAt = this.#clock.monotonic();
     this.#ended(startedAt, await this.#run());
   }
 
   #ended(startedAt: number, succeeded: boolean): void {
     this.#running = false;
-    this.#lastRun = { startedAt, endedAt: this.#clock.now() };
+    this.#lastRun = { startedAt, endedAt: this.#clock.monotonic() };
     if (succeeded) this.#judge(this.#lastRun.endedAt - startedAt);
     if (!succeeded) this.#requestedAt = this.#runningFor;
     this.#runningFor = undefined;
     for (const resolve of this.#onIdle.splice(0)) resolve();
     if (this.#stopped) return;
     this.#failures = succeeded ? 0 : this.#failures + 1;
-    if (!succeeded) this.#schedule(this.#clock.now() + this.#retryDelay());
+    if (!succeeded) this.#schedule(this.#clock.monotonic() + this.#retryDelay());
     else if (this.#requestedAt !== undefined) this.#schedule(this.#nextStart());
   }
 

@@ -41,7 +41,7 @@ export class DriftWatcher {
 
   constructor(parts: DriftWatcherParts) {
     this.#parts = parts;
-    this.#chainsCheckedAt = parts.clock.now();
+    this.#chainsCheckedAt = parts.clock.monotonic();
   }
 
   /** Begins to poll. */
@@ -74,8 +74,8 @@ export class DriftWatcher {
       .map(({ family, name }) => `${family} ${name}`)
       .filter((name) => !names.has(name));
     if (missing.length > 0) return this.#unlessOutdated(expectation, { kind: "tables", missing });
-    if (clock.now() - this.#chainsCheckedAt < chainsPeriodMs) return undefined;
-    this.#chainsCheckedAt = clock.now();
+    if (clock.monotonic() - this.#chainsCheckedAt < chainsPeriodMs) return undefined;
+    this.#chainsCheckedAt = clock.monotonic();
     return await this.#changedChain(expectation);
   }
 

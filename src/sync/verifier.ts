@@ -44,7 +44,7 @@ export class Verifier implements SyncSubscriber {
   #timer: Timer | undefined;
   #stopped = false;
   #onDifferences: OnDifferences = () => {};
-  /** When a sync last sent something, milliseconds since 1970. */
+  /** When a sync last sent something, on the monotonic clock. */
   #changedAt = Number.NEGATIVE_INFINITY;
   /** What syncs changed during the current comparison; undefined between two, so that no delta is kept. */
   #changed: TableDelta[] | undefined;
@@ -69,7 +69,7 @@ export class Verifier implements SyncSubscriber {
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
     this.#changed?.push(...deltas);
-    if (deltas.length > 0) this.#changedAt = endedAt;
+    if (deltas.length > 0) this.#changedAt = this.#parts.clock.monotonic();
     if (kind !== "full") return;
     this.#inDoubt = true;
     this.#parts.onVerified(endedAt);
@@ -86,7 +86,7 @@ export class Verifier implements SyncSubscriber {
 
   async #verify(): Promise<void> {
     const { nft, clock, logger, reconciler, maxPeriodMs } = this.#parts;
-    const startedAt = clock.now();
+    const startedAt = clock.monotonic();
     const quietIn = this.#changedAt + QUIET - startedAt;
     if (quietIn > 0) return this.#schedule(quietIn);
     this.#changed = [];
@@ -95,7 +95,7 @@ export class Verifier implements SyncSubscriber {
     if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
     else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences, this.#changed);
     this.#changed = undefined;
-    const cost = clock.now() - startedAt;
+    const cost = clock.monotonic() - startedAt;
     this.#schedule(Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * cost)));
   }
 

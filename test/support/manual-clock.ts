@@ -7,19 +7,31 @@ interface Pending {
 
 /** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
-  #now: number;
+  /** The wall clock when the monotonic one was at 0. */
+  #epoch: number;
+  #monotonic = 0;
   readonly #pending = new Set<Pending>();
 
+  /** @param now the wall clock */
   constructor(now = 0) {
-    this.#now = now;
+    this.#epoch = now;
   }
 
   now(): number {
-    return this.#now;
+    return this.#epoch + this.#monotonic;
+  }
+
+  monotonic(): number {
+    return this.#monotonic;
+  }
+
+  /** Sets the wall clock, as NTP does. */
+  set(now: number): void {
+    this.#epoch = now - this.#monotonic;
   }
 
   after(milliseconds: number, callback: () => void): Timer {
-    const entry = { due: this.#now + milliseconds, callback };
+    const entry = { due: this.#monotonic + milliseconds, callback };
     this.#pending.add(entry);
     return { cancel: () => this.#pending.delete(entry) };
   }
@@ -31,14 +43,14 @@ export class ManualClock implements Clock {
 
   /** Moves on, and fires what falls due on the way in the order in which it does. */
   advance(milliseconds: number): void {
-    const until = this.#now + milliseconds;
+    const until = this.#monotonic + milliseconds;
     for (;;) {
       const next = [...this.#pending].filter(({ due }) => due <= until).sort((a, b) => a.due - b.due)[0];
       if (next === undefined) break;
       this.#pending.delete(next);
-      this.#now = next.due;
+      this.#monotonic = next.due;
       next.callback();
     }
-    this.#now = until;
+    this.#monotonic = until;
   }
 }

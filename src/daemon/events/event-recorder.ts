@@ -52,7 +52,7 @@ export class EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#refilledAt = options.clock.now();
+    this.#refilledAt = options.clock.monotonic();
   }
 
   /** Records that something happened. */
@@ -67,7 +67,7 @@ export class EventRecorder {
       this.#timer ??= this.#options.clock.after(SERIES_INTERVAL, () => this.#reportSeries());
       return;
     }
-    if (this.#takeToken(now)) this.#create(key, event, now);
+    if (this.#takeToken()) this.#create(key, event, now);
     else this.#options.onDropped(event);
   }
 
@@ -123,8 +123,8 @@ export class EventRecorder {
     if (this.#series.size > MOST_SERIES && oldest !== undefined) this.#series.delete(oldest);
   }
 
-  #takeToken(now: number): boolean {
-    const refill = Math.floor((now - this.#refilledAt) / REFILL_INTERVAL);
+  #takeToken(): boolean {
+    const refill = Math.floor((this.#options.clock.monotonic() - this.#refilledAt) / REFILL_INTERVAL);
     this.#refilledAt += refill * REFILL_INTERVAL;
     this.#tokens = Math.min(BURST, this.#tokens + refill);
     if (this.#tokens === 0) return false;

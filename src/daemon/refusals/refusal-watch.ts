@@ -63,7 +63,7 @@ interface Refused {
 export class RefusalWatch {
   readonly #parts: RefusalWatchParts;
   readonly #counted = new Set<string>();
-  /** When each Service was last told of, milliseconds; those of the last hour. */
+  /** When each Service was last told of, on the monotonic clock; those of the last hour. */
   readonly #toldAt = new Map<string, number>();
   /** By client and destination: exactly those of the last look. */
   #watched: ReadonlyMap<string, Watched> | undefined;
@@ -129,9 +129,9 @@ export class RefusalWatch {
   }
 
   async #lookOnce(): Promise<readonly RefusalEntry[]> {
-    const startedAt = this.#parts.clock.now();
+    const startedAt = this.#parts.clock.monotonic();
     const entries = await this.#parts.read();
-    this.#lookTook = this.#parts.clock.now() - startedAt;
+    this.#lookTook = this.#parts.clock.monotonic() - startedAt;
     if (this.#watched !== undefined) this.#tell(newRefusals(this.#watched, entries));
     this.#recent = recentOf(entries);
     this.#watched = watchedOf(entries, this.#watched, this.#parts.clock.now());
@@ -162,7 +162,7 @@ export class RefusalWatch {
   }
 
   #tellService({ service, reasons, clients, packets }: Refused): void {
-    const now = this.#parts.clock.now();
+    const now = this.#parts.clock.monotonic();
     for (const [name, at] of this.#toldAt) if (now - at >= EVENT_PERIOD) this.#toldAt.delete(name);
     if (this.#toldAt.has(service)) return;
     this.#toldAt.set(service, now);

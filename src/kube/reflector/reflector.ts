@@ -116,7 +116,7 @@ export class Reflector<T> {
     const { client, clock, random, resource, timings } = this.#options;
     const [shortest, longest] = timings.watchSeconds;
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
-    const began = clock.now();
+    const began = clock.monotonic();
     const newsBefore = this.#news;
     let stable = false;
     try {
@@ -134,7 +134,7 @@ export class Reflector<T> {
         (event) => this.#take(event),
       );
     } finally {
-      stable = clock.now() - began >= timings.stableAfter;
+      stable = clock.monotonic() - began >= timings.stableAfter;
       if (stable) {
         this.#backoff.reset();
         this.#mayRelistAtOnce = true;

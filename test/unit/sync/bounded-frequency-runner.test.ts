@@ -170,6 +170,25 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 5000]);
   });
 
+  test.each([
+    ["a period", 1000, 1000],
+    ["an adaptive interval", "adaptive" as const, 10],
+  ])("a wall clock that is set back holds up no run: %s", async (_, minPeriodMs, wait) => {
+    const { clock, runner, starts, end } = setUp();
+    runner.setInterval({ ...INTERVAL, minPeriodMs });
+    runner.request();
+    clock.advance(0);
+    await end(true);
+    clock.set(clock.now() - 3_600_000);
+    runner.request();
+    clock.advance(wait);
+    expect(starts).toHaveLength(2);
+    await end(false);
+    clock.set(clock.now() - 3_600_000);
+    clock.advance(INTERVAL.firstRetryMs);
+    expect(starts).toHaveLength(3);
+  });
+
   test("reports since when a request has waited, through failures", async () => {
     const { clock, runner, end } = setUp();
     expect(runner.pendingSince).toBeUndefined();

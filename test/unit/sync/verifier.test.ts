@@ -94,6 +94,15 @@ describe("Verifier", () => {
     expect(verified).toEqual([100_000, 110_800]);
   });
 
+  test("goes on when the wall clock is set back", async () => {
+    const { cache, clock, verified, sync, pass } = await setUp();
+    cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
+    await sync();
+    clock.set(0);
+    await pass(10_000);
+    expect(verified).toEqual([100_000, 10_000]);
+  });
+
   test("does not report changes that no sync has brought to the kernel yet", async () => {
     const { cache, fake, reconciler, found, pass } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));

@@ -123,6 +123,7 @@ describe("EventRecorder", () => {
     for (let number = 0; number < 30; number += 1) recorder.record(event(number));
     await settle();
     expect([sent.length, dropped.length]).toEqual([25, 5]);
+    clock.set(NOW - 3_600_000);
     clock.advance(10_000);
     recorder.record(event(100));
     recorder.record(event(101));
