@@ -1,5 +1,8 @@
+import type { KernelState } from "../kernel/read-kernel.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
+import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
@@ -37,6 +40,15 @@ export async function findRefused({ nodeContext, accepted, suspects, accepts }: 
     return await accepts(trial.ruleset);
   };
   return (await attempt([])) ? await bisect(suspects, attempt) : [];
+}
+
+/**
+ * The changes that a trial asks the kernel about, without deletions of chains: no service port is to blame for those that
+ * some kernels refuse. Tables that cannot be read are made anew.
+ */
+export function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
+  if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
+  return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
 }
 
 /** Makes the trial as if only the selected suspects had changed. */

@@ -6,7 +6,7 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { diffRuleset, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
@@ -14,7 +14,7 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { adoptVanished } from "./adopt-vanished.ts";
 import { fullSync } from "./full-sync.ts";
-import { findRefused, type Suspect } from "./quarantine.ts";
+import { findRefused, type Suspect, trialChanges } from "./quarantine.ts";
 import { refusedFamily } from "./refused-family.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import type { VanishedEndpoints } from "./vanished-endpoints.ts";
@@ -52,7 +52,7 @@ export class Reconciler {
   #nodeContext: NodeContext = [];
   #renderer: Renderer;
   #fullSync: FullSyncReason | undefined = "start";
-  /** The kernel has had our whole ruleset. */
+  /** The kernel has had the whole of this state. */
   #established = false;
   /** Services rendered since the last success. */
   #rendered = new Set<ServiceName>();
@@ -107,14 +107,15 @@ export class Reconciler {
    * @throws AppError when the kernel could not be brought to the desired state; the next sync will be a full one
    */
   async sync(input: SyncInput): Promise<SyncOutcome> {
-    this.#render(input);
+    const due = this.#fullSync;
     try {
+      this.#render(input);
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const rendered = this.#rendered;
       this.#rendered = new Set();
       return { ...result, rendered };
     } catch (error) {
-      this.requestFullSync("failure");
+      this.requestFullSync(due ?? "failure");
       throw error;
     }
   }
@@ -151,8 +152,14 @@ export class Reconciler {
     for (const key of this.#takeRetries(dirty)) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
-    if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#quarantined);
-    else this.#renderAll(this.#programmed(nodeContext));
+    try {
+      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#quarantined);
+      else this.#renderAll(this.#programmed(nodeContext));
+    } catch (error) {
+      // Rules of any of them may be missing now: the next sync makes all rules anew, as for another node context.
+      this.#nodeContext = [];
+      throw error;
+    }
     this.#parts.vanished?.putInto(this.state);
   }
 
@@ -176,6 +183,7 @@ export class Reconciler {
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
     this.#renderer.update(this.#parts.cache.serviceNames(), this.#quarantined);
+    this.#established = false;
     this.requestFullSync("configuration");
   }
 
@@ -195,6 +203,8 @@ export class Reconciler {
   }
 
   async #full(reason: FullSyncReason): Promise<SyncResult> {
+    // One that is requested from now on is done later: its cause may be newer than what this one reads.
+    this.#fullSync = undefined;
     const own = this.#established ? [...this.state.pending(), ...this.#staleChains] : undefined;
     try {
       const report = await fullSync(this.#parts.nft, this.state.ruleset, {
@@ -203,7 +213,6 @@ export class Reconciler {
         ...(this.#established ? {} : { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
-      this.#fullSync = undefined;
       this.#established = true;
       this.#staleChains = [];
       this.state.committed();
@@ -239,7 +248,6 @@ export class Reconciler {
    */
   async #quarantine(): Promise<ServicePortKey[]> {
     const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
-    if (kernel.kind === "unreadable") return [];
     const suspects = this.#suspects();
     const suspected = new Set(suspects.map(({ after }) => after));
     const rules = Object.values(this.state.families).flatMap((family) => [...family.allServicePortRules()]);
@@ -247,7 +255,7 @@ export class Reconciler {
       nodeContext: this.#nodeContext,
       accepted: rules.filter((one) => !suspected.has(one)),
       suspects,
-      accepts: (ruleset) => this.#accepts(toTransaction(diffRuleset(kernel.ruleset, ruleset))),
+      accepts: (ruleset) => this.#accepts(toTransaction(trialChanges(kernel, ruleset))),
     });
     const refused = found.map(({ key }) => key);
     for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);

@@ -82,8 +82,8 @@ export class SyncLoop {
    */
   deleteStaleChains(): Promise<void> {
     if (this.expectation === undefined) return Promise.resolve();
-    this.#cleanUp = this.#parts.reconciler
-      .deleteStaleChains()
+    this.#cleanUp = this.#cleanUp
+      .then(() => this.#parts.reconciler.deleteStaleChains())
       .catch((error) => this.#tell((subscriber) => subscriber.cleanUpFailed?.(error)));
     return this.#cleanUp;
   }

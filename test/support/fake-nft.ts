@@ -19,6 +19,8 @@ export class FakeNft {
   readonly transactions: Transaction[] = [];
   /** A transaction with this text in it is refused, applied or checked. */
   refuses: string | undefined;
+  /** A chain cannot be deleted in a transaction that deletes elements, as with some kernels before 6.2. */
+  isOld = false;
   /** What nft complains of whatever it is asked. */
   broken: string | undefined;
   /** Every run takes too long. */
@@ -57,6 +59,9 @@ export class FakeNft {
     if (this.refuses !== undefined && JSON.stringify(transaction).includes(this.refuses)) {
       return failed("internal:0:0-0: Error: Could not process rule: Invalid argument");
     }
+    if (this.isOld && deletesChainsAndElements(transaction)) {
+      return failed("internal:0:0-0: Error: Could not process rule: Device or resource busy");
+    }
     const before = this.kernel.ruleset;
     try {
       this.kernel.apply(transaction);
@@ -80,6 +85,11 @@ export class FakeNft {
       ? failed("Error: No such file or directory")
       : listing(found.map(({ elem, ...object }) => withElements(object, elem)));
   }
+}
+
+function deletesChainsAndElements({ nftables }: Transaction): boolean {
+  const deleted = nftables.flatMap((command) => ("delete" in command ? Object.keys(command.delete) : []));
+  return deleted.includes("chain") && deleted.includes("element");
 }
 
 const NO_LIMITS: ProcessLimits = { timeoutMs: 1, maxOutputBytes: 1 };

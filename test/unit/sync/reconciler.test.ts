@@ -111,6 +111,37 @@ describe("a sync", () => {
   });
 });
 
+describe("a full sync that is requested during another one", () => {
+  test("is done", async () => {
+    const parts = setUp();
+    parts.fake.before = (run) => {
+      if (run !== "apply") return;
+      parts.fake.before = () => {};
+      parts.reconciler.requestFullSync("drift");
+    };
+    await parts.sync();
+    expect(summary(await parts.sync())).toMatchObject({ kind: "full", reason: "drift" });
+    expect(summary(await parts.sync())).toMatchObject({ kind: "nothing" });
+  });
+});
+
+describe("a Service that cannot be rendered", () => {
+  test("fails the sync, and the next one renders every Service that changed", async () => {
+    const parts = setUp();
+    await parts.sync();
+    parts.cache.deleteService(dns.name);
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.14"] }));
+    const { slices } = parts.cache;
+    parts.cache.slices = () => {
+      parts.cache.slices = slices;
+      throw new Error("a fault of our own");
+    };
+    await expect(parts.sync()).rejects.toThrow("a fault of our own");
+    expect(summary(await parts.sync())).toMatchObject({ rendered: ["default/dns", "default/web"] });
+    expect(missing(parts)).toEqual([]);
+  });
+});
+
 describe("drift", () => {
   test.each([
     ["a deleted table is restored", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
@@ -237,6 +268,26 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
+  test("on a kernel that deletes no chain with its elements, a service port that left a chain is not blamed", async () => {
+    const parts = setUp();
+    await parts.sync();
+    parts.fake.isOld = true;
+    parts.fake.refuses = "10.96.6.66";
+    parts.cache.putService(bad);
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
+    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+  });
+
+  test("takes a refused service port out although our tables cannot be read", async () => {
+    const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
+    parts.fake.refuses = "10.96.6.66";
+    parts.fake.before = (run) => {
+      parts.fake.broken = run === "list" ? "Error: cannot parse a foreign rule" : undefined;
+    };
+    expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
+    expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
+  });
+
   test("an nft that fails during the search fails the sync, and the next one succeeds", async () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
@@ -298,7 +349,7 @@ describe("a family whose tables the kernel refuses", () => {
     expect([...parts.reconciler.excludedFamilies.keys()], "still refused").toEqual(["ip6"]);
     parts.fake.refuses = undefined;
     parts.reconciler.retryRefused();
-    await parts.sync();
+    expect((await parts.sync()).drift, "our own doing").toEqual([]);
     expect([parts.reconciler.excludedFamilies.size, missing(parts)]).toEqual([0, []]);
   });
 

@@ -160,6 +160,29 @@ describe("SyncLoop", () => {
     expect([...(fake.kernel.ruleset.ip?.chains.keys() ?? [])]).not.toContain("balance-2");
   });
 
+  test("a sync waits until stale chains are deleted, however often that was asked for", async () => {
+    const { loop, fake, handlers, list, pass } = setUp();
+    await list();
+    for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
+      handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints }), undefined);
+      await pass(1000);
+    }
+    let end: () => void = () => {};
+    fake.before = () => new Promise((resolve) => (end = resolve));
+    const deleted = loop.deleteStaleChains();
+    await pass(0);
+    const runs = fake.runs.length;
+    void loop.deleteStaleChains();
+    loop.requestFullSync("drift", true);
+    await pass(0);
+    expect(fake.runs).toHaveLength(runs);
+    fake.before = () => {};
+    end();
+    await deleted;
+    await pass(0);
+    expect(fake.runs.length).toBeGreaterThan(runs);
+  });
+
   test("stop() starts no more syncs", async () => {
     const { loop, fake, list, pass } = setUp();
     await list();
