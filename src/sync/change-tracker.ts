@@ -39,13 +39,15 @@ export interface Changes {
   readonly triggerTimes: readonly ChangeTriggerTime[];
   /** When each change was received, milliseconds since 1970. */
   readonly receivedAt: readonly number[];
+  /** How many changes there are, those of failed syncs before included. */
+  readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
 
 /** How many changes were received. */
 export interface ChangeCount {
   /** Since the start. */
   total: number;
-  /** Since the last sync that began after all of them. */
+  /** Those that no sync has brought to the kernel yet. */
   unsynced: number;
 }
 
@@ -93,7 +95,8 @@ export class ChangeTracker {
     const receivedAt = this.#receivedAt;
     this.#triggerTimes = [];
     this.#receivedAt = [];
-    return { services: this.#parts.cache.takeDirty(), triggerTimes, receivedAt };
+    const counts = { services: this.#services.unsynced, endpoints: this.#endpoints.unsynced };
+    return { services: this.#parts.cache.takeDirty(), triggerTimes, receivedAt, counts };
   }
 
   /** Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered them. */
@@ -102,10 +105,10 @@ export class ChangeTracker {
     this.#receivedAt = [...receivedAt, ...this.#receivedAt].slice(0, MAX_TIMES);
   }
 
-  /** Resets the counts of changes: a sync that began after the last one has succeeded. */
-  allSynced(): void {
-    this.#services.unsynced = 0;
-    this.#endpoints.unsynced = 0;
+  /** Takes the changes of a sync that succeeded off the counts. */
+  synced({ counts }: Changes): void {
+    this.#services.unsynced -= counts.services;
+    this.#endpoints.unsynced -= counts.endpoints;
   }
 
   /** The handlers to give to a source. */

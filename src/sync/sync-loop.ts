@@ -97,6 +97,7 @@ export class SyncLoop {
     try {
       const nodeContext = this.#parts.nodeContext.current();
       const outcome = await reconciler.sync({ nodeContext, services: changes.services });
+      tracker.synced(changes);
       const { triggerTimes, receivedAt } = changes;
       const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes, receivedAt });
       this.#tell((subscriber) => subscriber.synced(report));
@@ -113,10 +114,9 @@ export class SyncLoop {
     outcome: SyncOutcome,
     input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
   ): SyncReport {
-    const { clock, tracker, runner, reconciler } = this.#parts;
+    const { clock, runner, reconciler } = this.#parts;
     const { state, quarantined, excludedFamilies } = reconciler;
     const pendingSince = runner.pendingAfterRun;
-    if (pendingSince === undefined) tracker.allSynced();
     this.#expectation = { ruleset: state.ruleset };
     return { ...outcome, ...input, endedAt: clock.now(), pendingSince, state, quarantined, excludedFamilies };
   }

@@ -72,8 +72,15 @@ describe("ChangeTracker", () => {
       { total: 2, unsynced: 2 },
       { total: 1, unsynced: 1 },
     ]);
-    tracker.allSynced();
-    expect([tracker.services.unsynced, tracker.endpoints]).toEqual([0, { total: 1, unsynced: 0 }]);
+    tracker.take();
+    handlers.services.onUpsert("default/web", service(), undefined);
+    const both = tracker.take();
+    handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
+    tracker.synced(both);
+    expect([tracker.services, tracker.endpoints], "the first sync failed, the second had its changes too").toEqual([
+      { total: 3, unsynced: 0 },
+      { total: 2, unsynced: 1 },
+    ]);
   });
 
   test("hands over changes and their trigger times once, and takes the times back from a failed sync", () => {
@@ -87,8 +94,11 @@ describe("ChangeTracker", () => {
       services: new Set(["default/web"]),
       triggerTimes: [{ family: "ip", at: 5 }],
       receivedAt: [42, 42, 42],
+      counts: { services: 0, endpoints: 3 },
     });
-    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receivedAt: [] });
+    tracker.synced(taken);
+    const counts = { services: 0, endpoints: 0 };
+    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receivedAt: [], counts });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
     tracker.putBack(taken);
     const again = tracker.take();

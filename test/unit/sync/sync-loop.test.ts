@@ -55,7 +55,7 @@ function setUp() {
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
     await pass(0);
   };
-  return { fake, clock, logger, loop, handlers, reports, failures, cleanUps, pass, list };
+  return { fake, clock, logger, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
 }
 
 describe("SyncLoop", () => {
@@ -103,7 +103,7 @@ describe("SyncLoop", () => {
   });
 
   test("reports since when a change that came during the sync has waited", async () => {
-    const { clock, fake, handlers, reports, list } = setUp();
+    const { clock, fake, tracker, handlers, reports, list } = setUp();
     fake.before = () => {
       fake.before = () => {};
       clock.advance(300);
@@ -111,6 +111,7 @@ describe("SyncLoop", () => {
     };
     await list();
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, pendingSince: 100_300 }]);
+    expect(tracker.services, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
   });
 
   test("expects nothing of the kernel while a sync is due, and another ruleset object after each", async () => {
