@@ -44,7 +44,7 @@ describe.each(["ip", "ip6"] as const)("a rule's canonical set of %s addresses", 
     return statement.match.right;
   };
 
-  test("holds the same addresses", () => {
+  test("holds the same addresses as the members given", () => {
     fc.assert(
       fc.property(
         members(family),
@@ -59,7 +59,7 @@ describe.each(["ip", "ip6"] as const)("a rule's canonical set of %s addresses", 
     );
   });
 
-  test("is the same in whatever order the members came, and its own canonical form", () => {
+  test("is the same for members in any order or repeated, and for the canonical set itself", () => {
     fc.assert(
       fc.property(members(family), (set) => {
         const form = canonicalSetOf(set);
@@ -71,7 +71,7 @@ describe.each(["ip", "ip6"] as const)("a rule's canonical set of %s addresses", 
   });
 });
 
-test("a classid is read from what it is printed as", () => {
+test("parseClassid reads what formatClassid writes as the same classid", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 0xffffffff }), (classid) => {
       expect(parseClassid(formatClassid(classid))).toBe(classid);

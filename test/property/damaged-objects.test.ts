@@ -173,9 +173,9 @@ function damageAll<T>(
   return refused;
 }
 
-describe("an object damaged in any place is refused with a reason, or decoded into sound parts", () => {
+describe("a damaged object is refused with a reason, or decoded into valid fields,", () => {
   test(
-    "Services",
+    "when it is a Service",
     () => {
       expect(
         damageAll(items("services", ["fenced", "kube-dns", "sticky"]), decodeService, expectService),
@@ -185,7 +185,7 @@ describe("an object damaged in any place is refused with a reason, or decoded in
   );
 
   test(
-    "EndpointSlices",
+    "when it is an EndpointSlice",
     () => {
       const slices = items("endpointslices", ["zone-", "kube-dns"]).slice(0, 3);
       expect(damageAll(slices, decodeEndpointSlice, expectSlice)).toBeGreaterThan(100);
@@ -194,7 +194,7 @@ describe("an object damaged in any place is refused with a reason, or decoded in
   );
 
   test(
-    "Nodes",
+    "when it is a Node",
     () => {
       expect(damageAll(items("nodes", []).slice(0, 1), decodeNode, expectNode)).toBeGreaterThan(50);
     },
@@ -202,7 +202,7 @@ describe("an object damaged in any place is refused with a reason, or decoded in
   );
 
   test(
-    "ServiceCIDRs",
+    "when it is a ServiceCIDR",
     () => {
       expect(damageAll(items("servicecidrs", []), decodeServiceCIDR, expectServiceCIDR)).toBeGreaterThan(50);
     },

@@ -57,7 +57,7 @@ function follow(input: ExplainInput): ExplainInput {
   return { ...input, live: { ruleset, affinityEntries: [], otherTables: [], interfaceTo: () => undefined } };
 }
 
-test("every connection to a random cluster has a reason, and a share of it for each endpoint", () => {
+test("explain names a cause for every connection to a random cluster, and shares that add up to 1 if it is served", () => {
   fc.assert(
     fc.property(anyCase, ({ input, connection }) => {
       const explanation = explain(connection, input);
@@ -68,7 +68,7 @@ test("every connection to a random cluster has a reason, and a share of it for e
   );
 });
 
-test("explain of an up-to-date kernel equals explain of the objects", () => {
+test("explain from the kernel's rules equals explain from the objects when the kernel is up to date", () => {
   fc.assert(
     fc.property(anyCase, ({ input, connection }) => {
       const live = explain(connection, follow(input));

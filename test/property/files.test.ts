@@ -45,7 +45,7 @@ function contents({ objects: found }: FilesResult): string[] {
 }
 
 test(
-  "the order of objects, their spread over files and the format change nothing",
+  "readFiles gives the same objects in any order, over any files, as JSON or YAML",
   async () => {
     const whole = join(directory, "whole.json");
     writeFileSync(whole, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
@@ -96,7 +96,7 @@ const yaml = objects
   .join("---\n");
 
 test(
-  "JSON cut short anywhere is unreadable, and the line is named",
+  "a JSON file cut short anywhere is refused with the line",
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(json.length - 1), async (length) => {
@@ -113,7 +113,7 @@ test(
 );
 
 test(
-  "YAML cut short anywhere makes no other objects than the whole",
+  "a YAML file cut short anywhere gives no objects that the whole file does not have",
   async () => {
     const whole = await survives("whole.yaml", yaml);
     const names = (result: FilesResult | AppError) =>
@@ -159,7 +159,7 @@ test.each([
   ["scrap.json", json],
   ["scrap.yaml", yaml],
 ])(
-  "%s: a text with random fragments is read or refused",
+  "%s with random fragments in its text is read, or refused with file and reason",
   async (name, text) => {
     const edits = fc.array(fc.tuple(fc.nat(text.length), fc.nat(20), scrap), { minLength: 1, maxLength: 4 });
     await fc.assert(
@@ -177,7 +177,7 @@ test.each([
 );
 
 test(
-  "any bytes are read or refused",
+  "a file of random bytes is read, or refused with file and reason",
   async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.boolean(), async (bytes, isYaml) => {

@@ -35,7 +35,7 @@ const inTwoOrders = anyObjects.chain((objects) =>
   }),
 );
 
-test("a fresh rendering has the same bytes whatever the order of the objects", () => {
+test("rendering gives the same bytes for the same objects in any order", () => {
   fc.assert(
     fc.property(inTwoOrders, anyContexts, ({ objects, reordered }, nodeContext) => {
       const [one, other] = [objects, reordered].map((given) => renderAll(given, nodeContext).state.ruleset);
@@ -116,7 +116,7 @@ function applyValid(kernel: FakeKernel, transaction: Transaction): void {
 const told = (conflicts: readonly Conflict[]) =>
   conflicts.map(({ family, frontend, winner, losers }) => [family, frontend, winner.key, losers.map(({ key }) => key)]);
 
-test("a long history leads to the rules, conflicts and kernel of a fresh start", () => {
+test("any history of changes ends in the rules, conflicts and kernel tables of a fresh start", () => {
   fc.assert(
     fc.property(fc.array(stretch, { minLength: 1, maxLength: 5 }), (stretches) => {
       let nodeContext = testNodeContext();
@@ -149,7 +149,7 @@ test("a long history leads to the rules, conflicts and kernel of a fresh start",
   );
 });
 
-test("an equal object put again leaves nothing pending", () => {
+test("an equal object put into the cache again leaves nothing pending", () => {
   fc.assert(
     fc.property(anyObjects, anyContexts, (objects, nodeContext) => {
       const cache = cacheOf(objects);
@@ -202,7 +202,7 @@ function placements(ruleset: Ruleset): Map<string, string[]> {
   return lists;
 }
 
-test("any history of endpoints leaves dense lists of the chosen ones, and moves at most two for each that changed", () => {
+test("any history of endpoints leaves lists of the chosen ones without gaps, and moves at most two entries for each change", () => {
   fc.assert(
     fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 8 }), fc.constantFrom(0, 600), (history, seconds) => {
       const cache = cacheOf({ services: [], slices: [] });
@@ -232,7 +232,7 @@ test("any history of endpoints leaves dense lists of the chosen ones, and moves 
   );
 });
 
-test("a restart moves no endpoint, whatever the history before it was", () => {
+test("a restart moves no endpoint to another index, whatever the history before it", () => {
   fc.assert(
     fc.property(fc.array(anyEndpoints, { minLength: 2, maxLength: 6 }), fc.constantFrom(0, 600), (history, seconds) => {
       const cache = cacheOf({ services: [], slices: [] });
@@ -250,7 +250,7 @@ test("a restart moves no endpoint, whatever the history before it was", () => {
   );
 });
 
-test("a placement in the kernel with a gap, a foreign value or one twice is repaired, and nothing else", () => {
+test("a restart repairs indexes in the kernel that are missing, foreign or double, and changes no other element", () => {
   const objects = placedService([1, 2, 4, 5, 7], 0);
   const { state } = renderAll(objects);
   const kernel = new FakeKernel();

@@ -89,7 +89,7 @@ function tables(ruleset: Ruleset): Table[] {
 }
 
 describe("in every ruleset", () => {
-  test("a verdict leads to a chain that is there, and every chain is led to", () => {
+  test("every verdict leads to a chain that exists, and every balancer and firewall chain is used", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
         for (const { chains, sets } of tables(ruleset)) {
@@ -107,7 +107,7 @@ describe("in every ruleset", () => {
     );
   });
 
-  test("a frontend has the endpoints that its balancer draws, and no others", () => {
+  test("a frontend has exactly the endpoints that its balancer may draw", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
         for (const table of tables(ruleset))
@@ -116,7 +116,7 @@ describe("in every ruleset", () => {
     );
   });
 
-  test("a frontend is balanced or refused, and treated only if something can come of it", () => {
+  test("a refused frontend is not balanced, and only frontends that are balanced or refused have external treatment", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
         for (const table of tables(ruleset)) {
@@ -155,7 +155,7 @@ describe("in every ruleset", () => {
 });
 
 describe("a transaction", () => {
-  test("of the difference of two rulesets turns one into the other", () => {
+  test("made of the difference of two rulesets turns one into the other", () => {
     fc.assert(
       fc.property(anyRuleset, anyRuleset, (one, other) => {
         const kernel = new FakeKernel();
@@ -170,7 +170,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("that rebuilds repairs any tables, except for stale chains", () => {
+  test("that rebuilds turns any tables into the desired ones, except for stale chains", () => {
     fc.assert(
       fc.property(anyRuleset, anyRuleset, (one, other) => {
         const kernel = new FakeKernel();
@@ -184,7 +184,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("in chunks has the same result in any order of their elements, with base chains last", () => {
+  test("in chunks gives the same tables in either order of the chunks, with base chains last", () => {
     fc.assert(
       fc.property(anyRuleset, fc.integer({ min: 1, max: 20 }), fc.boolean(), (ruleset, size, isReversed) => {
         const kernel = new FakeKernel();
@@ -218,7 +218,7 @@ describe("the number of chains, sets and maps", () => {
     return { chains: [...(table?.chains.keys() ?? [])], sets: [...(table?.sets.keys() ?? [])] };
   };
 
-  test.each(["ip", "ip6"] as const)("does not grow with the Services (%s)", (family) => {
+  test.each(["ip", "ip6"] as const)("does not grow with the number of Services (%s)", (family) => {
     expect(shape(200, family)).toEqual(shape(10, family));
   });
 });

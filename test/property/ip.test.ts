@@ -26,7 +26,7 @@ const crowdedCidr6 = fc
   .tuple(fc.integer({ min: 0, max: 0x3ff }), fc.integer({ min: 116, max: 128 }))
   .map(([low, length]) => canonicalCidr(`fd00::${low.toString(16)}/${length}`) ?? "");
 
-test("the canonical form is the same address and canonical again", () => {
+test("canonicalAddress keeps the address, and leaves a canonical one unchanged", () => {
   fc.assert(
     fc.property(fc.oneof(ipv4, ipv6), (text) => {
       const canonical = canonicalAddress(text) ?? "";
@@ -36,7 +36,7 @@ test("the canonical form is the same address and canonical again", () => {
   );
 });
 
-test("never takes what the runtime's own parser refuses", () => {
+test("canonicalAddress refuses every text that the runtime's own parser refuses", () => {
   const nearly = fc.stringMatching(/^[0-9a-fA-F:.%/ ]{0,20}$/);
   fc.assert(
     fc.property(fc.oneof(nearly, fc.string(), ipv4, ipv6), (text) => {
@@ -46,7 +46,7 @@ test("never takes what the runtime's own parser refuses", () => {
   );
 });
 
-test("a CIDR contains exactly the addresses that agree in its first bits", () => {
+test("cidrContains is true for exactly the addresses that share the CIDR's first bits", () => {
   fc.assert(
     fc.property(fc.oneof(fc.tuple(ipv4, ipv4), fc.tuple(ipv6, ipv6)), fc.nat(128), ([a, b], bits) => {
       const width = isIP(a) === 4 ? 32 : 128;
@@ -59,7 +59,7 @@ test("a CIDR contains exactly the addresses that agree in its first bits", () =>
   );
 });
 
-test("addresses compare as numbers", () => {
+test("compareAddresses orders addresses as numbers", () => {
   fc.assert(
     fc.property(fc.oneof(fc.tuple(ipv4, ipv4), fc.tuple(ipv6, ipv6)), ([a, b]) => {
       const expected = numberOf(a) < numberOf(b) ? -1 : numberOf(a) > numberOf(b) ? 1 : 0;
@@ -78,7 +78,7 @@ function bounds(range: AddressRange, width: number): [bigint, bigint] {
 test.each<[Family, number, fc.Arbitrary<string>]>([
   ["ip", 32, crowdedCidr],
   ["ip6", 128, crowdedCidr6],
-])("%s: merging keeps the addresses, sorts them and leaves nothing to join", (family, width, cidr) => {
+])("mergeCidrs of %s keeps the addresses, sorts them and leaves nothing to join", (family, width, cidr) => {
   fc.assert(
     fc.property(fc.array(cidr, { maxLength: 12 }), fc.array(cidr), (cidrs, probes) => {
       const merged = mergeCidrs(family, cidrs).map((range) => bounds(range, width));

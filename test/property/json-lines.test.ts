@@ -34,7 +34,7 @@ const { value: anyJson } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-test("every path of a JSON text leads to its line", () => {
+test("jsonLines finds the line of every path in a JSON text", () => {
   fc.assert(
     fc.property(anyJson, fc.integer({ min: 0, max: 3 }), (value, before) => {
       const start = "\n".repeat(before);
@@ -46,7 +46,7 @@ test("every path of a JSON text leads to its line", () => {
   );
 });
 
-test("a path that does not exist has the line of its deepest existing part", () => {
+test("jsonLines gives a missing path the line of its deepest existing part", () => {
   const lineOf = jsonLines('{\n "a": [\n  1,\n  {"b": 2}\n ]\n}', 0);
   expect([["a", "7"], ["a", "1", "c"], ["a", "0", "x"], ["z"]].map(lineOf)).toEqual([2, 4, 3, 1]);
 });

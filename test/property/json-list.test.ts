@@ -11,7 +11,7 @@ const rest = fc.record(
 );
 
 describe("the items of a list that is cut into pieces", () => {
-  test("are those of the list, however it is written and whatever it holds", () => {
+  test("are those of the whole list, however it is written and whatever it holds", () => {
     fc.assert(
       fc.property(rest, fc.array(item, { maxLength: 6 }), rest, indent, (before, items, after, spaces) => {
         const text = JSON.stringify({ ...before, items, ...after }, null, spaces);
@@ -24,7 +24,7 @@ describe("the items of a list that is cut into pieces", () => {
     );
   });
 
-  test("are never made of a text that is not JSON", () => {
+  test("are those of the whole text if it is JSON, and an error if it is not", () => {
     fc.assert(
       fc.property(
         fc.array(item, { minLength: 1, maxLength: 4 }),

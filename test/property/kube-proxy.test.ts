@@ -41,7 +41,7 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
 const anyConditions = fc.array(fc.constantFrom({}, {}, DRAINING, GONE, STARTING), { minLength: 1, maxLength: 7 });
 const anyCluster = fc.tuple(anyObjects, anyConditions).map(([objects, each]) => withConditions(objects, each));
 
-test("connections end as with kube-proxy's tables, wherever they go and come from", () => {
+test("random connections have the same outcomes by our rules as by kube-proxy's tables", () => {
   fc.assert(
     fc.property(anyCluster, anyContexts, (objects, contexts) => {
       const nodeContext = contexts.map((context) => ({ ...context, scheduler: "random" as const }));

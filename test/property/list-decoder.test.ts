@@ -45,7 +45,7 @@ describe("a list that arrives in chunks", () => {
     );
   });
 
-  test("is refused, or has the items that it has as a whole, when its text is damaged", () => {
+  test("is refused when its text is damaged, or has exactly the items that the damaged text has", () => {
     fc.assert(
       fc.property(
         fc.array(object, { minLength: 1, maxLength: 4 }),
@@ -69,20 +69,23 @@ describe("a list that arrives in chunks", () => {
 
   test.each([
     [
-      "cut short after an item",
+      "if it is cut short after an item",
       '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}},{"metadata":{}}',
     ],
-    ["cut short within an item", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}},{"met'],
-    ["without items and cut short", '{"kind":"List","metadata":{"resourceVersion":"7"'],
+    [
+      "if it is cut short within an item",
+      '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}},{"met',
+    ],
+    ["if it is cut short before its items", '{"kind":"List","metadata":{"resourceVersion":"7"'],
     ["without a resourceVersion", '{"kind":"List","metadata":{},"items":[{"metadata":{}}]}'],
     ["with an object for items", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":{}}'],
-    ["with more after its end", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}'],
-    ["that is empty", ""],
+    ["with text after its end", '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}'],
+    ["if it is empty", ""],
   ])("is refused %s", (_name, text) => {
     expect(() => decode(text, [7])).toThrow(ApiFailure);
   });
 
-  test("without items may have null there", () => {
+  test("has no items where the server sends null", () => {
     const text = '{"kind":"List","metadata":{"resourceVersion":"7"},"items":null}';
     expect(decode(text, [5])).toEqual({ items: [], version: "7", next: "" });
   });

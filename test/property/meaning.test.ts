@@ -46,7 +46,7 @@ const objectsAndPackets = anyObjects.chain((objects) =>
   }),
 );
 
-test("the rules treat every packet as its Service's fields mean", () => {
+test("the rules treat every random packet as the fields of its Service say", () => {
   fc.assert(
     fc.property(objectsAndPackets, anyContexts, ({ objects, packets }, nodeContext) => {
       const { ruleset } = renderAll(objects, nodeContext).state;

@@ -82,7 +82,7 @@ const troubles: fc.Arbitrary<Step> = fc.oneof(
 /** A step, and how many turns of the event loop pass after it. */
 const history = fc.array(fc.tuple(fc.oneof(changes, troubles), fc.integer({ min: 0, max: 30 })), { maxLength: 30 });
 
-test("after any faults the consumer has the server's objects and got no contradictory events", async () => {
+test("after any faults of the API server the consumer has its objects, and got no contradictory events", async () => {
   await fc.assert(
     fc.asyncProperty(history, async (steps) => {
       const api = await StubApi.start();

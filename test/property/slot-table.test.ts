@@ -51,7 +51,7 @@ describe("a slot table", () => {
     expect(slotCount(Array.from({ length: 20 }, (_, i) => owner(i, 0, i === 0 ? 1 : 100)))).toBe(4093);
   });
 
-  test("gives each endpoint its share by weight within 2 % of all slots, and a slot at least", () => {
+  test("gives each endpoint its share by weight within 2 % of all slots, and at least one slot", () => {
     fc.assert(
       fc.property(anyWeighted, (all) => {
         const sum = all.reduce((total, { weight }) => total + weight, 0);
@@ -69,7 +69,7 @@ describe("a slot table", () => {
   });
 
   test.each([2, 3, 5, 8, 10, 18, 25, 26, 60, 102, 103, 250])(
-    "of %i endpoints gives under 2 % of the others' slots to another when one endpoint goes",
+    "of %i endpoints moves under 2 % of the other endpoints' slots, on average, when one endpoint goes",
     (count) => {
       const moved: number[] = [];
       for (let salt = 0; salt < 12; salt++) {
@@ -83,7 +83,7 @@ describe("a slot table", () => {
     },
   );
 
-  test("is the same in whatever order the endpoints come", () => {
+  test("is the same for endpoints in any order", () => {
     const shuffled = anyWeighted.chain((all) =>
       fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
     );
@@ -100,7 +100,7 @@ describe("a slot table", () => {
     expect(slots(at(9090))).toEqual(slots(at(8080)));
   });
 
-  test("tells two ports of one address apart", () => {
+  test("gives each of two ports of one address slots of its own", () => {
     const both = [owner(0, 0, 1, 8080), owner(0, 0, 1, 9090), owner(1, 0)];
     const table = [...fillSlots(both, 251)];
     for (const position of [0, 1, 2]) expect(table.filter((each) => each === position).length).toBeGreaterThan(70);

@@ -9,7 +9,7 @@ test.each([
   ["zebra", ["apply", "explain"], undefined],
   ["xy", ["ab"], undefined],
   ["a", [], undefined],
-])("the nearest to %s of %j is %s", (word, candidates, expected) => {
+])("the name nearest to %s among %j is %s", (word, candidates, expected) => {
   expect(nearest(word, candidates)).toBe(expected);
 });
 

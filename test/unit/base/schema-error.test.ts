@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { describeSchemaError, joinPath, quoted, splitPath } from "../../../src/base/schema-error.ts";
 
-test("paths are written as people write them", () => {
+test("joinPath writes a path as people do, and splitPath takes it apart", () => {
   const path = ["spec", "ports", 0, "a.b/c"].reduce<string>(joinPath, "");
   expect(path).toBe('spec.ports[0]["a.b/c"]');
   expect(splitPath(path)).toEqual(["spec", "ports", "0", "a.b/c"]);
   expect(splitPath("")).toEqual([]);
 });
 
-test("any keys come back from a path", () => {
+test("splitPath gives back any keys that joinPath joined", () => {
   fc.assert(
     fc.property(fc.array(fc.string()), (keys) => {
       expect(splitPath(keys.reduce(joinPath, ""))).toEqual(keys);
@@ -17,12 +17,12 @@ test("any keys come back from a path", () => {
   );
 });
 
-test("a pointer's escapes are undone", () => {
+test("describeSchemaError undoes the escapes of a JSON pointer", () => {
   const error = { instancePath: "/metadata/labels/a~1b~0c/0", keyword: "x", params: {} };
   expect(describeSchemaError(error)).toEqual({ path: 'metadata.labels["a/b~c"][0]', reason: "violates x" });
 });
 
-test("values are shown short, and on one line", () => {
+test("quoted shortens a value to one line, and names a collection by its kind", () => {
   expect(quoted("a\n")).toBe('"a\\n"');
   expect(quoted("x".repeat(81))).toBe(`"${"x".repeat(80)}"...`);
   expect([quoted(null), quoted(1.5), quoted(true), quoted([1]), quoted({ a: 1 })]).toEqual([

@@ -26,12 +26,12 @@ describe("nestsDeeperThan", () => {
     expect(nests(`${"? ".repeat(2_000)}x`, 10)).toBe(true);
   });
 
-  it("does not count brackets inside texts, nor what follows one another", () => {
+  it("does not count brackets within strings, nor collections side by side", () => {
     expect(nests(`a: "${"[".repeat(100)}"`, 10)).toBe(false);
     expect(nests("- [a, [b]]\n".repeat(100), 10)).toBe(false);
   });
 
-  it("begins anew with each document", () => {
+  it("counts each document by itself", () => {
     expect(nests("---\n[[[[[[a]]]]]]\n".repeat(10), 10)).toBe(false);
   });
 });

@@ -11,11 +11,11 @@ describe("unknownServiceNotices", () => {
     ["default", "redis", ["warning: there is no Service default/redis: did you mean shop/redis or test/redis?"]],
     ["test", "frontend", ["warning: there is no Service test/frontend: in that namespace: test/redis"]],
     ["nowhere", "frontend", ["warning: there is no Service nowhere/frontend"]],
-  ])("%s/%s", (namespace, name, notices) => {
+  ])("for %s/%s are %j", (namespace, name, notices) => {
     expect(unknownServiceNotices({ service: serviceName(namespace, name) }, NAMES)).toEqual(notices);
   });
 
-  test("nothing without a Service", () => {
+  test("are none without a Service", () => {
     expect(unknownServiceNotices(undefined, NAMES)).toEqual([]);
   });
 });

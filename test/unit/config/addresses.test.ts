@@ -19,7 +19,7 @@ describe("parseListenAddress", () => {
     ["fd00:0::1", "fd00::1", 7],
     ["[::]:80", "::", 80],
     ["[FD00::1]:80", "fd00::1", 80],
-  ])("reads %s", (text, address, expected) => {
+  ])("reads %s as address %s and port %i", (text, address, expected) => {
     expect(parseListenAddress(text, 7)).toEqual({ address, port: expected });
   });
 
@@ -45,7 +45,7 @@ describe("parseListenAddress", () => {
     expect(parseListenAddress(text, 7)).toBeUndefined();
   });
 
-  it("undoes formatListenAddress", () => {
+  it("reads what formatListenAddress writes", () => {
     fc.assert(
       fc.property(fc.oneof(ipv4, ipv6), port, (text, number) => {
         const given = { address: canonicalAddress(text) ?? "", port: number };
@@ -62,7 +62,7 @@ describe("parseClusterCIDRs", () => {
     ["fd00:244::/32", [], ["fd00:244::/32"]],
     ["10.244.0.0/16,fd00:244::/32", ["10.244.0.0/16"], ["fd00:244::/32"]],
     ["fd00:244::/32,10.244.3.4/16", ["10.244.0.0/16"], ["fd00:244::/32"]],
-  ])("reads %j", (text, ip, ip6) => {
+  ])("reads %j as %j of IPv4 and %j of IPv6", (text, ip, ip6) => {
     expect(parseClusterCIDRs(text)).toEqual({ ip, ip6 });
   });
 
@@ -91,12 +91,12 @@ function selection({ primary = false, ip = [], ip6 = [], localhost = [] }: Selec
 }
 
 describe("parseNodePortAddresses", () => {
-  it("takes nothing, and the word, for the node's primary addresses", () => {
+  it("takes an empty list and the word primary for the node's primary addresses", () => {
     expect(parseNodePortAddresses([])).toEqual(selection({ primary: true }));
     expect(parseNodePortAddresses(["primary"])).toEqual(selection({ primary: true }));
   });
 
-  it("serves every address of a family for which no CIDR was given, as kube-proxy does", () => {
+  it("takes every address of the family for which no CIDR is given, as kube-proxy does", () => {
     expect(parseNodePortAddresses(["10.0.0.1/8"])).toEqual(selection({ ip: ["10.0.0.0/8"], ip6: ["::/0"] }));
     expect(parseNodePortAddresses(["fd00::/8"])).toEqual(selection({ ip: ["0.0.0.0/0"], ip6: ["fd00::/8"] }));
   });
@@ -110,7 +110,7 @@ describe("parseNodePortAddresses", () => {
     [["all", "localhost"], selection({ ip: ["0.0.0.0/0"], ip6: ["::/0"], localhost: ["ip", "ip6"] })],
     [["primary", "10.0.0.0/8", "primary"], selection({ primary: true, ip: ["10.0.0.0/8"] })],
     [["10.0.0.0/8", "localhost"], selection({ ip: ["10.0.0.0/8"], localhost: ["ip", "ip6"] })],
-  ])("reads %j", (list, expected) => {
+  ])("reads %j, and what it is written out as", (list, expected) => {
     expect(parseNodePortAddresses(list)).toEqual(expected);
     expect(parseNodePortAddresses(nodePortAddressList(expected))).toEqual(expected);
   });

@@ -28,7 +28,7 @@ describe("parseDuration", () => {
     ["2562047h", 2_562_047 * HOUR],
     ["1.0000000019s", 1_000.000_001],
     ["1.ms.5us", 1.000_5],
-  ])("reads %s", (text, milliseconds) => {
+  ])("reads %s as %d ms", (text, milliseconds) => {
     expect(parseDuration(text)).toBe(milliseconds);
   });
 
@@ -49,7 +49,7 @@ describe("parseDuration", () => {
     "1,5s",
     "5s\n",
     "2562048h",
-    `${"9".repeat(400)}s`,
+    `${"9".repeat(40)}s`,
   ])("refuses %j", (text) => {
     expect(parseDuration(text)).toBeUndefined();
   });
@@ -73,7 +73,7 @@ describe("formatDuration", () => {
     expect(formatDuration(milliseconds)).toBe(text);
   });
 
-  it("is undone by parseDuration", () => {
+  it("writes what parseDuration reads as the same duration", () => {
     const nanoseconds = fc.integer({ min: -1e13, max: 1e13 }).map((count) => count / 1e6);
     const milliseconds = fc.integer({ min: -1e12, max: 1e12 });
     fc.assert(

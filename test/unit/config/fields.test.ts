@@ -134,12 +134,12 @@ function fileWithField(path: string, value: string): string {
 
 const resolveField = (path: string, value: string) => resolveOptions({ configText: fileWithField(path, value) });
 
-describe("the schema", () => {
-  it("is one of draft 7, of which the reader need not convince itself at each start", () => {
+describe("the schema of the configuration", () => {
+  it("is a valid JSON schema of draft 7", () => {
     expect(new Ajv().validateSchema(schema)).toBe(true);
   });
 
-  it("lists the fields that have an effect and those that have none, and no others", () => {
+  it("lists exactly the fields that have an effect and those that have none", () => {
     const ignored = IGNORED_FIELDS.map(({ path }) => path);
     const working = WORKING_FIELDS.map(([path]) => path);
     expect(leaves(schema as SchemaPart).sort()).toEqual(
@@ -148,19 +148,19 @@ describe("the schema", () => {
     expect(Object.keys(IGNORED_VALUES)).toEqual(ignored);
   });
 
-  it("lists every field that kube-proxy writes", () => {
+  it("knows every field that kube-proxy writes", () => {
     const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
     const { warnings } = resolveOptions({ configText: JSON.stringify(theirs) });
     expect(warnings.filter(({ message }) => message.includes("no such field"))).toEqual([]);
   });
 });
 
-describe("a field that has an effect", () => {
-  it.each(WORKING_FIELDS)("%s: %s", (path, value, changes) => {
+describe("fields that have an effect:", () => {
+  it.each(WORKING_FIELDS)("%s: %s sets its option, and no other", (path, value, changes) => {
     expect(resolveField(path, value)).toEqual({ options: { ...DEFAULTS, ...changes }, warnings: [] });
   });
 
-  it.each(WORKING_FIELDS)("%s may be null for its default", (path) => {
+  it.each(WORKING_FIELDS)("%s: null is the default", (path) => {
     expect(resolveField(path, "null")).toEqual({ options: DEFAULTS, warnings: [] });
   });
 
@@ -168,12 +168,12 @@ describe("a field that has an effect", () => {
     expect(resolveField(path, value)).toEqual({ options: DEFAULTS, warnings: [] });
   });
 
-  it("may have a section that is null", () => {
+  it("a section that is null has the defaults of its fields", () => {
     const sections = "clientConnection: null\nconntrack:\ndetectLocal:\nlogging:\nnftables:\nnftProxy:\niptables:\n";
     expect(resolveOptions({ configText: fileWith(sections) })).toEqual({ options: DEFAULTS, warnings: [] });
   });
 
-  it("listens on IPv6 where the node's address is IPv6", () => {
+  it("bindAddress of IPv6 makes the servers listen on IPv6", () => {
     const { options } = resolveField("bindAddress", '"FD00::1"');
     expect(options.bindAddress).toBe("fd00::1");
     expect(options.healthzBindAddress).toEqual({ address: "::", port: 10_256 });
@@ -184,34 +184,40 @@ describe("a field that has an effect", () => {
     ["BridgeInterface", "bridgeInterface: br0", { kind: "bridge", interface: "br0" }],
     ["InterfaceNamePrefix", "interfaceNamePrefix: veth", { kind: "interface-prefix", prefix: "veth" }],
     ["ClusterCIDR", "bridgeInterface: br0", { kind: "cluster-cidr" }],
-  ])("detects local traffic by %s", (mode, field, detectLocal) => {
+  ])("detectLocalMode: %s uses its own field of detectLocal, and no other", (mode, field, detectLocal) => {
     const configText = fileWith(`detectLocalMode: ${mode}\ndetectLocal: {${field}}\n`);
     expect(resolveOptions({ configText }).options.detectLocal).toEqual(detectLocal);
   });
 });
 
-describe("a field without effect", () => {
-  it.each(IGNORED_FIELDS)("$path is warned about once when it asks for something", ({ path, reason }) => {
-    expect(resolveField(path, IGNORED_VALUES[path] ?? "")).toEqual({
-      options: DEFAULTS,
-      warnings: [{ subject: path, message: `${path} is ignored: ${reason}` }],
-    });
-  });
+describe("fields without an effect:", () => {
+  it.each(IGNORED_FIELDS.map((field) => [field.path, field] as const))(
+    "%s is warned about once when it asks for something",
+    (path, { reason }) => {
+      expect(resolveField(path, IGNORED_VALUES[path] ?? "")).toEqual({
+        options: DEFAULTS,
+        warnings: [{ subject: path, message: `${path} is ignored: ${reason}` }],
+      });
+    },
+  );
 
-  it.each(IGNORED_FIELDS)("$path is ignored without a warning when it has no effect", ({ path, harmless = [] }) => {
-    for (const value of [...harmless, null, "", 0, "0s", "0", false, [], {}]) {
-      expect(resolveField(path, JSON.stringify(value)).warnings).toEqual([]);
-    }
-  });
+  it.each(IGNORED_FIELDS.map((field) => [field.path, field] as const))(
+    "%s is ignored without a warning when it asks for nothing",
+    (path, { harmless = [] }) => {
+      for (const value of [...harmless, null, "", 0, "0s", "0", false, [], {}]) {
+        expect(resolveField(path, JSON.stringify(value)).warnings).toEqual([]);
+      }
+    },
+  );
 
-  it("is the same however a duration is written", () => {
+  it("a duration equal to the default is not warned about, however it is written", () => {
     expect(resolveField("configSyncPeriod", "900s").warnings).toEqual([]);
     expect(resolveField("iptables.minSyncPeriod", "1000ms").warnings).toEqual([]);
   });
 });
 
 describe("an unknown field", () => {
-  it("is warned about once, with its path, and not looked into", () => {
+  it("is warned about once, with its path, and what it contains is not read", () => {
     const configText = fileWith(
       "spare: {deep: {er: 1}}\nconntrack: {spare: null}\nipvs: {spare: 1}\n__proto__: {mode: ipvs}\nconstructor: 1\n",
     );
@@ -229,7 +235,7 @@ describe("an unknown field", () => {
 });
 
 describe("the mode", () => {
-  it('"" is accepted with one warning that names its meaning in kube-proxy', () => {
+  it('"" is accepted with one warning that names its meaning for kube-proxy', () => {
     const { options, warnings } = resolveField("mode", '""');
     expect(options).toEqual(DEFAULTS);
     expect(warnings).toHaveLength(1);
@@ -245,7 +251,7 @@ describe("the mode", () => {
 });
 
 describe("clusterCIDR", () => {
-  it("is validated in the mode ClusterCIDR only", () => {
+  it("is validated in the mode ClusterCIDR, and ignored in other modes", () => {
     const configText = (mode: string) => fileWith(`detectLocalMode: ${mode}\nclusterCIDR: 10.244.0.0\n`);
     expect(() => resolveOptions({ configText: configText("ClusterCIDR") })).toThrow("a value is invalid");
     const { options } = resolveOptions({ configText: configText("NodeCIDR") });
@@ -254,7 +260,7 @@ describe("clusterCIDR", () => {
 });
 
 describe("feature gates", () => {
-  it("are warned about, but for AllowServiceExternalIPs", () => {
+  it("are warned about, except for AllowServiceExternalIPs", () => {
     const configText = fileWith("featureGates: {AllowServiceExternalIPs: true, Other: true}\n");
     const { options, warnings } = resolveOptions({ configText });
     expect(options.serviceExternalIPs).toBe(true);
@@ -274,13 +280,13 @@ describe("ipvs.scheduler", () => {
     ["wrr", "round-robin"],
     ["sh", "source-hash"],
     ["mh", "flow-hash"],
-  ])("%s is %s in mode ipvs", (ipvs, scheduler) => {
+  ])("%s becomes %s in mode ipvs", (ipvs, scheduler) => {
     const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
     expect(resolve(lines).options.scheduler).toBe(scheduler);
     expect(warningsOf(lines)).toEqual([]);
   });
 
-  it.each(["lc", "toString"])("%s, which has no like, is replaced and named once", (ipvs) => {
+  it.each(["lc", "toString"])("%s, which has no counterpart, is replaced by random with one warning", (ipvs) => {
     const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
     expect(resolve(lines).options.scheduler).toBe("random");
     expect(warningsOf(lines)).toEqual([
@@ -291,7 +297,7 @@ describe("ipvs.scheduler", () => {
   it.each([
     ["mode: nftables\n", "it counts with mode ipvs only; nftProxy.scheduler is ours"],
     ["mode: ipvs\nnftProxy: {scheduler: flow-hash}\n", "nftProxy.scheduler decides"],
-  ])("is ignored with a reason in %j", (lines, reason) => {
+  ])("is ignored beside %j, with the reason", (lines, reason) => {
     expect(warningsOf(`${lines}ipvs: {scheduler: rr}\n`)).toEqual([`ipvs.scheduler is ignored: ${reason}`]);
     expect(resolve(`${lines}ipvs: {scheduler: rr}\n`).options.scheduler).not.toBe("round-robin");
   });

@@ -9,7 +9,7 @@ function configMap(data: unknown): string {
   return JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "kube-proxy" }, data });
 }
 
-describe("a text", () => {
+describe("the text of a configuration", () => {
   it("may be JSON", () => {
     const document = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration", oomScoreAdj: 1 };
     expect(resolved(JSON.stringify(document)).options.oomScoreAdj).toBe(1);
@@ -21,24 +21,24 @@ describe("a text", () => {
   });
 
   it.each([
-    ["", "it is empty"],
-    ["# nothing\n---\n", "it is empty"],
-    [`${fileWith("")}---\n${fileWith("")}`, "it contains 2 documents instead of one"],
-    ["a:\n\t- b", "Tabs are not allowed as indentation at line 2"],
-    ["a: [", "at line 1, column 5"],
-    ["a: 1\na: 2", "Map keys must be unique at line 2, column 1"],
-    ["a: *b", "Unresolved alias"],
-    ["#".repeat(2 ** 21 + 1), "it is longer than 2 MiB"],
-    ["[".repeat(20_000), "it nests deeper than 32 levels"],
-    ['{"a":'.repeat(20_000), "it nests deeper than 32 levels"],
-  ])("cannot be %j", (text, reason) => {
+    ["empty", "", "it is empty"],
+    ["without a document", "# nothing\n---\n", "it is empty"],
+    ["two documents", `${fileWith("")}---\n${fileWith("")}`, "it contains 2 documents instead of one"],
+    ["indented by tabs", "a:\n\t- b", "Tabs are not allowed as indentation at line 2"],
+    ["cut short", "a: [", "at line 1, column 5"],
+    ["a map with a key twice", "a: 1\na: 2", "Map keys must be unique at line 2, column 1"],
+    ["an alias of nothing", "a: *b", "Unresolved alias"],
+    ["longer than 2 MiB", "#".repeat(2 ** 21 + 1), "it is longer than 2 MiB"],
+    ["YAML that nests too deeply", "[".repeat(20_000), "it nests deeper than 32 levels"],
+    ["JSON that nests too deeply", '{"a":'.repeat(20_000), "it nests deeper than 32 levels"],
+  ])("is refused, with the reason in one line, when it is %s", (_what, text, reason) => {
     const error = errorOf(() => resolved(text));
     expect(error.code).toBe("BAD_CONFIG");
     expect(error.message).toMatch(/^proxy\.yaml cannot be read: [^\n]*$/);
     expect(error.message).toContain(reason);
   });
 
-  it("cannot be a bomb of aliases", () => {
+  it("is refused when it is a bomb of aliases", () => {
     const lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"];
     for (let level = 1; level <= 9; level++) {
       lines.push(
@@ -68,7 +68,7 @@ describe("a ConfigMap", () => {
     expect(error.message).toBe("proxy.yaml: the ConfigMap contains several configurations (a, b)");
   });
 
-  it("holds the configuration under config.conf, or config", () => {
+  it("holds the configuration under config.conf, or else under config", () => {
     const first = fileWith("oomScoreAdj: 1\n");
     const second = fileWith("oomScoreAdj: 2\n");
     expect(resolved(configMap({ "config.conf": first, config: second })).options.oomScoreAdj).toBe(1);
@@ -76,7 +76,7 @@ describe("a ConfigMap", () => {
   });
 
   it.each([[undefined], [{}], [{ other: "x" }], [{ config: { kind: "x" } }], ["text"]])(
-    "must hold one: not %j",
+    "with the data %j is refused for lack of a configuration",
     (data) => {
       const error = errorOf(() => resolved(configMap(data)));
       expect(error).toMatchObject({

@@ -94,7 +94,7 @@ describe("a printed configuration", () => {
     );
   });
 
-  it("reads well", () => {
+  it("of the defaults shows every option", () => {
     expect(printConfiguration(resolveOptions().options)).toMatchInlineSnapshot(`
       "apiVersion: kubeproxy.config.k8s.io/v1alpha1
       bindAddress: 0.0.0.0

@@ -42,20 +42,23 @@ const NEW: ProxyOptions = {
 };
 
 describe("planReload", () => {
-  it("does nothing when nothing changed", () => {
+  it("plans nothing when no option changed", () => {
     expect(planReload(OLD, structuredClone(OLD))).toEqual({ options: OLD, taken: [], needRestart: [] });
   });
 
-  it.each(Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[])("sorts %s", (key) => {
-    const next = { ...OLD, [key]: NEW[key] };
-    expect(planReload(OLD, next)).toEqual(
-      RELOAD_EFFECTS[key] === "now"
-        ? { options: next, taken: [key], needRestart: [] }
-        : { options: OLD, taken: [], needRestart: [key] },
-    );
-  });
+  it.each(Object.keys(RELOAD_EFFECTS) as (keyof ProxyOptions)[])(
+    "takes %s over at once, or asks for a restart, as the table of effects says",
+    (key) => {
+      const next = { ...OLD, [key]: NEW[key] };
+      expect(planReload(OLD, next)).toEqual(
+        RELOAD_EFFECTS[key] === "now"
+          ? { options: next, taken: [key], needRestart: [] }
+          : { options: OLD, taken: [], needRestart: [key] },
+      );
+    },
+  );
 
-  it("takes over at once what only changes the rules or the sync interval", () => {
+  it("takes exactly these options over without a restart", () => {
     const { options, taken, needRestart } = planReload(OLD, NEW);
     expect(taken).toEqual([
       "clusterCIDRs",
@@ -77,11 +80,11 @@ describe("planReload", () => {
 
 describe("logLevel", () => {
   it.each([
-    [0, "info"],
-    [3, "info"],
-    [4, "debug"],
-    [10, "debug"],
-  ])("is for -v %d %s", (verbosity, level) => {
+    ["info", 0],
+    ["info", 3],
+    ["debug", 4],
+    ["debug", 10],
+  ])("is %s for -v %d", (level, verbosity) => {
     expect(logLevel(verbosity)).toBe(level);
   });
 });

@@ -6,8 +6,8 @@ import { errorOf, fileWith } from "./support.ts";
 
 const fixture = (name: string): string => readFileSync(`test/fixtures/kube-proxy/${name}`, "utf8");
 
-describe("without a file", () => {
-  it("gives kube-proxy's defaults for nftables mode", () => {
+describe("options from flags alone", () => {
+  it("are kube-proxy's defaults for nftables mode where no flag is given", () => {
     expect(resolveOptions()).toEqual({
       options: {
         hostnameOverride: "",
@@ -51,7 +51,7 @@ describe("without a file", () => {
     });
   });
 
-  it("refuses wrong flags by their names, all at once", () => {
+  it("are refused, and all wrong flags named, when flags have wrong values", () => {
     const flags = readFlags({
       "conntrack-min": "x",
       "nodeport-addresses": "10.0.0.0/8,nowhere",
@@ -72,7 +72,7 @@ describe("without a file", () => {
     expect(error.evidence["--proxy-mode"]).toContain("must be nftables, iptables or ipvs");
   });
 
-  it("refuses flags that do not fit each other", () => {
+  it("are refused when flags do not fit each other", () => {
     const flags = readFlags({
       "detect-local-mode": "BridgeInterface",
       "iptables-sync-period": "1s",
@@ -101,7 +101,7 @@ describe("the flags of kube-proxy's ipvs mode", () => {
     expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": ipvs })).toEqual({ scheduler, warnings: [MODE] });
   });
 
-  it("a scheduler without a like is replaced and named once", () => {
+  it("--ipvs-scheduler without a counterpart is replaced by random with one warning", () => {
     expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": "lc" })).toEqual({
       scheduler: "random",
       warnings: [
@@ -115,7 +115,7 @@ describe("the flags of kube-proxy's ipvs mode", () => {
     [{}, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
     [{ "proxy-mode": "nftables" }, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
     [{ "proxy-mode": "ipvs", scheduler: "flow-hash" }, "flow-hash", ["--scheduler decides"]],
-  ])("--ipvs-scheduler is ignored beside %o, with one warning that says why", (flags, scheduler, reasons) => {
+  ])("--ipvs-scheduler is ignored beside %o, with one warning that gives the reason", (flags, scheduler, reasons) => {
     const resolved = resolve({ ...flags, "ipvs-scheduler": "rr" });
     expect(resolved.scheduler).toBe(scheduler);
     expect(resolved.warnings.filter((text) => text.startsWith("--ipvs-scheduler"))).toEqual(
@@ -130,14 +130,14 @@ describe("the flags of kube-proxy's ipvs mode", () => {
   });
 });
 
-describe("with a file", () => {
-  it("accepts what kube-proxy writes, with one warning about its mode", () => {
+describe("options from a configuration file", () => {
+  it("are the defaults for the file that kube-proxy writes, with one warning about its mode", () => {
     const { options, warnings } = resolveOptions({ configText: fixture("defaults.yaml") });
     expect(options).toEqual(resolveOptions().options);
     expect(warnings.map(({ subject }) => subject)).toEqual(["mode"]);
   });
 
-  it("accepts kubeadm's ConfigMap", () => {
+  it("are those of kubeadm's ConfigMap, without a warning", () => {
     const { options, warnings } = resolveOptions({ configText: fixture("kubeadm-config.yaml") });
     const defaults = resolveOptions().options;
     expect(options).toEqual({
@@ -148,7 +148,7 @@ describe("with a file", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("lets only the flags win that win in kube-proxy, and ours, and warns about the others", () => {
+  it("give way to the flags that win in kube-proxy and to our own flags, and other flags are warned about", () => {
     const configText = fileWith(
       "hostnameOverride: file\nbindAddressHardFail: false\nlogging: {verbosity: 1}\nnftProxy: {nftPath: /file}\n",
     );
@@ -182,7 +182,7 @@ describe("with a file", () => {
     ]);
   });
 
-  it("lists what is wrong in the file before it looks at the flags", () => {
+  it("are refused for what is wrong in the file before the flags are read", () => {
     const flags: GivenFlag[] = readFlags({ v: "high" });
     const wrong = { flags, configText: fileWith("oomScoreAdj: 1001\n"), configName: "/etc/proxy.yaml" };
     const error = errorOf(() => resolveOptions(wrong));

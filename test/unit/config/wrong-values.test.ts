@@ -86,7 +86,7 @@ describe("a wrong value", () => {
     expect(faults[path]).toMatch(/^must /);
   });
 
-  it("does not hide the others", () => {
+  it("does not hide other wrong values", () => {
     expect(
       faultsOf("mode: userspace\nconntrack: {min: x, maxPerCore: 1.5}\nnodePortAddresses: [a, primary, b]"),
     ).toEqual({
@@ -100,12 +100,12 @@ describe("a wrong value", () => {
     });
   });
 
-  it("is shown cut short", () => {
+  it("that is long is shown cut short", () => {
     expect(faultsOf(`bindAddress: ${"x".repeat(1_000)}`).bindAddress?.length).toBeLessThan(200);
   });
 });
 
-describe("a document", () => {
+describe("a document of another kind", () => {
   it.each([
     ["apiVersion", "kind: KubeProxyConfiguration"],
     ["apiVersion", "apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration"],
@@ -113,7 +113,7 @@ describe("a document", () => {
     ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration"],
     ["(the document)", "[]"],
     ["(the document)", "text"],
-  ])("must be of this kind: fault at %s in %j", (path, configText) => {
+  ])("is refused at %s when it is %j", (path, configText) => {
     expect(Object.keys(errorOf(() => resolveOptions({ configText })).evidence)).toEqual([path]);
   });
 });

@@ -31,30 +31,30 @@ const WANTED = frontends({
 
 describe("staleGroup", () => {
   test.each([
-    ["an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 5300"],
-    ["a translated flow to no frontend", "10.96.0.99 . 53", "10.244.9.9 . 53"],
-    ["another port of a frontend's address", "10.96.0.10 . 54", "10.96.0.10 . 54"],
-    ["an untranslated flow where there is nothing to send it to", "10.96.0.11 . 53", "10.96.0.11 . 53"],
-    ["an endpoint of a NodePort", `${NODE} . 30053`, "10.244.1.5 . 5300"],
-    ["somebody else's port of a NodePort's number", "198.51.100.7 . 30053", "198.51.100.7 . 30053"],
-  ])("keeps a flow to %s", (_, destination, replySource) => {
+    ["to an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 5300"],
+    ["that is translated, to no frontend", "10.96.0.99 . 53", "10.244.9.9 . 53"],
+    ["to another port of a frontend's address", "10.96.0.10 . 54", "10.96.0.10 . 54"],
+    ["that is not translated, to a frontend without endpoints", "10.96.0.11 . 53", "10.96.0.11 . 53"],
+    ["to an endpoint of a NodePort", `${NODE} . 30053`, "10.244.1.5 . 5300"],
+    ["to the port of a NodePort at another host", "198.51.100.7 . 30053", "198.51.100.7 . 30053"],
+  ])("keeps a flow %s", (_, destination, replySource) => {
     expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toBeUndefined();
   });
 
   test.each([
     ["to an endpoint that is gone", "10.96.0.10 . 53", "10.244.9.9 . 5300", "10.244.9.9 . 5300"],
     ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53", "10.244.1.5 . 53"],
-    ["let through before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53", "10.96.0.10 . 53"],
+    ["that began before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53", "10.96.0.10 . 53"],
     ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300", undefined],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300", "10.244.2.5 . 5300"],
-  ])("deletes flows %s", (_, destination, replySource, deleted) => {
+  ])("deletes a flow %s", (_, destination, replySource, deleted) => {
     expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toEqual({
       destination: end(destination),
       replySource: deleted === undefined ? undefined : end(deleted),
     });
   });
 
-  test("many flows of a kind are one group", async () => {
+  test("gives one group for all flows of one destination and endpoint", async () => {
     const flows = async function* () {
       for (let count = 0; count < 1000; count += 1) yield flow("10.96.0.10 . 53", `10.244.9.${count % 2} . 5300`);
     };
@@ -102,7 +102,7 @@ describe("udpFrontends", () => {
     return { target: `${address} . 5300`, address, port: 5300, local: false, weight: 1, source };
   }
 
-  test("are all addresses and the NodePort of UDP ports, with what serves", () => {
+  test("are all addresses and the NodePort of UDP ports, with the endpoints that are ready or serving", () => {
     const endpoints = [
       endpoint("10.244.1.5", true, true),
       endpoint("10.244.1.6", false, true),
@@ -122,7 +122,7 @@ describe("udpFrontends", () => {
     ]);
   });
 
-  test("a frontend in conflict belongs to the first service port", () => {
+  test("give a frontend in conflict to the first service port", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const second = { port: servicePort("udp", "10.96.0.11"), endpoints: [] };
     expect(udpFrontends([first, second]).get("203.0.113.1 . 53")?.size).toBe(1);
@@ -164,13 +164,13 @@ describe("StaleFlowCleaner", () => {
     return { cleaner, table, logger, reports };
   }
 
-  test("does not even look when there was never a UDP frontend", async () => {
+  test("lists no flows when there was never a UDP frontend", async () => {
     const { cleaner, table } = makeCleaner();
     await cleaner.clean(new Map());
     expect(table.listings).toBe(0);
   });
 
-  test("clears the flows of a frontend that went, once", async () => {
+  test("deletes the flows of a frontend that went, once", async () => {
     const { cleaner, table, reports } = makeCleaner();
     table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
     await cleaner.clean(WANTED);
@@ -181,14 +181,14 @@ describe("StaleFlowCleaner", () => {
     expect(table.listings).toBe(2);
   });
 
-  test("of several requests during a run only the last is done", async () => {
+  test("does only the last of several requests that came during a run", async () => {
     const { cleaner, table } = makeCleaner();
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
     await Promise.all([cleaner.clean(WANTED), cleaner.clean(new Map()), cleaner.clean(other)]);
     expect(table.listings).toBe(2);
   });
 
-  test("warns once for a reason, and makes up for it later", async () => {
+  test("warns once for each reason, and deletes the flows when conntrack works again", async () => {
     const { cleaner, table, logger, reports } = makeCleaner();
     table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
     await cleaner.clean(WANTED);

@@ -6,7 +6,7 @@ describe("UdpServicePorts", () => {
   const udp = (name: string, address: string, createdAt: number) =>
     service({ name, createdAt, clusterIPs: [address], ports: [port(53, { protocol: "udp" }), port(53)] });
 
-  test("says whether a Service with a UDP port is among those that changed", () => {
+  test("tells whether a Service that changed has, or had, a UDP port", () => {
     const cache = cacheOf({ services: [udp("dns", "10.96.0.53", 1), service()] });
     const view = new UdpServicePorts(cache);
     expect(view.update([named("web")])).toBe(false);
@@ -16,7 +16,7 @@ describe("UdpServicePorts", () => {
     expect(view.update([named("dns")])).toBe(false);
   });
 
-  test("gives UDP ports alone, the older Service first, with the endpoints of their family", () => {
+  test("gives only UDP ports, the older Service first, with the endpoints of their family", () => {
     const cache = cacheOf({
       services: [udp("young", "10.96.0.53", 9), udp("old", "10.96.0.54", 1)],
       slices: [

@@ -62,19 +62,19 @@ async function start({ dryRun = false } = {}) {
 }
 
 describe("Daemon", () => {
-  test("programs the kernel once everything is listed", async () => {
+  test("programs the kernel once every resource has been listed", async () => {
     const { fake, core, firstSyncs } = await start();
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
     expect([core.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
   });
 
-  test("warns once of the mode ClusterCIDR without a cluster CIDR", async () => {
+  test("warns once that the mode ClusterCIDR lacks a cluster CIDR", async () => {
     const { logger } = await start();
     const said = logger.lines.filter(({ message }) => message.includes("there is no clusterCIDR"));
     expect(said.map(({ level }) => level)).toEqual(["warn"]);
   });
 
-  test("takes over options in the next sync", async () => {
+  test("takes changed options over in the next sync", async () => {
     const { core, pass, fake } = await start();
     const before = fake.transactions.length;
     core.daemon.setOptions({ ...options, masqueradeAll: true });
@@ -83,7 +83,7 @@ describe("Daemon", () => {
     expect(fake.transactions.length).toBeGreaterThan(before);
   });
 
-  test("repairs a table that was removed, and names it", async () => {
+  test("rebuilds a table that was removed, and warns with its name", async () => {
     const { fake, logger, pass } = await start();
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     await pass(2000);
@@ -95,7 +95,7 @@ describe("Daemon", () => {
     });
   });
 
-  test("follows the addresses of the host", async () => {
+  test("serves NodePorts at an address that the host gets later", async () => {
     const { core, view, pass } = await start();
     const cidrs = { ip: ["192.0.2.0/24"], ip6: [] };
     const nodePortAddresses = { primary: false, localhost: { ip: false, ip6: false }, cidrs };
@@ -107,14 +107,14 @@ describe("Daemon", () => {
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
   });
 
-  test("compares everything with the kernel once per full resync period", async () => {
+  test("does a full sync once per full resync period", async () => {
     const { core, pass } = await start();
     core.daemon.setOptions({ ...options, fullResyncPeriodMs: 60_000, syncPeriodMs: HOUR });
     await pass(62_000);
     expect(core.history.snapshot().fullSync).toMatchObject({ reason: "periodic" });
   });
 
-  test("does not watch the kernel in a dry run", async () => {
+  test("lists nothing from the kernel after the start of a dry run", async () => {
     const { fake, pass } = await start({ dryRun: true });
     const listed = fake.count("list");
     await pass(12_000);

@@ -20,7 +20,7 @@ function elements(count: number): TableDelta[] {
 }
 
 describe("HeapKeeper", () => {
-  test("collects once it is quiet after a full sync", () => {
+  test("collects garbage once the daemon has been quiet after a full sync", () => {
     const { clock, collected, keeper } = setUp();
     keeper.synced({ kind: "full", deltas: [] });
     clock.advance(2999);
@@ -31,7 +31,7 @@ describe("HeapKeeper", () => {
     expect(collected).toEqual([5999]);
   });
 
-  test("collects after many small changes, not after each", () => {
+  test("collects garbage after many small changes, not after each", () => {
     const { clock, collected, keeper } = setUp();
     for (let n = 0; n < 20; n++) {
       keeper.synced({ kind: "partial", deltas: elements(999) });

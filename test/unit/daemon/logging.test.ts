@@ -7,7 +7,7 @@ function logged(format: "text" | "json", level: "info" | "debug" = "info") {
 }
 
 describe("the log", () => {
-  test("is JSON, one object a line", () => {
+  test("as JSON has one object in one line for each message", () => {
     const { lines, logger } = logged("json");
     logger.warn({ service: "a/b", error: 'two\n"lines"' }, "ignored");
     expect(lines).toHaveLength(1);
@@ -17,7 +17,7 @@ describe("the log", () => {
     expect(rest).toEqual({ level: "warn", err: 'two\n"lines"', service: "a/b", msg: "ignored" });
   });
 
-  test("tells the verbosity as Kubernetes components do, for information only", () => {
+  test("has the verbosity of Kubernetes components for information, and none for errors", () => {
     const { lines, logger } = logged("json", "debug");
     logger.info({}, "synced");
     logger.debug({}, "listed");
@@ -26,7 +26,7 @@ describe("the log", () => {
     expect(JSON.parse(lines[2] ?? "")).toMatchObject({ msg: "failed", err: "no such table" });
   });
 
-  test("is text for people, one line each", () => {
+  test("as text has one line for each message", () => {
     const { lines, logger } = logged("text");
     logger.error({ path: "/x/y:80", error: "two\nlines", n: 3, list: ["a"] }, "failed");
     expect(lines).toHaveLength(1);

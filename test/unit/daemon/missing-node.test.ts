@@ -27,15 +27,15 @@ function watching(names: readonly string[]) {
 
 const WARNING = "there is no Node of this name: going on without it";
 
-describe("a daemon whose Node is not there", () => {
-  test("warns once, and names the nearest Nodes of the API server", async () => {
+describe("a daemon whose Node does not exist", () => {
+  test("warns once, with the nearest names among the API server's Nodes", async () => {
     const { nodes, lines } = watching(["control", "worker-2", "worker-1"]);
     nodes.onSynced();
     nodes.onSynced();
     expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: ["worker-1", "worker-2", "control"] }]);
   });
 
-  test("names the Nodes of its files", async () => {
+  test("warns with the names of the Nodes in its files", async () => {
     const { nodes, put, lines } = watching([]);
     put("worker-1");
     nodes.onSynced();
@@ -48,7 +48,7 @@ describe("a daemon whose Node is not there", () => {
     expect(await lines()).toEqual([{ level: "warn", message: WARNING, nearest: undefined }]);
   });
 
-  test("tells when the Node arrives, once", async () => {
+  test("logs once when the Node arrives", async () => {
     const { nodes, put, lines } = watching(["worker-1"]);
     nodes.onSynced();
     await lines();
@@ -58,7 +58,7 @@ describe("a daemon whose Node is not there", () => {
   });
 });
 
-test("a daemon whose Node is there says nothing of it", async () => {
+test("a daemon whose Node exists logs nothing about it", async () => {
   const { nodes, put, lines } = watching(["worker-1"]);
   put("worker-11");
   nodes.onSynced();

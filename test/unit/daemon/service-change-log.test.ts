@@ -18,11 +18,11 @@ function setUp() {
   return { cache, clock, logger, sync };
 }
 
-test("the Services of the first sync are not named", () => {
+test("the log names no Services for the first sync", () => {
   expect(setUp().logger.lines).toEqual([]);
 });
 
-test("endpoints of both families count once", () => {
+test("the log counts a Service's endpoints of both families once", () => {
   const { cache, logger, sync } = setUp();
   cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b")] }));
   cache.putSlice(slice({ endpoints: [on("fd00:244:2::11", "a"), on("fd00:244:3::11", "b")] }));
@@ -30,7 +30,7 @@ test("endpoints of both families count once", () => {
   expect(logger.lines.map(({ fields }) => [fields.ready, fields.nodes])).toEqual([[2, 2]]);
 });
 
-test("a changed Service is named with its change", () => {
+test("the log names a changed Service with its change", () => {
   const { cache, logger, sync } = setUp();
   cache.putSlice(slice({ endpoints: [on("10.244.2.11", "a"), on("10.244.3.11", "b"), on("10.244.3.12", "b")] }));
   sync("web");
@@ -47,13 +47,13 @@ test("a changed Service is named with its change", () => {
   ]);
 });
 
-test("a Service that is rendered again without a change of its own is not named", () => {
+test("the log does not name a Service that is rendered again without a change of its own", () => {
   const { logger, sync } = setUp();
   sync("web");
   expect(logger.lines).toEqual([]);
 });
 
-test("under churn 20 Services are named in 10 s, and the others counted once", () => {
+test("the log names 20 Services in 10 s under churn, and counts the others once", () => {
   const { cache, clock, logger, sync } = setUp();
   for (let round = 0; round < 3; round++) {
     for (let n = 0; n < 232; n++) {

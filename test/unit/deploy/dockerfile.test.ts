@@ -18,12 +18,12 @@ const of = (keyword: string): string[] =>
   INSTRUCTIONS.flatMap((line) => (line.startsWith(`${keyword} `) ? [line.slice(keyword.length + 1)] : []));
 
 describe("the Dockerfile", () => {
-  test("passes the linter", () => {
+  test("passes the Dockerfile linter", () => {
     expect(validate(TEXT)).toEqual([]);
     expect(validate("FORM debian\n")).not.toEqual([]);
   });
 
-  test("pins its bases, and takes only the bundle into the last one", () => {
+  test("names the versions of its base images, and takes only the bundle and licences into the last stage", () => {
     const bases = of("FROM").map((line) => line.replace(/^--platform=\S+ /, "").split(" ")[0]);
     expect(bases).toHaveLength(3);
     for (const base of bases.slice(0, 2)) expect(base).toMatch(/^[a-z]+:\d+[\w.-]*$/);
@@ -44,7 +44,7 @@ describe("the Dockerfile", () => {
     ]);
   });
 
-  test("copies what is there, and what .dockerignore lets through", () => {
+  test("copies files that exist and that .dockerignore lets through", () => {
     const sources = of("COPY").flatMap((line) => (line.startsWith("--from") ? [] : line.split(" ").slice(0, -1)));
     const ignore = readFileSync(`${ROOT}.dockerignore`, "utf8").split("\n");
     for (const source of sources) {
@@ -53,13 +53,13 @@ describe("the Dockerfile", () => {
     }
   });
 
-  test("leaves no package lists behind, and installs nothing that is only recommended", () => {
+  test("leaves no package lists behind, and installs no recommended packages", () => {
     const [install] = of("RUN").filter((line) => line.includes("apt-get install"));
     expect(install).toContain("--no-install-recommends");
     expect(install).toContain("rm -rf /var/lib/apt/lists/*");
   });
 
-  test("needs no shell to start, to check its health or to be stopped", () => {
+  test("starts and checks its health without a shell", () => {
     for (const line of [...of("ENTRYPOINT"), ...of("CMD")]) expect(JSON.parse(line)).toBeInstanceOf(Array);
     const [health = ""] = of("HEALTHCHECK");
     const command = JSON.parse(health.slice(health.indexOf("CMD ") + 4)) as string[];
@@ -76,7 +76,7 @@ describe("the Dockerfile", () => {
     expect(labels).toContain(`description="${description}"`);
   });
 
-  test("gives node a heap that leaves half of the DaemonSet's memory to nft", () => {
+  test("gives Node a heap that leaves half of the DaemonSet's memory to nft", () => {
     const heap = Number(/--max-old-space-size=(\d+)/.exec(of("ENV").join())?.[1]);
     const daemonSet = buildOverlay("explicit-control-plane").find(({ kind }) => kind === "DaemonSet");
     const spec = daemonSet?.spec as { template: { spec: { containers: V1Container[] } } };

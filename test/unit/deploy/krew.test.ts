@@ -56,7 +56,7 @@ test("the krew manifest names the archive by its checksum", () => {
   });
 });
 
-test("fleet runs here, from the archive's own program", async () => {
+test("the krew plugin runs fleet here, with the archive's own program", async () => {
   const { stderr, stdout } = await run("fleet", "--help");
   expect({ stderr, isFleet: hasBundle ? stdout.includes("nft-proxy fleet") : stdout === "no bundle" }).toEqual({
     stderr: "",
@@ -64,7 +64,7 @@ test("fleet runs here, from the archive's own program", async () => {
   });
 });
 
-test("explain runs in the pod of the node that --node names, with its other arguments as they are", async () => {
+test("the krew plugin runs explain in the pod of the node that --node names, with its other arguments unchanged", async () => {
   const program = "-n|kube-system|exec|pod/nft-proxy-b|--|node|/usr/local/lib/nft-proxy/nft-proxy.mjs";
   expect(await run("explain", "--node", "node-2", "shop/cart", "--from-ip", "a b")).toEqual({
     exitCode: 0,
@@ -74,13 +74,13 @@ test("explain runs in the pod of the node that --node names, with its other argu
   expect((await run("diff", "--node=node-2")).stdout).toBe(`${program}|diff|`);
 });
 
-test("without --node, the first running pod is asked and named", async () => {
+test("the krew plugin asks the first running pod without --node, and names it", async () => {
   const { stdout, stderr } = await run("explain", "10.96.0.10:53");
   expect(stdout).toContain("exec|pod/nft-proxy-a|");
   expect(stderr).toContain("asking pod/nft-proxy-a; --node NAME");
 });
 
-test("a node without a running pod: exit code 2", async () => {
+test("the krew plugin ends with exit code 2 for a node without a running pod", async () => {
   expect(await run("diff", "--node", "node-9")).toEqual({
     exitCode: 2,
     stdout: "",

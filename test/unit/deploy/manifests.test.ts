@@ -24,7 +24,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(manifests.map(({ kind }) => kind)).toContain("DaemonSet");
   });
 
-  test("mounts existing volumes, each once", () => {
+  test("mounts each of its volumes, and volumes and ConfigMaps that exist", () => {
     const volumes = (pod.volumes ?? []).map(({ name }) => name);
     const mounted = [...(pod.initContainers ?? []), ...pod.containers].flatMap(({ volumeMounts = [] }) => volumeMounts);
     expect([...new Set(mounted.map(({ name }) => name))].sort()).toEqual(volumes.sort());
@@ -62,7 +62,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(pod.hostPID ?? pod.hostIPC).toBeUndefined();
   });
 
-  test("knows the API server's address before there are rules", () => {
+  test("has the API server's address before there are rules", () => {
     const env = pod.containers[0]?.env ?? [];
     const from = env.map(({ name, valueFrom }) => [name, valueFrom?.configMapKeyRef?.name]);
     if (overlay === "kubeadm") {
@@ -76,7 +76,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
-  test("has a valid configuration without ignored fields", () => {
+  test("has a valid configuration without ignored fields, except for kubeadm's own", () => {
     const data = named(manifests, "ConfigMap", "nft-proxy")?.data as Record<string, string> | undefined;
     expect(data === undefined).toBe(overlay === "kubeadm");
     if (data === undefined) return;
@@ -88,7 +88,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
   });
 });
 
-describe("the overlay that takes the product off the nodes", () => {
+describe("the overlay cleanup", () => {
   const manifests = buildOverlay(CLEANUP);
   const pod = podOf(manifests);
 
@@ -106,12 +106,12 @@ describe("the overlay that takes the product off the nodes", () => {
   });
 });
 
-describe("an overlay that lacks something", () => {
-  test("without the control plane's address, it is not built", () => {
+describe("a faulty overlay", () => {
+  test("is not built without the control plane's address", () => {
     expect(() => buildKustomization(join(DEPLOY, "overlays/explicit-control-plane"))).toThrow("control-plane.env");
   });
 
-  test("in a field's name or type, is seen", () => {
+  test("is found by a field's wrong name or type", () => {
     const pod = { containers: [{ name: "a", imagePullPolice: "Always", ports: [{ containerPort: "80" }] }] };
     const manifest = {
       ...{ apiVersion: "apps/v1", kind: "DaemonSet", metadata: { name: "a" } },

@@ -73,20 +73,26 @@ function metricOf(name: string): KnownMetric | undefined {
 describe("the alerts", () => {
   const alerts = readAlerts();
 
-  test.each(alerts.map((alert) => [alert.alert, alert] as const))("%s names metrics that exist", (_, alert) => {
-    expect(queryFaults(alert.expr)).toEqual([]);
-    expect(["warning", "critical"]).toContain(alert.labels.severity);
-    expect(Object.keys(alert.annotations)).toEqual(["summary", "runbook_url"]);
-  });
+  test.each(alerts.map((alert) => [alert.alert, alert] as const))(
+    "%s queries metrics and labels that exist",
+    (_, alert) => {
+      expect(queryFaults(alert.expr)).toEqual([]);
+      expect(["warning", "critical"]).toContain(alert.labels.severity);
+      expect(Object.keys(alert.annotations)).toEqual(["summary", "runbook_url"]);
+    },
+  );
 
-  test.each(alerts.map((alert) => [alert.alert, alert] as const))("%s has a runbook of its severity", (name, alert) => {
-    expect(alert.annotations.runbook_url).toBe(`${REPOSITORY}/blob/main/docs/runbooks/${name}.md`);
-    const page = readFileSync(join(RUNBOOKS, `${name}.md`), "utf8");
-    expect(page.startsWith(`# ${name}\n\nSeverity: ${alert.labels.severity}. `)).toBe(true);
-    expect([...page.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual(["Look at", "Do"]);
-  });
+  test.each(alerts.map((alert) => [alert.alert, alert] as const))(
+    "%s has a runbook that names its severity",
+    (name, alert) => {
+      expect(alert.annotations.runbook_url).toBe(`${REPOSITORY}/blob/main/docs/runbooks/${name}.md`);
+      const page = readFileSync(join(RUNBOOKS, `${name}.md`), "utf8");
+      expect(page.startsWith(`# ${name}\n\nSeverity: ${alert.labels.severity}. `)).toBe(true);
+      expect([...page.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual(["Look at", "Do"]);
+    },
+  );
 
-  test("have unique names, and every runbook has an alert", () => {
+  test("have unique names, and each runbook has an alert", () => {
     const names = alerts.map(({ alert }) => alert);
     expect(names.map((name) => `${name}.md`).sort()).toEqual(readdirSync(RUNBOOKS).sort());
   });
@@ -102,9 +108,12 @@ describe("the alerts", () => {
 describe("the dashboard", () => {
   const panels = readPanels();
 
-  test.each(panels.map((panel) => [panel.title, panel] as const))("%s shows metrics that exist", (_, panel) => {
-    expect(panel.targets.flatMap(({ expr }) => queryFaults(expr))).toEqual([]);
-  });
+  test.each(panels.map((panel) => [panel.title, panel] as const))(
+    "%s queries metrics and labels that exist",
+    (_, panel) => {
+      expect(panel.targets.flatMap(({ expr }) => queryFaults(expr))).toEqual([]);
+    },
+  );
 
   test("selects a cluster and a node in every query but that of versions", () => {
     const queries = panels.filter(({ title }) => title !== "Versions").flatMap(({ targets }) => targets);
@@ -144,18 +153,18 @@ describe("the component monitoring", () => {
   });
 });
 
-describe("the check itself", () => {
+describe("the check of queries", () => {
   test.each([
     ["rate(kubeproxy_no_such_total[5m])", "there is no metric kubeproxy_no_such_total"],
     ["nft_proxy_build_info_bucket", "there is no metric nft_proxy_build_info_bucket"],
     ['nft_proxy_build_info{verson="1"}', "has no label verson"],
     ["sum by (nod) (nft_proxy_build_info)", "has no label nod"],
     ["vector(1)", "names no metric"],
-  ])("finds what is wrong with %s", (query, fault) => {
+  ])("finds the fault in %s", (query, fault) => {
     expect(queryFaults(query).join()).toContain(fault);
   });
 
-  test("finds nothing wrong with a histogram's series", () => {
+  test("finds no fault in a query of a histogram's series", () => {
     expect(queryFaults("sum by (le) (rate(nft_proxy_nft_duration_seconds_bucket[5m]))")).toEqual([]);
   });
 });

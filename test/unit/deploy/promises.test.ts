@@ -15,12 +15,12 @@ function filesWith(pattern: RegExp): string[] {
 }
 
 /** What SECURITY.md says of all the code there is. */
-test("programs are started in two places, with argument lists and without a shell", () => {
+test("the code starts programs in two places, with argument lists and without a shell", () => {
   expect(filesWith(/from "(?:execa|node:child_process)"/)).toEqual(["kernel/process.ts", "kernel/stream-lines.ts"]);
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 
-test("files are written in three places: for the user, as settings of the kernel, and to remember reserved ports", () => {
+test("the code writes files in three places: for the user, as settings of the kernel, and to remember reserved ports", () => {
   expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
     "daemon/state-file.ts",
     "kernel/host.ts",
@@ -28,7 +28,7 @@ test("files are written in three places: for the user, as settings of the kernel
   ]);
 });
 
-test("connections are made in three places: to the daemon's socket, to this host's health checks and to the API server", () => {
+test("the code makes connections in three places: to the daemon's socket, to this host's health checks and to the API server", () => {
   expect(filesWith(/\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/)).toEqual([
     "inspect/daemon-socket/daemon-client.ts",
     "inspect/doctor/doctor-host.ts",
@@ -36,7 +36,7 @@ test("connections are made in three places: to the daemon's socket, to this host
   ]);
 });
 
-test("nobody's whole ruleset is listed or flushed", () => {
+test("the code never lists or flushes the whole ruleset", () => {
   expect(filesWith(/"(?:list|flush)",\s*"ruleset"|\bflush ruleset\b|\blist ruleset\b/)).toEqual([]);
   expect(filesWith(/"list", "(?:tables|chains)"/)).toEqual(["kernel/nft.ts"]);
 });

@@ -40,7 +40,7 @@ async function usedByEvents(): Promise<string[]> {
   return used;
 }
 
-test("the role grants what the code uses, and nothing else", async () => {
+test("the ClusterRole grants exactly what the code uses", async () => {
   const followed = Object.values(resources("n")).flatMap(({ path }) => [
     permission("list", path),
     permission("watch", path),
@@ -49,7 +49,7 @@ test("the role grants what the code uses, and nothing else", async () => {
   expect((role.rules ?? []).flatMap(granted).sort()).toEqual([...followed, ...(await usedByEvents())].sort());
 });
 
-test("the role is given to the service account that the pods have", () => {
+test("the ClusterRole is bound to the service account of the pods", () => {
   const binding = manifests.find(({ kind }) => kind === "ClusterRoleBinding") as unknown as V1ClusterRoleBinding;
   expect(binding.roleRef).toMatchObject({ kind: "ClusterRole", name: "nft-proxy" });
   expect(binding.subjects).toEqual([{ kind: "ServiceAccount", name: "nft-proxy", namespace: "kube-system" }]);

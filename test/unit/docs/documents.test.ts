@@ -125,7 +125,7 @@ describe("the forms for issues", () => {
     expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
   });
 
-  test("lead to the repository that package.json names", () => {
+  test("link to the repository that package.json names", () => {
     const { contact_links: links } = parse(readFileSync(join(folder, "config.yml"), "utf8"));
     const repository = PACKAGE.repository.url.replace(/^git\+|\.git$/g, "");
     for (const { url } of links) expect(url).toContain(`${repository}/`);

@@ -31,7 +31,7 @@ function filesWith(word: string): string[] {
 }
 
 describe("words that the glossary replaces", () => {
-  test("are listed in the glossary", () => {
+  test("are read from the glossary", () => {
     expect(unusedWords().length).toBeGreaterThan(25);
   });
 
@@ -39,7 +39,7 @@ describe("words that the glossary replaces", () => {
     expect(filesWith(word)).toEqual([]);
   });
 
-  test("are found where they occur, also over the end of a line", () => {
+  test("are found where they occur, also across the end of a line", () => {
     expect(filesWith("marks of comments")).toEqual([]);
     expect(filesWith("change tracker")).not.toEqual([]);
   });

@@ -32,15 +32,15 @@ fd00000000000000000000000000000a 04 40 00 82     eth0
 describe("localAddresses", () => {
   const files = new FakeHostFiles({ "/proc/net/fib_trie": FIB_TRIE, "/proc/net/if_inet6": IF_INET6 });
 
-  test("of IPv4 are the host routes that are local", async () => {
+  test("gives the local host routes of IPv4, sorted", async () => {
     expect(await localAddresses("ip", files)).toEqual(["10.0.0.2", "127.0.0.1", "192.0.2.9"]);
   });
 
-  test("of IPv6 are those of the interfaces", async () => {
+  test("gives the addresses of interfaces for IPv6", async () => {
     expect(await localAddresses("ip6", files)).toEqual(["::1", "fd00::a", "fe80::fc:ff:fe00:1"]);
   });
 
-  test("a host without IPv6 has none, one without /proc is an error", async () => {
+  test("gives none for IPv6 on a host without it, and throws without /proc", async () => {
     expect(await localAddresses("ip6", new FakeHostFiles({}))).toEqual([]);
     await expect(localAddresses("ip", new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
   });
@@ -53,7 +53,7 @@ describe("interfaceAddresses", () => {
       "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
   });
 
-  test("of IPv4 are those of interfaces with a carrier, and local ones in subnets of the others", async () => {
+  test("gives the addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
     const lo = { address: "127.0.0.1" };
     expect(await interfaceAddresses("ip", files, { lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
     expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual(["127.0.0.1"]);
@@ -63,10 +63,10 @@ describe("interfaceAddresses", () => {
   });
 });
 
-describe("matchNodePortAddresses", () => {
+describe("the NodePort addresses", () => {
   const addresses = ["10.0.0.2", "127.0.0.1", "192.0.2.9"];
 
-  test.each([[["0.0.0.0/0"]], [["10.0.0.0/8", "0.0.0.0/0"]]])("of %o is all", (cidrs) => {
+  test.each([[["0.0.0.0/0"]], [["10.0.0.0/8", "0.0.0.0/0"]]])("of %j are all addresses", (cidrs) => {
     expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "all" });
   });
 
@@ -79,7 +79,7 @@ describe("matchNodePortAddresses", () => {
     [[], []],
     [["127.0.0.0/8"], []],
     [["172.16.0.0/12"], []],
-  ])("of %o is %o", (cidrs, matched) => {
+  ])("of %j are %j", (cidrs, matched) => {
     expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "addresses", addresses: matched });
   });
 });

@@ -40,7 +40,7 @@ test.each([
   ["10m", "10m"],
   ["3h2m1s", "3h2m1s"],
   ["824ms", "0s"],
-])("reads the remaining time of an entry (%s)", async (expires, left) => {
+])("affinityEntry reads the remaining time of an entry (%s)", async (expires, left) => {
   const { nft, asked } = answering({ stdout: printed(expires) });
   expect(await affinityEntry(nft, "ip", "affinity", KEY)).toEqual({
     family: "ip",
@@ -52,12 +52,12 @@ test.each([
   expect(asked).toEqual([["get", "element", "ip", "nft-proxy", "affinity", `{ ${KEY} }`]]);
 });
 
-test("an unknown client has no entry", async () => {
+test("affinityEntry is undefined for a client without an entry", async () => {
   const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: No such file or directory\n" });
   expect(await affinityEntry(nft, "ip", "affinity", KEY)).toBeUndefined();
 });
 
-test("any other failure is reported", async () => {
+test("affinityEntry rejects with any other failure of nft", async () => {
   const { nft } = answering({ exitCode: 1, stderr: "Error: Operation not permitted\n" });
   await expect(affinityEntry(nft, "ip", "affinity", KEY)).rejects.toMatchObject({ code: "NFT_OUTPUT" });
 });

@@ -33,11 +33,11 @@ describe("parseConnection", () => {
       119,
     ],
     [`sctp     132 431 ESTABLISHED ${FORWARD} ${REPLY} [ASSURED] mark=0 zone=1 use=1`, "sctp", "established", 431],
-  ])("%s", (line, protocol, state, remaining) => {
+  ])('reads "%s"', (line, protocol, state, remaining) => {
     expect(parseConnection(line)).toEqual({ protocol, state, remaining, ...ENDS });
   });
 
-  test("reads what a line is made of, whatever its values", () => {
+  test("reads a line of any addresses, ports, states and times", () => {
     const address = fc.oneof(fc.ipV4(), fc.ipV6());
     const port = fc.integer({ min: 0, max: 65_535 });
     const end = fc.record({ address, port });
@@ -77,7 +77,7 @@ describe("parseConnection", () => {
 });
 
 describe("translatedConnections", () => {
-  test("asks for one client's alone, and ignores what is no connection", async () => {
+  test("asks for the connections of one client alone, and ignores other lines", async () => {
     const calls: string[] = [];
     const stream = async function* (path: string, args: readonly string[]) {
       calls.push([path, ...args].join(" "));
@@ -90,7 +90,7 @@ describe("translatedConnections", () => {
   });
 });
 
-describe("idleness", () => {
+describe("the idle time", () => {
   const timeouts: ConntrackTimeouts = new Map([
     ["tcp_timeout_established", 86_400],
     ["tcp_timeout_time_wait", 120],
@@ -110,11 +110,11 @@ describe("idleness", () => {
     ["udp", "assured", 100, { seconds: 20, unacknowledged: false }],
     ["udp", "replied", 10, { seconds: 20, unacknowledged: false }],
     ["tcp", "offloaded", undefined, undefined],
-  ] as const)("%s %s with %s s left: %o", (protocol, state, remaining, wanted) => {
+  ] as const)("of %s %s with %s s left is %o", (protocol, state, remaining, wanted) => {
     expect(idleness({ protocol, state, remaining }, timeouts)).toEqual(wanted);
   });
 
-  test("reads the kernel's timeouts, and does without those that are missing", async () => {
+  test("is told from the kernel's timeouts, without those that are missing", async () => {
     const files = new FakeHostFiles({ "/proc/sys/net/netfilter/nf_conntrack_udp_timeout": "30\n" });
     expect(await conntrackTimeouts(files)).toEqual(new Map([["udp_timeout", 30]]));
   });

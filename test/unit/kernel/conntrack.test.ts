@@ -22,16 +22,19 @@ describe("parseFlow", () => {
   test.each([
     [TRANSLATED, ["10.96.0.10", 53], ["10.244.1.5", 5300]],
     [COUNTED, ["fd00::10", 53], ["fd00::5", 5300]],
-  ] as const)("%s", (line, [to, port], [from, fromPort]) => {
+  ] as const)('reads "%s"', (line, [to, port], [from, fromPort]) => {
     expect(parseFlow(line)).toEqual({
       destination: { address: to, port },
       replySource: { address: from, port: fromPort },
     });
   });
 
-  test.each(["", "conntrack v1.4.8 (conntrack-tools): 2 flow entries have been shown."])("%o is no flow", (line) => {
-    expect(parseFlow(line)).toBeUndefined();
-  });
+  test.each(["", "conntrack v1.4.8 (conntrack-tools): 2 flow entries have been shown."])(
+    "gives undefined for %j",
+    (line) => {
+      expect(parseFlow(line)).toBeUndefined();
+    },
+  );
 });
 
 describe("Conntrack", () => {
@@ -43,7 +46,7 @@ describe("Conntrack", () => {
     expect(calls).toEqual(["-L -p udp"]);
   });
 
-  test("deletes groups, and counts what was deleted by family", async () => {
+  test("deletes groups of flows, and counts the deleted ones by family", async () => {
     const { tool, calls } = fakeTool([TRANSLATED, COUNTED, COUNTED]);
     const deleted = await tool.deleteFlows([
       { destination: { address: "10.96.0.10", port: 53 }, replySource: { address: "10.244.1.5", port: 5300 } },
@@ -56,7 +59,7 @@ describe("Conntrack", () => {
     ]);
   });
 
-  test("flows that ended by themselves meanwhile are no failure, anything else is", async () => {
+  test("takes flows that ended meanwhile for no failure, and anything else for one", async () => {
     const groups = [{ destination: { address: "10.96.0.10", port: 53 }, replySource: undefined }];
     const gone = fakeTool([], "conntrack v1.4.8 (conntrack-tools): 0 flow entries have been deleted.");
     expect(await gone.tool.deleteFlows(groups)).toEqual({ ip: 0, ip6: 0 });
@@ -75,7 +78,7 @@ describe("streamLines", () => {
     expect(await collect("printf", ["a\\nb b\\n"])).toEqual(["a", "b b"]);
   });
 
-  test("a program that is missing or fails is an AppError with its words", async () => {
+  test("throws an AppError with the program's words if it is missing or fails", async () => {
     await expect(collect("no-such-program", [])).rejects.toMatchObject({
       code: "HOST",
       message: "no-such-program failed: ENOENT",

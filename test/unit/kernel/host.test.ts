@@ -3,8 +3,8 @@ import { hostFamilies, onlineCores, setOomScore } from "../../../src/kernel/host
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-describe("host", () => {
-  test("has IPv6 when the kernel lists its addresses, though there be none", async () => {
+describe("the host", () => {
+  test("has IPv6 when the kernel has the list of its addresses, even an empty one", async () => {
     expect(await hostFamilies(new FakeHostFiles({ "/proc/net/if_inet6": "" }))).toEqual(["ip", "ip6"]);
     expect(await hostFamilies(new FakeHostFiles({}))).toEqual(["ip"]);
   });
@@ -15,11 +15,11 @@ describe("host", () => {
     ["0-3,8,10-11\n", 7],
     ["nonsense", 3],
     ["", 3],
-  ])("with CPUs %o online has %i cores", async (text, cores) => {
+  ])("with the CPUs %j online has %i cores", async (text, cores) => {
     expect(await onlineCores(new FakeHostFiles({ "/sys/devices/system/cpu/online": text }), 3)).toBe(cores);
   });
 
-  test("an out-of-memory score is written when it differs", async () => {
+  test("gets an out-of-memory score only when it differs, and a warning when that fails", async () => {
     const path = "/proc/self/oom_score_adj";
     const files = new FakeHostFiles({ [path]: "0\n" });
     await setOomScore(files, -999, memoryLogger());

@@ -3,7 +3,7 @@ import { runProcess } from "../../../src/kernel/process.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
 
-test("gives input to a program and collects what it prints", async () => {
+test("runProcess gives a program its input and collects what it prints", async () => {
   const input = "gr\u00fc\u00dfe ".repeat(20_000);
   const result = await runProcess("cat", [], input, LIMITS);
   expect(result).toMatchObject({ exitCode: 0, signal: undefined, stdout: input, stderr: "", startError: undefined });
@@ -11,28 +11,28 @@ test("gives input to a program and collects what it prints", async () => {
   expect(result.durationMs).toBeGreaterThan(0);
 });
 
-test("reports exit code and standard error, and takes arguments as they are", async () => {
+test("runProcess reports exit code and standard error, and passes arguments unchanged", async () => {
   const result = await runProcess("sh", ["-c", 'echo "$1 $LC_ALL" >&2; exit 3', "sh", "$(id); *"], "unread", LIMITS);
   expect(result).toMatchObject({ exitCode: 3, stdout: "", stderr: "$(id); * C\n" });
 });
 
-test("reports why a program cannot be started", async () => {
+test("runProcess reports why a program cannot be started", async () => {
   const missing = await runProcess("/nonexistent/nft", [], "x", LIMITS);
   expect(missing).toMatchObject({ exitCode: undefined, startError: "ENOENT" });
   expect(await runProcess("/etc/passwd", [], "", LIMITS)).toMatchObject({ startError: "EACCES" });
   expect(await runProcess("true", ["x".repeat(200_000)], "", LIMITS)).toMatchObject({ startError: "E2BIG" });
 });
 
-test("kills a program that takes too long", async () => {
+test("runProcess kills a program that takes too long", async () => {
   const result = await runProcess("sleep", ["60"], "", { ...LIMITS, timeoutMs: 50 });
   expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", timedOut: true });
 });
 
-test("kills a program that prints too much", async () => {
+test("runProcess kills a program that prints too much", async () => {
   const result = await runProcess("yes", [], "", { ...LIMITS, maxOutputBytes: 10_000 });
   expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", tooMuchOutput: true, timedOut: false });
 });
 
-test("a program that ends without reading its input is no error by itself", async () => {
+test("runProcess accepts a program that ends without reading its input", async () => {
   expect(await runProcess("true", [], "x".repeat(1_000_000), LIMITS)).toMatchObject({ exitCode: 0 });
 });

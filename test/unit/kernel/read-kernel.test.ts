@@ -17,7 +17,7 @@ function programmed(): FakeNft {
 }
 
 describe("readKernel", () => {
-  test("reads the tables that are there", async () => {
+  test("reads the tables that are there, which may be none", async () => {
     const kernel = await readKernel(programmed().nft, ["ip", "ip6"]);
     expect(kernel.kind === "read" && rulesetText(kernel.ruleset)).toBe(rulesetText(desired));
     expect(await readKernel(new FakeNft().nft, ["ip", "ip6"])).toEqual({ kind: "read", ruleset: {} });
@@ -33,7 +33,7 @@ describe("compareKernel", () => {
     ["other elements and chains", (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after)))],
     ["a missing table", ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]))],
     ["missing tables", ({ kernel }) => Object.assign(kernel, { ruleset: {} })],
-  ])("finds the same differences as a comparison of whole tables: %s", async (_what, change) => {
+  ])("finds the same differences as a comparison of whole tables, given %s", async (_what, change) => {
     const fake = programmed();
     change(fake);
     const comparison = await compareKernel(fake.nft, desired);
@@ -43,7 +43,7 @@ describe("compareKernel", () => {
     expect(rulesetText(fake.kernel.ruleset)).toBe(rulesetText(desired));
   });
 
-  test("says why tables cannot be read", async () => {
+  test("gives the reason when tables cannot be read", async () => {
     const fake = programmed();
     fake.broken = "Error: Could not process rule: Operation not permitted";
     expect(await compareKernel(fake.nft, desired)).toMatchObject({

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { reservePorts } from "../../../src/kernel/reserved-ports.ts";
 import { FakeReservedPorts } from "../../support/fake-reserved-ports.ts";
 
-test("are merged with those of others, and taken back alone", async () => {
+test("reserved ports are merged with those of others, and taken back alone", async () => {
   const files = new FakeReservedPorts("8080,30001");
   expect(await reservePorts(new Set([30000, 30001, 30002]), files)).toBe(true);
   expect(files).toMatchObject({ reserved: "8080,30000-30002", ours: "30000,30002" });
@@ -12,7 +12,7 @@ test("are merged with those of others, and taken back alone", async () => {
   expect(files).toMatchObject({ reserved: "8080,30001", ours: "" });
 });
 
-test("are put back when others have overwritten the list", async () => {
+test("reserved ports are put back when others have overwritten the list", async () => {
   const files = new FakeReservedPorts();
   await reservePorts(new Set([30000]), files);
   files.reserved = "9000";
@@ -21,7 +21,7 @@ test("are put back when others have overwritten the list", async () => {
   expect(await reservePorts(new Set([30000]), files)).toBe(false);
 });
 
-test("cost nothing where none are wanted and none were", async () => {
+test("reserved ports touch no file where none are wanted and none were", async () => {
   const files = new FakeReservedPorts();
   files.refuses = "EACCES";
   expect(await reservePorts(new Set(), files)).toBe(false);

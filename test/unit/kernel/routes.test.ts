@@ -23,17 +23,17 @@ test.each([
   ["fd00:244:1::11", "cali1"],
   ["fd00:c0::9", "eth0"],
   ["2001:db8::1", "eth0"],
-])("an address is routed by the longest prefix and the lowest metric: %s", async (address, expected) => {
+])("interfaceLookup routes %s by the longest prefix and the lowest metric", async (address, expected) => {
   const files = new FakeHostFiles({ "/proc/net/route": IPV4, "/proc/net/ipv6_route": IPV6 });
   expect((await interfaceLookup(files))(address)).toBe(expected);
 });
 
-test("an address whose route refuses packets has no interface", async () => {
+test("interfaceLookup gives no interface for an address whose route refuses packets", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({ "/proc/net/route": IPV4 }));
   expect(lookup("10.254.1.1")).toBeUndefined();
 });
 
-test("an address without a route has no interface", async () => {
+test("interfaceLookup gives no interface for an address without a route", async () => {
   const lookup = await interfaceLookup(new FakeHostFiles({}));
   expect([lookup("192.0.2.1"), lookup("fd00::1")]).toEqual([undefined, undefined]);
 });

@@ -39,7 +39,7 @@ async function run(code = 0): Promise<number> {
   return Number(result.stdout);
 }
 
-test("starts the next process after a success, and gives it the next input", async () => {
+test("SpareProcess starts the next process after a success, and gives it the next input", async () => {
   await run();
   expect(children()).toEqual([]);
   clock.advance(0);
@@ -50,7 +50,7 @@ test("starts the next process after a success, and gives it the next input", asy
   expect([next === undefined, next === waiting]).toEqual([false, false]);
 });
 
-test("a spare that has ended is not used, and the next one takes its place", async () => {
+test("SpareProcess does not use a spare that has ended, and starts another", async () => {
   await run();
   clock.advance(0);
   const [dead = 0] = children();
@@ -61,7 +61,7 @@ test("a spare that has ended is not used, and the next one takes its place", asy
   expect(children()).toHaveLength(1);
 });
 
-test("a spare is replaced after a minute", async () => {
+test("SpareProcess replaces its spare after a minute", async () => {
   await run();
   clock.advance(0);
   const [old] = children();
@@ -70,7 +70,7 @@ test("a spare is replaced after a minute", async () => {
   expect(children()).not.toEqual([old]);
 });
 
-test("a command that fails has no spare, and its result is that of the process", async () => {
+test("SpareProcess has no spare after a command that fails, whose result it returns", async () => {
   await run();
   clock.advance(0);
   await run(3);
@@ -78,7 +78,7 @@ test("a command that fails has no spare, and its result is that of the process",
   expect(children()).toEqual([]);
 });
 
-test("other commands are run as they are, and leave the spare alone", async () => {
+test("SpareProcess runs other commands as they are, and leaves the spare alone", async () => {
   await run();
   clock.advance(0);
   const before = children();
@@ -86,12 +86,12 @@ test("other commands are run as they are, and leave the spare alone", async () =
   expect(children()).toEqual(before);
 });
 
-test("a program that is gone is reported by the run that would start it, not by the spare", async () => {
+test("SpareProcess reports a program that is missing in the run that needs it, not by the spare", async () => {
   spare = new SpareProcess({ path: "/nonexistent/nft", args: [], limits: LIMITS, clock });
   expect(await spare.run("/nonexistent/nft", [], "", LIMITS)).toMatchObject({ startError: "ENOENT" });
 });
 
-test("stop kills the spare, and no other is started", async () => {
+test("SpareProcess kills its spare on stop(), and starts no other", async () => {
   await run();
   clock.advance(0);
   expect(children()).toHaveLength(1);

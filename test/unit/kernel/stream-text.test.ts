@@ -16,16 +16,16 @@ function isRunning(pid: number): boolean {
 }
 
 describe("streamText", () => {
-  test("gives all that a program prints, whole characters in each piece", async () => {
+  test("gives all that a program prints, in pieces of whole characters", async () => {
     const text = await collect("sh", ["-c", "i=0; while [ $i -lt 20000 ]; do echo größe; i=$((i+1)); done"]);
     expect(text).toBe("größe\n".repeat(20_000));
   });
 
   test.each([
-    ["says why a program failed", "sh", ["-c", "echo no >&2; exit 3"], "sh failed: no"],
-    ["gives the exit code of a program that says nothing", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
+    ["throws the words of a program that fails", "sh", ["-c", "echo no >&2; exit 3"], "sh failed: no"],
+    ["throws the exit code of a program that says nothing", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
     ["kills a program that takes too long", "sleep", ["60"], "sleep failed: ended by SIGKILL"],
-    ["reports a program that cannot be started", "/etc/passwd", [], "/etc/passwd failed: EACCES"],
+    ["throws the reason for a program that cannot be started", "/etc/passwd", [], "/etc/passwd failed: EACCES"],
   ])("%s", async (_what, path, args, message) => {
     const limits = { timeoutMs: path === "sleep" ? 50 : 10_000 };
     await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });

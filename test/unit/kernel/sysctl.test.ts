@@ -17,7 +17,7 @@ const PROC = "/proc/sys/net/netfilter/nf_conntrack_";
 const HASHSIZE = "/sys/module/nf_conntrack/parameters/hashsize";
 
 describe("conntrackSettings", () => {
-  test("changes nothing when every option is 0", () => {
+  test("is empty when every option is 0", () => {
     expect(conntrackSettings(NOTHING, 64)).toEqual([]);
   });
 
@@ -26,14 +26,14 @@ describe("conntrackSettings", () => {
     [32_768, 131_072, 8, 262_144],
     [32_768, 131_072, 256, 1_048_576],
     [32_768, 0, 1, 32_768],
-  ])("%i per core, at least %i, on %i cores makes %i", (maxPerCore, min, cores, max) => {
+  ])("of %i per core and at least %i on %i cores is %i", (maxPerCore, min, cores, max) => {
     expect(conntrackSettings({ ...NOTHING, maxPerCore, min }, cores)).toEqual([
       { path: `${PROC}max`, value: max, onlyRaise: true },
       { path: HASHSIZE, value: max / 4, onlyRaise: true },
     ]);
   });
 
-  test("time-outs are in seconds, and each is left alone when it is 0", () => {
+  test("has time-outs in seconds, without those that are 0", () => {
     const options = {
       ...NOTHING,
       tcpEstablishedTimeoutMs: 86_400_000,
@@ -60,15 +60,18 @@ describe("applySettings", () => {
     ["50\n", "100", "200\n", "100"],
     ["100\n", "100\n", "100\n", "100\n"],
     ["200\n", "200\n", "50\n", "100"],
-  ])("from %o, raised only: %o; from %o, set: %o", async (max, maxAfter, timeout, timeoutAfter) => {
-    const files = new FakeHostFiles({ "/max": max, "/timeout": timeout });
-    const logger = memoryLogger();
-    expect(await applySettings(files, [raise, set], logger)).toEqual([]);
-    expect([files.texts.get("/max"), files.texts.get("/timeout")]).toEqual([maxAfter, timeoutAfter]);
-    expect(logger.lines.some(({ level }) => level === "warn")).toBe(false);
-  });
+  ])(
+    "turns %j into %j where it may only raise, and %j into %j where it sets",
+    async (max, maxAfter, timeout, timeoutAfter) => {
+      const files = new FakeHostFiles({ "/max": max, "/timeout": timeout });
+      const logger = memoryLogger();
+      expect(await applySettings(files, [raise, set], logger)).toEqual([]);
+      expect([files.texts.get("/max"), files.texts.get("/timeout")]).toEqual([maxAfter, timeoutAfter]);
+      expect(logger.lines.some(({ level }) => level === "warn")).toBe(false);
+    },
+  );
 
-  test("a host that forbids it is warned of once for each reason, and the rest is set", async () => {
+  test("warns once for each reason of a host that forbids it, and sets the rest", async () => {
     const files = new FakeHostFiles(
       { "/max": "1", "/timeout": "1", "/last": "1" },
       { "/max": "EROFS", "/timeout": "EROFS" },

@@ -8,7 +8,7 @@ const nameless = portOf("", "tcp");
 const targets = (...args: Parameters<typeof endpointsOf>) => endpointsOf(...args).map(({ target }) => target);
 
 describe("endpointsOf", () => {
-  test("gathers a Service's slices and sorts", () => {
+  test("gathers the endpoints of all slices of a Service, sorted", () => {
     const slices = [
       slice({ name: "b", endpoints: ["10.0.0.9", "10.0.0.1"] }),
       slice({ name: "a", endpoints: ["10.0.0.5"] }),
@@ -18,7 +18,7 @@ describe("endpointsOf", () => {
     expect(targets(slices.toReversed(), nameless, HERE.name)).toEqual(sorted);
   });
 
-  test("takes of each slice the port that has the name and the protocol", () => {
+  test("takes from each slice the port that has the service port's name and protocol", () => {
     const slices = [
       slice({
         name: "a",
@@ -44,15 +44,19 @@ describe("endpointsOf", () => {
       endpoint("10.0.0.1", DRAINING),
     ],
     ["a local entry before one elsewhere", localEndpoint("10.0.0.1", { ready: false }), endpoint("10.0.0.1")],
-    ["one of two alike", endpoint("10.0.0.1", { zone: "zone-a" }), endpoint("10.0.0.1", { zone: "zone-b" })],
-  ])("counts an endpoint of two slices once: %s", (_, kept, dropped) => {
+    [
+      "the same one of two that differ in their zone alone",
+      endpoint("10.0.0.1", { zone: "zone-a" }),
+      endpoint("10.0.0.1", { zone: "zone-b" }),
+    ],
+  ])("keeps of an endpoint in two slices %s", (_, kept, dropped) => {
     const slices = [slice({ name: "a", endpoints: [dropped] }), slice({ name: "b", endpoints: [kept] })];
     for (const each of [slices, slices.toReversed(), [slice({ endpoints: [kept, dropped] })]]) {
       expect(endpointsOf(each, nameless, HERE.name).map(({ source }) => source)).toEqual([kept]);
     }
   });
 
-  test("calls nothing local on a node without a name", () => {
+  test("finds nothing local on a node without a name", () => {
     const slices = [slice({ endpoints: ["10.0.0.1", localEndpoint("10.0.0.2")] })];
     expect(endpointsOf(slices, nameless, HERE.name).map(({ local }) => local)).toEqual([false, true]);
     expect(endpointsOf(slices, nameless, "").map(({ local }) => local)).toEqual([false, false]);

@@ -32,7 +32,7 @@ describe("canonicalAddress", () => {
     ["2001:db8:0:0:1:0:0:1", "2001:db8::1:0:0:1"],
     ["FD00:0244:0001::000A", "fd00:244:1::a"],
     ["::", "::"],
-  ])("%s is %s", (text, canonical) => {
+  ])("writes %s as %s", (text, canonical) => {
     expect(canonicalAddress(text)).toBe(canonical);
   });
 
@@ -91,7 +91,7 @@ describe("canonicalCidr", () => {
     ["255.255.255.255/0", "0.0.0.0/0"],
     ["FD00::1/64", "fd00::/64"],
     ["::1/0", "::/0"],
-  ])("%s is %s", (text, canonical) => {
+  ])("writes %s as %s", (text, canonical) => {
     expect(canonicalCidr(text)).toBe(canonical);
   });
 
@@ -114,13 +114,13 @@ describe("canonicalCidr", () => {
     expect(canonicalCidr(text)).toBeUndefined();
   });
 
-  test("refuses the other family", () => {
+  test("refuses a CIDR of the other family", () => {
     expect(canonicalCidr("10.0.0.0/8", "ip6")).toBeUndefined();
     expect(canonicalCidr("fd00::/8", "ip")).toBeUndefined();
   });
 });
 
-describe("ranges", () => {
+describe("address ranges:", () => {
   test("a CIDR contains its first and last address and no neighbour", () => {
     expect(cidrContains("10.0.0.0/30", "10.0.0.0")).toBe(true);
     expect(cidrContains("10.0.0.0/30", "10.0.0.3")).toBe(true);
@@ -142,7 +142,7 @@ describe("ranges", () => {
     expect(mergeCidrs("ip", [])).toEqual([]);
   });
 
-  test("compares by number, IPv4 first", () => {
+  test("addresses compare by number, IPv4 first", () => {
     const sorted = ["9.0.0.1", "10.0.0.2", "10.0.0.10", "::2", "::a", "1::", "fd00::"];
     expect(sorted.toReversed().sort(compareAddresses)).toEqual(sorted);
     expect(compareAddresses("::2", "::2")).toBe(0);

@@ -8,8 +8,8 @@ function quiet(): ObjectCache {
   return cache;
 }
 
-describe("a cache", () => {
-  test("marks a Service for itself and for its slices", () => {
+describe("the object cache", () => {
+  test("marks a Service dirty for itself and for its slices", () => {
     const cache = quiet();
     cache.putService(service({ name: "a" }));
     cache.putSlice(slice({ service: "b", endpoints: ["10.0.0.1"] }));
@@ -20,14 +20,14 @@ describe("a cache", () => {
     expect(cache.slices(named("b"))).toEqual([]);
   });
 
-  test("without the feature gate AllowServiceExternalIPs has no external IPs", () => {
+  test("has no external IPs without the feature gate AllowServiceExternalIPs", () => {
     const cache = new ObjectCache(HERE.name, { serviceExternalIPs: false });
     cache.putService(service({ externalIPs: ["192.0.2.7"] }));
     const [name] = cache.serviceNames();
     expect(name && cache.service(name)?.externalIPs).toEqual({ ip: [], ip6: [] });
   });
 
-  test("marks nothing for what it never had", () => {
+  test("marks nothing dirty for deletions of what it never had", () => {
     const cache = quiet();
     cache.deleteService(named("a"));
     cache.deleteSlice(slice({ service: "b", family: "ip" }));
@@ -35,7 +35,7 @@ describe("a cache", () => {
     expect(cache.takeDirty().size).toBe(0);
   });
 
-  test("marks both Services when a slice moves from one to the other", () => {
+  test("marks both Services dirty when a slice moves from one to the other", () => {
     const cache = quiet();
     const before = slice({ name: "s", service: "a", endpoints: ["10.0.0.1"] });
     const after = slice({ name: "s", service: "b", endpoints: ["10.0.0.1"] });
@@ -46,7 +46,7 @@ describe("a cache", () => {
     expect([cache.slices(named("a")), cache.slices(named("b"))]).toEqual([[], [after]]);
   });
 
-  test("keeps slices of a Service that goes and comes back", () => {
+  test("keeps the slices of a Service that is deleted", () => {
     const cache = quiet();
     cache.putService(service());
     cache.putSlice(slice({ endpoints: ["10.0.0.1"] }));
@@ -54,7 +54,7 @@ describe("a cache", () => {
     expect(cache.slices(named("web"))).toHaveLength(1);
   });
 
-  test("keeps its own node only", () => {
+  test("keeps no Node but its own", () => {
     const cache = quiet();
     cache.putNode(node({ name: "node-2" }));
     expect(cache.node.zone).toBe("");
@@ -62,7 +62,7 @@ describe("a cache", () => {
     expect(cache.node.zone).toBe("zone-a");
   });
 
-  test("sorts what it lists", () => {
+  test("lists names in their order", () => {
     const cache = quiet();
     for (const name of ["b", "a"]) {
       cache.putService(service({ name }));

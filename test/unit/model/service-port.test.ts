@@ -23,7 +23,7 @@ describe("servicePortsOf", () => {
     ]);
   });
 
-  test("gives nothing in a family without one, or at all", () => {
+  test("gives none in a family without a cluster IP, or where there is no cluster IP", () => {
     expect(keys(["fd00:10:96::10"]).every((key) => key.startsWith("ip6 "))).toBe(true);
     expect(keys([])).toEqual([]);
   });
@@ -31,22 +31,30 @@ describe("servicePortsOf", () => {
 
 const nodePort = { ports: [port(80, { nodePort: 30080 })] };
 test.each<[string, ServiceOptions, { outside: boolean; cluster: boolean; local: boolean }]>([
-  ["a plain one", {}, { outside: false, cluster: true, local: false }],
-  ["an internal Local one", { internal: "Local" }, { outside: false, cluster: false, local: true }],
-  ["an external Local one without a way in", { external: "Local" }, { outside: false, cluster: true, local: false }],
+  ["without policies", {}, { outside: false, cluster: true, local: false }],
+  ["with internal Local policy", { internal: "Local" }, { outside: false, cluster: false, local: true }],
   [
-    "an external Local one with a NodePort",
+    "with external Local policy that nothing reaches from outside",
+    { external: "Local" },
+    { outside: false, cluster: true, local: false },
+  ],
+  [
+    "with external Local policy and a NodePort",
     { external: "Local", ...nodePort },
     { outside: true, cluster: true, local: true },
   ],
-  ["an external IP", { externalIPs: ["203.0.113.1"] }, { outside: true, cluster: true, local: false }],
-  ["an external IP of the other family", { externalIPs: ["fd00::1"] }, { outside: false, cluster: true, local: false }],
+  ["with an external IP", { externalIPs: ["203.0.113.1"] }, { outside: true, cluster: true, local: false }],
   [
-    "a load balancer, Local for all",
+    "with an external IP of the other family",
+    { externalIPs: ["fd00::1"] },
+    { outside: false, cluster: true, local: false },
+  ],
+  [
+    "with a load balancer and Local for all policies",
     { internal: "Local", external: "Local", loadBalancerIPs: ["203.0.113.1"] },
     { outside: true, cluster: true, local: true },
   ],
-])("which endpoints a service port uses: %s", (_, options, expected) => {
+])("a service port %s uses the right lists of endpoints", (_, options, expected) => {
   const each = servicePort(options);
   expect({
     outside: isExternallyAccessible(each),
@@ -57,9 +65,9 @@ test.each<[string, ServiceOptions, { outside: boolean; cluster: boolean; local: 
 
 test.each<[string, ServiceOptions, ServiceOptions]>([
   ["the older Service", { name: "z", createdAt: 1 }, { name: "a", createdAt: 2 }],
-  ["of one age, the namespace that sorts first", { name: "a/z" }, { name: "b/a" }],
-  ["of one age and namespace, the name that sorts first", { name: "web" }, { name: "web-2" }],
-  ["in one Service, the port whose name sorts first", { ports: [port(80)] }, { ports: [port(81, { name: "b" })] }],
+  ["the namespace that sorts first, at the same age", { name: "a/z" }, { name: "b/a" }],
+  ["the name that sorts first, at the same age and namespace", { name: "web" }, { name: "web-2" }],
+  ["the port whose name sorts first, in one Service", { ports: [port(80)] }, { ports: [port(81, { name: "b" })] }],
 ])("precedence goes to %s", (_, first, second) => {
   expect(comparePrecedence(servicePort(first), servicePort(second))).toBeLessThan(0);
   expect(comparePrecedence(servicePort(second), servicePort(first))).toBeGreaterThan(0);

@@ -43,7 +43,14 @@ interface Row {
 }
 
 const READINESS: readonly Row[] = [
-  { shows: "nothing of nothing", service: externalLocal, endpoints: [], cluster: "", local: "", hasAny: false },
+  {
+    shows: "nothing where there are no endpoints",
+    service: externalLocal,
+    endpoints: [],
+    cluster: "",
+    local: "",
+    hasAny: false,
+  },
   {
     shows: "ready ones and no others",
     service: cluster,
@@ -103,7 +110,7 @@ const READINESS: readonly Row[] = [
     hasAny: true,
   },
   {
-    shows: "draining ones elsewhere as some endpoint, also where Cluster is never used",
+    shows: "no draining ones elsewhere for Local, but knows that there are some",
     service: internalLocal,
     endpoints: [endpoint("10.0.0.3", DRAINING)],
     cluster: "",
@@ -134,7 +141,7 @@ const nodes = (address: string, nodeHints: string[], zoneHints: string[] = []) =
 
 const HINTS: readonly Row[] = [
   {
-    shows: "our zone's",
+    shows: "those that hints give to our zone",
     service: cluster,
     endpoints: [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b"), zone("10.0.0.3", "zone-b", "zone-a")],
     cluster: "1 3",
@@ -244,7 +251,7 @@ describe("whyExcluded says", () => {
     return chosen.endpoints.map((each) => whyExcluded(each, chosen.choice, policy, HERE));
   };
 
-  test("what an endpoint lacks while another is ready", () => {
+  test("that an endpoint is not ready or terminates, while another is ready", () => {
     const endpoints = [
       endpoint("10.0.0.1"),
       endpoint("10.0.0.2", STARTING),
@@ -259,7 +266,7 @@ describe("whyExcluded says", () => {
     expect(reasons(cluster, "cluster", endpoints)).toEqual([undefined, "not-serving", "not-serving"]);
   });
 
-  test("whose place the hints name", () => {
+  test("that hints give an endpoint to another zone or node", () => {
     expect(reasons(cluster, "cluster", [zone("10.0.0.1", "zone-a"), zone("10.0.0.2", "zone-b")])).toEqual([
       undefined,
       "other-zone",
@@ -275,7 +282,7 @@ describe("whyExcluded says", () => {
     expect(reasons(externalLocal, "local", endpoints)).toEqual([undefined, "not-local", "terminating"]);
   });
 
-  test("nothing of a draining local endpoint that Local policy falls back to, though Cluster has ready ones", () => {
+  test("nothing about a draining local endpoint that Local policy falls back to, though Cluster has ready ones", () => {
     const endpoints = [endpoint("10.0.0.1"), localEndpoint("10.0.0.3", DRAINING)];
     expect(reasons(externalLocal, "local", endpoints)).toEqual(["not-local", undefined]);
     expect(reasons(externalLocal, "cluster", endpoints)).toEqual([undefined, "terminating"]);
@@ -344,7 +351,7 @@ describe("drained endpoints", () => {
     expect([inCluster, local]).toEqual([clusterList, localList]);
   });
 
-  test("are excluded for that", () => {
+  test("are excluded as drained", () => {
     const { reasons } = chooseWeighted(cluster, [
       [0, [endpoint("10.244.1.1")]],
       [1, [endpoint("10.244.1.2")]],

@@ -36,14 +36,14 @@ function turn(one: Ruleset, other: Ruleset): TableDelta | undefined {
 }
 
 describe("the difference of two rulesets", () => {
-  test("is nothing where nothing differs, whatever the order", () => {
+  test("is nothing for the same parts in another order", () => {
     const a = { "10.0.0.1": "drop" };
     const b = { "10.0.0.2": "accept" };
     const one = ruleset([drops("x"), drops("y")], [set("m", { ...a, ...b })]);
     expect(diffRuleset(one, ruleset([drops("y"), drops("x")], [set("m", { ...b, ...a })]))).toEqual([]);
   });
 
-  test("takes a changed value out and puts it in again", () => {
+  test("deletes and adds an element whose value changed", () => {
     const delta = turn(
       ruleset([], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop", "10.0.0.3": "drop" })]),
       ruleset([], [set("m", { "10.0.0.1": "accept", "10.0.0.2": "drop", "10.0.0.4": "drop" })]),
@@ -60,7 +60,7 @@ describe("the difference of two rulesets", () => {
     expect(deltaSize(delta === undefined ? [] : [delta])).toEqual({ chains: 0, sets: 0, elements: 4 });
   });
 
-  test("writes a chain before an element leads to it, and deletes one after none does", () => {
+  test("writes a chain before an element leads to it, and deletes one after the last element that leads to it", () => {
     const delta = turn(
       ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]),
       ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]),
@@ -73,7 +73,7 @@ describe("the difference of two rulesets", () => {
     expect(delta).toMatchObject({ mode: "change", replacedChains: ["x"] });
   });
 
-  test("deletes what it does not know, chains that lead to each other too", () => {
+  test("deletes what is not desired, also chains that lead to each other", () => {
     const chain = (name: string, target: string): Chain => ({ name, rules: [[{ jump: { target } }]] });
     turn(ruleset([drops("z"), chain("y", "z"), chain("x", "y")], [set("n", { "10.0.0.1": "goto x" })]), ruleset([]));
   });
@@ -87,22 +87,22 @@ describe("the difference of two rulesets", () => {
       ruleset([], [set("m", {}, { dynamic: true, size: 2 })]),
     ],
     ["a hook where there was none", ruleset([drops("x")]), ruleset([drops("x", HOOK)])],
-  ])("makes the table anew for %s", (_, one, other) => {
+  ])("recreates the table for %s", (_, one, other) => {
     expect(turn(one, other)?.mode).toBe("recreate");
   });
 
-  test("leaves the elements of dynamic maps alone", () => {
+  test("ignores the elements of dynamic maps", () => {
     const dynamic = (elements: Record<string, string>) =>
       ruleset([], [set("m", elements, { dynamic: true, value: ["classid"] })]);
     expect(diffRuleset(dynamic({ "10.0.0.1": "1" }), dynamic({ "10.0.0.2": "2" }))).toEqual([]);
   });
 
-  test("does not look at a family that is not wanted", () => {
+  test("ignores a family that is not desired", () => {
     expect(diffRuleset(ruleset([drops("x")]), {})).toEqual([]);
   });
 });
 
-test("chains are deleted apart for kernels that need it", () => {
+test("withoutChainDeletions puts the deletion of chains into a second transaction", () => {
   const one = ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]);
   const other = ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]);
   const kernel = new FakeKernel();
@@ -115,16 +115,16 @@ test("chains are deleted apart for kernels that need it", () => {
   expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
 });
 
-describe("what a difference owes to others", () => {
+describe("unexplained differences", () => {
   const before = ruleset([drops("x")], [set("m", { "10.0.0.1": "drop" })]);
   const wanted = ruleset([drops("x"), drops("y")], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop" })]);
   const pending = diffRuleset(before, wanted);
 
-  test("is nothing when the kernel only was not told yet", () => {
+  test("are none when the kernel lacks only what is pending", () => {
     expect(unexplained(diffRuleset(before, wanted), pending)).toEqual([]);
   });
 
-  test("is what was not pending", () => {
+  test("are those that were not pending", () => {
     const tampered = ruleset([drops("x"), drops("z")], [set("m", { "10.0.0.9": "drop" })]);
     expect(unexplained(diffRuleset(tampered, wanted), pending)).toMatchObject([
       {
@@ -135,7 +135,7 @@ describe("what a difference owes to others", () => {
     ]);
   });
 
-  test("is everything when the table is gone", () => {
+  test("are all when the table is gone", () => {
     expect(unexplained(diffRuleset({}, wanted), pending)).toEqual(diffRuleset({}, wanted));
   });
 });

@@ -39,7 +39,7 @@ describe("elements as JSON", () => {
       [{ concat: ["fd00::1", "udp", 53, 2147483649] }, { concat: ["fd00::2", 5353] }],
     ],
     ["of a map between numbers", ids, { key: "80", value: "7" }, [80, 7]],
-  ])("%s", (_, spec, element, json) => {
+  ])("%s have nft's form, added and deleted", (_, spec, element, json) => {
     expect(addedElements("ip", "nft-proxy", spec, [element])).toEqual({
       element: { ...at, name: spec.name, elem: [json] },
     });
@@ -56,17 +56,17 @@ test.each([
   ["drop", { drop: null }, undefined],
   ["accept", { accept: null }, undefined],
   ["return", { return: null }, undefined],
-])("the verdict %s as text, JSON and target", (text, json, target) => {
+])("the verdict %s is converted from text to JSON and back, and has its target", (text, json, target) => {
   expect(verdictJson(text)).toEqual(json);
   expect(verdictText(verdictJson(text))).toBe(text);
   expect(verdictTarget(text)).toBe(target);
 });
 
-test("what is no verdict is refused", () => {
+test("verdictJson throws on text that is no verdict", () => {
   expect(() => verdictJson("flush")).toThrow("not a verdict: flush");
 });
 
-test("parts are joined as nft writes them, and split again", () => {
+test("joinParts joins parts as nft writes them, and splitParts splits them", () => {
   expect(joinParts("fd00::1", "tcp", 80)).toBe("fd00::1 . tcp . 80");
   expect(splitParts("fd00::1 . tcp . 80")).toEqual(["fd00::1", "tcp", "80"]);
 });

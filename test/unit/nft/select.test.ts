@@ -27,7 +27,7 @@ function selected(name: string): Table {
   );
 }
 
-test("keeps a Service's elements, the chains they lead to and the sets these look into", () => {
+test("selectElements keeps a Service's elements, the chains they lead to and the sets these look into", () => {
   const { chains, sets } = selected("web");
   expect([...chains.keys()].sort()).toEqual(["balance-2", "mark-for-masquerade", "nodeport-balance-2"]);
   expect([...sets].map(([name, { elements }]) => `${name} ${elements.size}`).sort()).toEqual([
@@ -40,16 +40,16 @@ test("keeps a Service's elements, the chains they lead to and the sets these loo
   ]);
 });
 
-test("declares the map that session affinity writes into", () => {
+test("selectElements declares the map that session affinity writes into", () => {
   const { chains, sets } = selected("sticky");
   expect([...chains.keys()]).toEqual(["affinity-2-600"]);
   expect(sets.get("affinity")?.elements.size).toBe(0);
 });
 
-test("keeps the chain that guards a Service", () => {
+test("selectElements keeps the firewall chain of a Service", () => {
   expect([...selected("fenced").chains.keys()]).toContain("firewall-default/fenced/tcp/");
 });
 
-test("keeps nothing of an unknown Service", () => {
+test("selectElements keeps nothing of an unknown Service", () => {
   expect(selected("absent")).toMatchObject({ chains: new Map(), sets: new Map() });
 });

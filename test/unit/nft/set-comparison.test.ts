@@ -30,7 +30,7 @@ describe("SetComparison", () => {
     ).toEqual([]);
   });
 
-  test("finds what is missing, too much and different", () => {
+  test("finds elements that are missing, additional or different", () => {
     const found = compare({ a: "drop", b: "accept", c: "drop" }, [
       ["x", "drop"],
       ["b", "drop"],
@@ -48,7 +48,7 @@ describe("SetComparison", () => {
     ]);
   });
 
-  test("does not miss elements that are no longer or not yet desired when their time comes", () => {
+  test("ignores elements that were added or deleted during the comparison", () => {
     const found = compare({ a: "drop", b: "drop" }, [["a", "drop"]], (elements) => {
       elements.delete("b");
       elements.set("c", "drop");

@@ -38,7 +38,7 @@ describe("a transaction of changes", () => {
     expect(at("delete chain balance-1")).toBeGreaterThan(at("delete element service-ips"));
   });
 
-  test("does without the deletions of chains where the kernel needs that", () => {
+  test("leaves the deletion of chains to a second transaction where the kernel needs that", () => {
     const { main, deletions } = withoutChainDeletions(deltas);
     expect(lines(toTransaction(main).nftables)).not.toContain("delete chain balance-1");
     expect(lines(toTransaction(deletions).nftables)).toEqual(["flush chain balance-1", "delete chain balance-1"]);
@@ -56,7 +56,7 @@ test("an element that ends by itself is added before it is deleted, for the kern
   expect(deltaText(state.pending())).toContain("add element ip nft-proxy vanished {\n\t10.244.1.1 . 8080\n}\ndelete");
 });
 
-test("sets are deleted after the chains that look into them, where these cannot be deleted at once", () => {
+test("sets are deleted in the second transaction, after the chains that look into them", () => {
   const [before, after] = [true, false].map((resetVanished) => renderAll({}, testNodeContext({ resetVanished })).state);
   const deltas = diffRuleset(before?.ruleset ?? {}, after?.ruleset ?? {});
   const { main, deletions } = withoutChainDeletions(deltas);
@@ -81,7 +81,7 @@ test("a cold start adds elements in chunks of the given size, and hooks with the
   expect([declaration, activation].map((sent) => JSON.stringify(sent).includes('"element"'))).toEqual([false, false]);
 });
 
-test("a rebuild empties all chains and sets but those that packets fill", () => {
+test("a rebuild empties all chains and sets, except for those that packets fill", () => {
   const sent = lines(rebuildTransaction(rules("10.244.1.1")).nftables);
   expect(sent).toContain("flush chain services");
   expect(sent).toContain("flush map endpoints");

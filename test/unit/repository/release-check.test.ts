@@ -51,15 +51,15 @@ function change(file: string, from: string | RegExp, to: string): void {
   writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
 }
 
-test("a project whose versions agree and whose changelog has a dated section is ready", async () => {
+test("release-check passes a project whose versions agree and whose changelog has a dated section", async () => {
   expect(await check(`v${version}`)).toMatchObject({ exitCode: 0, stdout: `${version} is ready to be released` });
 });
 
-test("the notes are the version's section without empty headings", async () => {
+test("release-check --notes prints the version's section without empty headings", async () => {
   expect((await check("--notes")).stdout).toBe("### Commands\n\n- A command.");
 });
 
-test("a tag of another version is not ready", async () => {
+test("release-check refuses a tag of another version", async () => {
   expect(await check("v9.9.9")).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("the tag is v9.9.9") });
 });
 
@@ -68,7 +68,7 @@ test.each([
   ["package-lock.json", /"version": "[^"]*"/, '"version": "0.0.9"'],
   ["deploy/base/kustomization.yaml", /newTag: [\w.]+/, "newTag: 0.0.9"],
   ["deploy/ci/github-workflow.yaml", /(image: \S+):\S+/, "$1:0.0.9"],
-])("%s with another version is not ready", async (file, from, to) => {
+])("release-check refuses another version in %s", async (file, from, to) => {
   change(file, from, to);
   expect(await check()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(`${file} names version 0.0.9`) });
 });
@@ -77,7 +77,7 @@ test.each([
   ["without a dated section", ` - 2026-12-01`, "", "has no heading"],
   ["with entries under Unreleased", "### Commands\n\n##", "### Commands\n\n- Later.\n\n##", "under Unreleased"],
   ["without entries", "- A command.\n", "", "lists nothing"],
-])("a changelog %s is not ready", async (_, from, to, reason) => {
+])("release-check refuses a changelog %s", async (_, from, to, reason) => {
   change("CHANGELOG.md", from, to);
   expect(await check()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(reason) });
 });

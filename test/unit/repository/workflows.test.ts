@@ -35,7 +35,7 @@ describe.each([
   });
 });
 
-describe("the check itself", () => {
+describe("the check of workflows", () => {
   test.each([
     ["an unknown key", "on: push\njobs: { a: { runs-on: x, steps: [{ runs: ls }] } }"],
     ["a wrong expression", `on: push\njobs: { a: { runs-on: x, steps: [{ run: '\${{ no.such }}' }] } }`],

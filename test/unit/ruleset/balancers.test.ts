@@ -23,13 +23,13 @@ test.each<[string, Partial<Balancer>]>([
   ["nodeport-balance-cluster-3", { kind: "nodeport", shortcut: true }],
   ["nodeport-affinity-3-600", { kind: "nodeport", affinitySeconds: 600 }],
   ["nodeport-affinity-cluster-3-600", { kind: "nodeport", affinitySeconds: 600, shortcut: true }],
-])("the chain %s is named for all that it depends on", (name, options) => {
+])("the chain name %s tells all that the balancer depends on", (name, options) => {
   expect(balancerName({ ...plain, ...options })).toBe(name);
   expect(balancerChain("ip", { ...plain, ...options }).name).toBe(name);
 });
 
 describe("a balancer's chain", () => {
-  test("is one rule without affinity: a number, and the endpoint that has it", () => {
+  test("without affinity is one rule: draw a number, and go to the endpoint that has it", () => {
     const frontend = [
       { payload: { protocol: "ip", field: "daddr" } },
       { meta: { key: "l4proto" } },
@@ -45,9 +45,13 @@ describe("a balancer's chain", () => {
   });
 
   test.each<[string, Partial<Balancer>, object]>([
-    ["takes numbers in turn", { scheduler: "round-robin" }, { numgen: { mode: "inc", mod: 3, offset: 0x8000_0000 } }],
     [
-      "hashes the client's address",
+      "takes numbers in turn for round-robin",
+      { scheduler: "round-robin" },
+      { numgen: { mode: "inc", mod: 3, offset: 0x8000_0000 } },
+    ],
+    [
+      "hashes the client's address for source-hash",
       { scheduler: "source-hash", slots: true, count: 251, shortcut: true },
       {
         jhash: {
@@ -63,12 +67,12 @@ describe("a balancer's chain", () => {
     expect(rule?.[0]).toEqual({ mangle: { key: { meta: { key: "priority" } }, value } });
   });
 
-  test("hashes addresses and ports of a flow", () => {
+  test("hashes a flow's addresses and ports for flow-hash", () => {
     const text = JSON.stringify(balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }));
     expect(text.match(/"(?:saddr|daddr|sport)"/g)).toEqual(['"saddr"', '"daddr"', '"sport"', '"daddr"']);
   });
 
-  test("of NodePorts looks at the port alone, in the maps of NodePorts", () => {
+  test("of NodePorts looks up the port alone, in the maps of NodePorts", () => {
     const text = JSON.stringify(balancerChain("ip6", { ...plain, kind: "nodeport", affinitySeconds: 60 }));
     expect(text).not.toContain("daddr");
     expect(new Set(text.match(/@[a-z-]+/g))).toEqual(
@@ -80,7 +84,7 @@ describe("a balancer's chain", () => {
     expect(JSON.stringify(balancerChain("ip", { ...plain, shortcut: true }))).toContain('"mod":3,"offset":2147549184');
   });
 
-  test("with affinity remembers for as long as the Service says", () => {
+  test("with affinity stores a client for as long as the Service says", () => {
     const chain = balancerChain("ip", { ...plain, affinitySeconds: 10800 });
     const timeouts = JSON.stringify(chain).match(/"timeout":\d+/g);
     expect(timeouts).toEqual(['"timeout":10800', '"timeout":10800']);

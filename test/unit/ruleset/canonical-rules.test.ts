@@ -19,7 +19,7 @@ const guarded = service({
   external: "Local",
 });
 
-test.each(NODE_CONTEXTS)("every rule is written in the form in which it is compared, %s", (_, options) => {
+test.each(NODE_CONTEXTS)("every rule is rendered in canonical form, %s", (_, options) => {
   const objects = { services: [guarded], slices: [slice({ endpoints: ["10.244.2.11"] })] };
   const { ruleset } = renderAll(objects, testNodeContext(options)).state;
   const rules = Object.values(ruleset).flatMap((table) => [...table.chains.values()].flatMap((chain) => chain.rules));

@@ -28,12 +28,12 @@ describe("parseChainName", () => {
     }
   });
 
-  test("reads the name of a chain of source ranges, also of a nameless port", () => {
+  test("reads the name of a firewall chain, also of a nameless port", () => {
     expect(parseChainName(firewallName(servicePort({})))).toEqual({ kind: "firewall" });
     expect(parseChainName("firewall-shop/cart/sctp/http-alt")).toEqual({ kind: "firewall" });
   });
 
-  test("knows every static chain", () => {
+  test("reads the name of every static chain", () => {
     for (const { name } of staticChains(familyContext("ip"))) {
       expect(parseChainName(name)).toEqual({ kind: "static", name });
     }

@@ -46,7 +46,7 @@ describe("firewallChain", () => {
     expect(allowed({ sourceRanges: ranges.toReversed() })).toEqual(joined);
   });
 
-  test("lets the load balancer's address pass where the node may, which uses it as its source", () => {
+  test("lets the load balancer's address pass where the node's may, for the node uses it as its source", () => {
     expect(allowed({ sourceRanges: ["192.0.2.0/24"] })).toEqual({ set: [prefix("192.0.2.0", 24), IP] });
     expect(allowed({ sourceRanges: ["192.0.2.0/24"] }, { nodeAddress: "" })).toEqual(prefix("192.0.2.0", 24));
     expect(allowed({ sourceRanges: ["198.51.100.0/24"] })).toEqual(prefix("198.51.100.0", 24));
@@ -57,9 +57,9 @@ describe("firewallChain", () => {
     ["ranges of the other family only", { sourceRanges: ["fd00::/8"] }],
     ["no load balancer's address of this family", { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: ["fd00::1"] }],
     ["external IPs, which are not guarded", { sourceRanges: ["10.0.0.0/8"], loadBalancerIPs: [], externalIPs: [IP] }],
-    ["everything allowed", { sourceRanges: ["10.0.0.0/8", "0.0.0.0/0"] }],
-    ["everything allowed in two halves", { sourceRanges: ["128.0.0.0/1", "0.0.0.0/1"] }],
-  ])("makes none for %s", (_, options) => {
+    ["ranges that allow everything", { sourceRanges: ["10.0.0.0/8", "0.0.0.0/0"] }],
+    ["ranges that allow everything in two halves", { sourceRanges: ["128.0.0.0/1", "0.0.0.0/1"] }],
+  ])("makes no chain for %s", (_, options) => {
     expect(firewallChain(servicePort({ ...base, ...options }), familyContext("ip"))).toBeUndefined();
   });
 });

@@ -108,7 +108,7 @@ const rows: readonly {
   },
 ];
 
-test.each(rows)("$name is described by its effect", ({ before, after, lines }) => {
+test.each(rows)("diffText describes $name by its effect", ({ before, after, lines }) => {
   expect(said(before, after)).toEqual(lines);
 });
 
@@ -130,14 +130,14 @@ describe("compareRulesets", () => {
     expect([...diff.services]).toEqual([["default/web", []]]);
   });
 
-  test("counts against nobody what nobody is known to have", () => {
+  test("attributes to no Service what none is known to have", () => {
     const { ruleset } = side({ services: [WEB], slices: [TWO] });
     const { services, others } = compareRulesets({ ruleset }, side({}));
     expect(services.size).toBe(0);
     expect(others).toContainEqual({ family: "ip", set: "cluster-ips", key: "10.96.0.10", before: "" });
   });
 
-  test("tells the node's own addresses apart", () => {
+  test("lists the node's own addresses apart from Services", () => {
     const elsewhere = side({ services: [WEB] }, { nodePorts: { kind: "addresses", addresses: [] } });
     const { services, others } = compareRulesets(side({ services: [WEB] }), elsewhere);
     expect(services.size).toBe(0);

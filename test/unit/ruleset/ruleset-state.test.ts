@@ -38,7 +38,7 @@ describe("two Services that want one frontend", () => {
   test.each([
     ["the older first", objects],
     ["the newer first", { ...objects, services: objects.services.toReversed() }],
-  ])("the older has it, the newer is reported (%s)", (_, given) => {
+  ])("give it to the older one, and the newer one is reported (%s)", (_, given) => {
     const renderer = renderAll(given);
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
     expect(
@@ -53,7 +53,7 @@ describe("two Services that want one frontend", () => {
     ]);
   });
 
-  test("and nothing of the loser's is there, but its own cluster IP is", () => {
+  test("leave nothing of the loser, except for its own cluster IP", () => {
     const renderer = renderAll(objects);
     const endpoints = elementsOf(renderer, "endpoints");
     expect(endpoints.filter((text) => text.startsWith("203."))).toEqual([
@@ -62,7 +62,7 @@ describe("two Services that want one frontend", () => {
     expect(endpoints.filter((text) => text.startsWith("10.96.1.2 "))).toHaveLength(2);
   });
 
-  test("the loser takes over when the winner goes, and gives back when it returns", () => {
+  test("hand it to the loser when the winner goes, and back when it returns", () => {
     const cache = cacheOf(objects);
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
@@ -75,7 +75,7 @@ describe("two Services that want one frontend", () => {
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
   });
 
-  test("the loser takes over when the winner no longer wants it", () => {
+  test("hand it to the loser when the winner no longer wants it", () => {
     const cache = cacheOf(objects);
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
@@ -84,7 +84,7 @@ describe("two Services that want one frontend", () => {
     expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
   });
 
-  test("other ports and protocols of one address are no conflict", () => {
+  test("are in no conflict over other ports and protocols of one address", () => {
     const services = [
       candidate("a", 1),
       candidate("b", 2, { ports: [port(81)] }),
@@ -93,7 +93,7 @@ describe("two Services that want one frontend", () => {
     expect(renderAll({ services }).state.conflicts()).toEqual([]);
   });
 
-  test("a NodePort can be in conflict like an address", () => {
+  test("can be in conflict over a NodePort like over an address", () => {
     const services = ["a", "b"].map((name, index) =>
       service({ name, createdAt: index, clusterIPs: [`10.96.1.${index}`], ports: [port(80, { nodePort: 30080 })] }),
     );
@@ -103,7 +103,7 @@ describe("two Services that want one frontend", () => {
   });
 });
 
-test("three want it: the losers stand in the order in which they take over", () => {
+test("three Services that want one frontend are listed in the order in which they take over", () => {
   const cache = cacheOf({
     services: [candidate("c", 3), candidate("a", 1), candidate("b", 2)],
     slices: slicesOf("a", "b", "c"),
@@ -123,7 +123,7 @@ test("three want it: the losers stand in the order in which they take over", () 
   expect(external(renderer)).toEqual([]);
 });
 
-test("a loser has neither firewall nor balancer chains", () => {
+test("the loser of a conflict has neither firewall nor balancer chains", () => {
   const guarded = candidate("new", 2, {
     externalIPs: [],
     loadBalancerIPs: [CONTESTED],
@@ -141,7 +141,7 @@ test("a loser has neither firewall nor balancer chains", () => {
   expect(elementsOf(beside, "firewall-ips")).toEqual([]);
 });
 
-test("an excluded service port is no candidate", () => {
+test("an excluded service port is no candidate for a frontend", () => {
   const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
   const all = renderAll(objects);
   const winner = all.state.conflicts()[0]?.winner.key;

@@ -29,7 +29,7 @@ describe("the chains of schedulers", () => {
     ["round-robin is named", "round-robin", 3, "round-robin-3"],
     ["source-hash is named", "source-hash", 3, "source-hash-251"],
     ["flow-hash is named for 26 endpoints", "flow-hash", 26, "flow-hash-1021"],
-  ])("are as few as before where %s", (_, scheduler, count, name) => {
+  ])("are a single one where %s", (_, scheduler, count, name) => {
     expect(balancers(objects(scheduler === undefined ? {} : { scheduler }, addresses(count)))).toEqual([name]);
   });
 
@@ -38,7 +38,7 @@ describe("the chains of schedulers", () => {
     expect(balancers(objects({ scheduler: "random" }, addresses(3)), "round-robin")).toEqual(["balance-3"]);
   });
 
-  test("have slots for weights that differ only", () => {
+  test("have slots only where weights differ", () => {
     const [first = "", ...rest] = addresses(3);
     const weighted = (weight: number): Objects => ({
       services: [service({})],
@@ -55,7 +55,7 @@ describe("the elements of a slot table", () => {
   const hashed = (endpoints: readonly string[], affinitySeconds = 0) =>
     renderAll(objects({ scheduler: "source-hash", affinitySeconds }, endpoints));
 
-  test("are as many as slots, each with an endpoint", () => {
+  test("are as many as slots, numbered without gaps, and lead to all endpoints", () => {
     const elements = elementsOf(hashed(addresses(4)), "endpoints").map((text) => text.split(": "));
     expect(elements).toHaveLength(251);
     expect(new Set(elements.map(([, target]) => target)).size).toBe(4);
@@ -72,7 +72,7 @@ describe("the elements of a slot table", () => {
     expect(new Set(ids)).toEqual(new Set(known));
   });
 
-  test("that change are few when an endpoint goes", () => {
+  test("change little when an endpoint goes", () => {
     const [before, after] = [hashed(addresses(10)), hashed(addresses(9))];
     const [delta] = diffRuleset(before.state.ruleset, after.state.ruleset);
     const changed = delta?.elements.find(({ spec }) => spec.name === "endpoints")?.added.length ?? 0;
@@ -81,7 +81,7 @@ describe("the elements of a slot table", () => {
     expect(changed).toBeLessThan(40);
   });
 
-  test("are alike for every frontend of a Service", () => {
+  test("are the same for every frontend of a Service", () => {
     const options = {
       scheduler: "flow-hash",
       ports: [port(80, { nodePort: 30080 })],

@@ -66,7 +66,7 @@ describe("a cluster IP", () => {
     ],
     ["is refused without endpoints", {}, [], ["no-endpoint-services K: goto reject-chain"]],
     [
-      "sends to local endpoints by internal Local policy",
+      "is balanced over local endpoints by internal Local policy",
       { internal: "Local" },
       [elsewhere, here],
       ["service-ips K: goto balance-1", "endpoints K . 0: 10.244.1.1 . 8080"],
@@ -84,7 +84,7 @@ describe("a cluster IP", () => {
       ["no-endpoint-services K: goto reject-chain"],
     ],
     [
-      "does not mind external Local policy",
+      "ignores external Local policy",
       { ...reachable, external: "Local" },
       [elsewhere],
       ["service-ips K: goto balance-1", "endpoints K . 0: 10.244.2.1 . 8080"],
@@ -177,14 +177,14 @@ describe("frontends", () => {
     ]);
   });
 
-  test("are guarded where the load balancer has the address", () => {
+  test("are guarded by a firewall chain where the load balancer has the address", () => {
     const options = { externalIPs: ["203.0.113.1"], loadBalancerIPs: ["203.0.113.5"], sourceRanges: ["10.0.0.0/8"] };
     const guards = render(options, [elsewhere]).frontends.map(({ firewall }) => firewall?.name);
     expect(guards).toEqual([undefined, undefined, "firewall-default/web/tcp/"]);
   });
 });
 
-test("hairpin elements are for the local endpoints of either list, once each", () => {
+test("hairpin elements exist for the local endpoints of either list, once each", () => {
   const shared = (options: ServiceOptions, endpoints: readonly (SliceEndpoint | string)[]) =>
     render(options, endpoints).shared.map(({ set, key }) => `${set} ${key}`);
   const own = "cluster-ips 10.96.0.10";

@@ -34,7 +34,7 @@ function frontendsOf(views: readonly ServicePortView[], name = "default/web"): s
   );
 }
 
-test("shows every frontend with its outcome, in both families", () => {
+test("viewService shows every frontend with its outcome, in both families", () => {
   const services = [
     service({
       clusterIPs: ["10.96.0.10", "fd00:10:96::a"],
@@ -56,16 +56,20 @@ test("shows every frontend with its outcome, in both families", () => {
   ]);
 });
 
-test("endpoints elsewhere are dropped, no endpoints at all are refused", () => {
+test("viewService shows a frontend as dropped with endpoints elsewhere, and as refused without any", () => {
   const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
   const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
   expect(frontendsOf(elsewhere)).toEqual([
     "cluster-ip 10.96.0.10 . tcp . 80 served 1",
     "node-port tcp . 30080 dropped 0",
   ]);
+  expect(frontendsOf(view({ services }))).toEqual([
+    "cluster-ip 10.96.0.10 . tcp . 80 refused 0",
+    "node-port tcp . 30080 refused 0",
+  ]);
 });
 
-test("names the Service that won a conflict", () => {
+test("viewService names the Service that won a conflict", () => {
   const services = [
     service({ name: "old", clusterIPs: ["10.96.0.11"], externalIPs: ["192.0.2.9"], createdAt: 1 }),
     service({ externalIPs: ["192.0.2.9"], createdAt: 2 }),
@@ -73,7 +77,7 @@ test("names the Service that won a conflict", () => {
   expect(frontendsOf(view({ services }))).toContain("external-ip 192.0.2.9 . tcp . 80 refused 0 (default/old)");
 });
 
-test("each endpoint has the lists that use it, or the reason for its exclusion", () => {
+test("viewService gives each endpoint the lists that use it, or the reason for its exclusion", () => {
   const services = [service({ ports: [port(80, { nodePort: 30080 })], external: "Local" })];
   const slices = [
     slice({
@@ -94,6 +98,6 @@ test("each endpoint has the lists that use it, or the reason for its exclusion",
   ]);
 });
 
-test("an unknown Service has no views", () => {
+test("viewService shows nothing of an unknown Service", () => {
   expect(view({}, "absent")).toEqual([]);
 });

@@ -23,7 +23,7 @@ const fromLocal = { match: { op: "==", left: { fib: { flags: ["saddr"], result: 
 const frontend = { concat: [daddr, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }] };
 const shortcut = { vmap: { key: frontend, data: "@shortcut-ips" } };
 
-test("the hooks and priorities are those that other software knows of kube-proxy", () => {
+test("the base chains have the hooks and priorities that other software knows of kube-proxy", () => {
   const hooks = staticChains(familyContext("ip6")).flatMap(({ name, base }) =>
     base === undefined ? [] : [`${name}: ${base.type} ${base.hook} ${base.prio} ${base.policy}`],
   );
@@ -39,7 +39,7 @@ test("the hooks and priorities are those that other software knows of kube-proxy
   ]);
 });
 
-describe("how pods are told from others", () => {
+describe("pods are told from others", () => {
   test.each<[string, LocalTraffic, object, object]>([
     [
       "by their addresses",
@@ -68,7 +68,7 @@ describe("how pods are told from others", () => {
     ]);
   });
 
-  test("not at all: nothing is masqueraded for its origin, and the node alone is short-cut", () => {
+  test("not at all where nothing is known: nothing is masqueraded for its origin, and the node alone is short-cut", () => {
     const localTraffic: LocalTraffic = { kind: "unknown" };
     expect(JSON.stringify(rules("services", { localTraffic }))).not.toContain("cluster-ips");
     expect(rules("external-local", { localTraffic })).toEqual([
@@ -78,22 +78,24 @@ describe("how pods are told from others", () => {
   });
 
   test.each<LocalTraffic>([{ kind: "unknown" }, { kind: "sources", cidrs: ["10.244.0.0/16"] }])(
-    "masqueradeAll masquerades all cluster IP traffic, pods told by %o",
+    "in no way by masqueradeAll, which masquerades all cluster IP traffic (%o)",
     (localTraffic) => {
       expect(rules("services", { localTraffic, masqueradeAll: true })[0]).toEqual([toClusterIP, setMark]);
     },
   );
 });
 
-test("another masquerade bit is set, asked for and taken back", () => {
+test("another masquerade bit is set, checked and cleared", () => {
   const chains = JSON.stringify(staticChains(familyContext("ip", { masqueradeMark: 2 })));
   expect(chains).not.toContain("16384");
+  expect(chains).toContain('"|":[{"meta":{"key":"mark"}},2]');
+  expect(chains).toContain('"&":[{"meta":{"key":"mark"}},2]');
   expect(JSON.stringify(rules("masquerading", { masqueradeMark: 2 }))).toContain('"^":[{"meta":{"key":"mark"}},2]');
 });
 
-describe("where NodePorts answer", () => {
+describe("NodePorts answer", () => {
   const toNodePorts = (options: Options, family: Family = "ip") => rules("services", options, family).at(-1);
-  test("chosen addresses", () => {
+  test("on chosen addresses", () => {
     expect(toNodePorts({})).toEqual([
       { match: { op: "==", left: daddr, right: "@nodeport-ips" } },
       { jump: { target: "nodeports" } },
@@ -103,7 +105,7 @@ describe("where NodePorts answer", () => {
   test.each<[Family, object | string]>([
     ["ip", { prefix: { addr: "127.0.0.0", len: 8 } }],
     ["ip6", "::1"],
-  ])("all addresses of the node but loopback (%s)", (family, loopback) => {
+  ])("on all addresses of the node but loopback (%s)", (family, loopback) => {
     expect(toNodePorts({ nodePorts: { kind: "all" } }, family)).toEqual([
       { match: { op: "==", left: { fib: { flags: ["daddr"], result: "type" } }, right: "local" } },
       { match: { op: "!=", left: { payload: { protocol: family, field: "daddr" } }, right: loopback } },
@@ -111,7 +113,7 @@ describe("where NodePorts answer", () => {
     ]);
   });
 
-  test("the check for endpoints stands behind the same condition", () => {
+  test("on the same addresses as their check for endpoints", () => {
     for (const nodePorts of [{ kind: "all" }, { kind: "addresses", addresses: ["192.0.2.2"] }] as const) {
       const check = rules("nodeport-endpoints-check", { nodePorts })[0] ?? [];
       expect(check.slice(0, -1)).toEqual((toNodePorts({ nodePorts }) ?? []).slice(0, -1));
@@ -119,7 +121,7 @@ describe("where NodePorts answer", () => {
   });
 });
 
-test("addresses that no Service has are dropped within the ServiceCIDRs, if there are any", () => {
+test("addresses that no Service has are dropped within the ServiceCIDRs", () => {
   const reject = [toClusterIP, { reject: null }];
   const off = { refusalLogSize: 0 };
   expect(rules("cluster-ips-check", { ...off, serviceCIDRs: [] })).toEqual([reject]);
@@ -129,10 +131,10 @@ test("addresses that no Service has are dropped within the ServiceCIDRs, if ther
   ]);
 });
 
-describe("refusals", () => {
+describe("refused packets", () => {
   const CHAINS = ["reject-chain", "drop-chain", "cluster-ips-check"];
 
-  test.each(CHAINS)("are recorded by a rule of its own before each rule of %s that refuses", (chain) => {
+  test.each(CHAINS)("are recorded by a rule before each rule of %s that refuses, and by no other", (chain) => {
     const all = rules(chain, { serviceCIDRs: ["10.96.0.0/16"] });
     for (const [index, rule] of all.entries()) {
       const refuses = rule.some((statement) => "reject" in statement || "drop" in statement);
@@ -143,13 +145,13 @@ describe("refusals", () => {
     }
   });
 
-  test("are not recorded with a size of 0", () => {
+  test("are not recorded with a log size of 0", () => {
     for (const chain of CHAINS) expect(JSON.stringify(rules(chain, { refusalLogSize: 0 }))).not.toContain("@refused");
     expect(setSpecs(familyContext("ip", { refusalLogSize: 0 })).map(({ name }) => name)).not.toContain("refused");
   });
 });
 
-test("input, forward and output of both families reset our priorities, and only ours", () => {
+test("input, forward and output of both families reset our priorities, and no others", () => {
   const priority = { meta: { key: "priority" } };
   const reset = [{ match: { op: ">=", left: priority, right: 0x8000_0000 } }, { mangle: { key: priority, value: 0 } }];
   for (const family of ["ip", "ip6"] as const) {
@@ -163,7 +165,7 @@ test.each([
   ["off", ["refused"]],
   ["services", ["refused", "service-ips", "service-nodeports"]],
   ["endpoints", ["endpoints", "nodeport-endpoints", "refused", "service-ips", "service-nodeports"]],
-] as const)("counters %s: what counts", (counters, counting) => {
+] as const)("with counters %s, the sets that count are %j", (counters, counting) => {
   const specs = setSpecs(familyContext("ip", { counters }));
   expect(
     specs
@@ -173,7 +175,7 @@ test.each([
   ).toEqual(counting);
 });
 
-test("the affinity maps and the refusals alone are filled by packets, and hold as many as configured", () => {
+test("only the affinity maps and the refusals are filled by packets, and have the configured sizes", () => {
   const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7, refusalLogSize: 8 })).filter(
     ({ dynamic }) => dynamic,
   );

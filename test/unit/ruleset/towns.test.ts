@@ -8,7 +8,7 @@ const TOWNS: readonly ScenarioName[] = ["town", "town-after"];
 const scenarios = await Promise.all(TOWNS.map(async (name) => ({ name, ...(await loadScenario(name)) })));
 
 describe.each(scenarios)(
-  "the rules rendered for $name treat as kube-proxy did",
+  "the rules rendered for $name treat as kube-proxy did the packets of",
   ({ name, probes, expect: recorded }) => {
     const ruleset = townRuleset(name);
 
@@ -18,7 +18,7 @@ describe.each(scenarios)(
       expect(outcomes.length).toBeGreaterThan(0);
     });
 
-    test("leave nothing of theirs in a packet that goes out", () => {
+    test("every probe so that no mark and no priority leaves the node", () => {
       const left = probes.flatMap((probe) =>
         evaluate(ruleset, LAB_NODE, packetOf(probe)).flatMap((outcome) =>
           outcome.kind === "delivered" && !outcome.local ? [{ mark: outcome.mark, priority: outcome.priority }] : [],

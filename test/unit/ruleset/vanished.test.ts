@@ -23,7 +23,7 @@ describe("the rules for vanished endpoints", () => {
     ...setSpecs(familyContext("ip", options)).map(({ name }) => name),
   ];
 
-  test("are a chain and a set with the option alone, which changes no other chain but those before the translation and reject-chain", () => {
+  test("are a chain and a set with the option alone, and change only the chains before the translation and reject-chain", () => {
     const added = names({ resetVanished: true }).filter((name) => !names().includes(name as never));
     expect(added).toEqual(["vanished-endpoints-check", "vanished"]);
     const differing = staticChains(familyContext("ip")).flatMap(({ name, rules: without }) =>
@@ -32,18 +32,21 @@ describe("the rules for vanished endpoints", () => {
     expect(differing).toEqual(["filter-prerouting-pre-dnat", "filter-output-pre-dnat", "reject-chain"]);
   });
 
-  test.each(["ip", "ip6"] as const)("tell them by the source of replies, before the translation (%s)", (family) => {
-    const [rule] = rules("vanished-endpoints-check", { resetVanished: true }, family);
-    expect(ruleText(rule as Rule)).toBe(
-      `ct direction original meta l4proto tcp ct reply ${family} saddr . ct reply proto-src @vanished counter reject with tcp reset`,
-    );
-    expect(rules("filter-output-pre-dnat", { resetVanished: true }, family).map(ruleText)).toEqual([
-      "ct state new jump firewall-check",
-      "ct state established ct status dnat jump vanished-endpoints-check",
-    ]);
-  });
+  test.each(["ip", "ip6"] as const)(
+    "find a connection by the source of its replies, before the translation (%s)",
+    (family) => {
+      const [rule] = rules("vanished-endpoints-check", { resetVanished: true }, family);
+      expect(ruleText(rule as Rule)).toBe(
+        `ct direction original meta l4proto tcp ct reply ${family} saddr . ct reply proto-src @vanished counter reject with tcp reset`,
+      );
+      expect(rules("filter-output-pre-dnat", { resetVanished: true }, family).map(ruleText)).toEqual([
+        "ct state new jump firewall-check",
+        "ct state established ct status dnat jump vanished-endpoints-check",
+      ]);
+    },
+  );
 
-  test("packets amid a connection to a frontend without endpoints are reset, others refused", () => {
+  test("reset packets amid a connection to a frontend without endpoints, and refuse others", () => {
     expect(rules("reject-chain", { resetVanished: true, refusalLogSize: 0 }).map(ruleText)).toEqual([
       "tcp flags ack counter reject with tcp reset",
       "reject",

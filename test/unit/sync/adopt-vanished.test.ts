@@ -32,7 +32,7 @@ function changeSet(fake: FakeNft, command: "add" | "delete", address: string): v
   fake.kernel.apply({ nftables: [{ [command]: { element } }] } as unknown as Transaction);
 }
 
-test("an endpoint that left is put into the kernel after the delay, and taken out when it is back or has had its time", async () => {
+test("an endpoint that left is put into the kernel after the delay, and deleted when it is back or its time is over", async () => {
   const fake = new FakeNft();
   const { sync, serve, clock } = start(fake, [A, B]);
   await sync();
@@ -54,7 +54,7 @@ test("an endpoint that left is put into the kernel after the delay, and taken ou
   expect(inKernel(fake)).toEqual([]);
 });
 
-test("an endpoint is taken out in one partial sync although the kernel has ended it before", async () => {
+test("an endpoint that is back is deleted in one partial sync, though the kernel has ended it before", async () => {
   const fake = new FakeNft();
   const { sync, serve, clock } = start(fake, [A, B]);
   await sync();
@@ -68,7 +68,7 @@ test("an endpoint is taken out in one partial sync although the kernel has ended
   expect(inKernel(fake)).toEqual([]);
 });
 
-test("a restart keeps what left before it, takes out what is back, and adds what left meanwhile after the delay", async () => {
+test("a restart keeps what left before it, deletes what is back, and adds what left meanwhile after the delay", async () => {
   const fake = new FakeNft();
   const before = start(fake, [A, B, C]);
   await before.sync();
@@ -90,7 +90,7 @@ test("a restart keeps what left before it, takes out what is back, and adds what
   ]);
 });
 
-test("a restart over right tables sends nothing", async () => {
+test("a restart over right tables with a vanished endpoint sends nothing", async () => {
   const fake = new FakeNft();
   const before = start(fake, [A, B]);
   await before.sync();
@@ -102,7 +102,7 @@ test("a restart over right tables sends nothing", async () => {
   expect((await start(fake, [B]).sync()).applied).toEqual([]);
 });
 
-test("a full sync takes out what others put into the set", async () => {
+test("a full sync deletes what others put into the set of vanished endpoints", async () => {
   const fake = new FakeNft();
   await start(fake, [A]).sync();
   changeSet(fake, "add", A);
@@ -122,7 +122,7 @@ test("without the option the set, the chain and the rule that leads to it go, an
   expect(text()).toBe(without);
 });
 
-test("the time that remains is read from nft's listing", () => {
+test("endingTargets reads the time that remains from nft's listing", () => {
   const elem = [{ elem: { val: { concat: [A, 8080] }, expires: 900 + VANISHED_MARGIN } }];
   const listing = { nftables: [{ metainfo: {} }, { set: { name: VANISHED, elem } }] };
   expect(endingTargets(JSON.stringify(listing))).toEqual([{ target: at(A), expires: 960 }]);
@@ -131,7 +131,7 @@ test("the time that remains is read from nft's listing", () => {
   );
 });
 
-test("the packets that were reset are counted by the rules with a reset alone", () => {
+test("resetPackets counts the packets of rules with a reset alone", () => {
   const rule = (reject: unknown, packets: number) => ({
     rule: { expr: [{ counter: { packets, bytes: 1 } }, { reject }] },
   });
@@ -139,7 +139,7 @@ test("the packets that were reset are counted by the rules with a reset alone", 
   expect(resetPackets(JSON.stringify({ nftables: objects }))).toBe(7);
 });
 
-test("a full sync puts back what others took out of the set, as drift", async () => {
+test("a full sync puts back what others deleted from the set, as drift", async () => {
   const fake = new FakeNft();
   const { sync, serve, clock, reconciler } = start(fake, [A, B]);
   await sync();

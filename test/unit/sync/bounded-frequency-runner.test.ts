@@ -49,7 +49,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 1000, 61_000]);
   });
 
-  test("requests during a run make one more run", async () => {
+  test("makes one more run for all requests during a run", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
@@ -64,7 +64,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 3000]);
   });
 
-  test("what is urgent waits for no period, but for the back-off", async () => {
+  test("runs an urgent request at once, except during the back-off", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
@@ -79,7 +79,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 0]);
   });
 
-  test("retries with back-off until it succeeds, whoever asks meanwhile", async () => {
+  test("retries with back-off until a run succeeds, whatever is requested meanwhile", async () => {
     const { clock, runner, starts, end } = setUp();
     runner.request();
     clock.advance(0);
@@ -105,7 +105,7 @@ describe("BoundedFrequencyRunner", () => {
     ["four times the length of the last run", 50, 200],
     ["at least 10 ms", 1, 10],
     ["at most 1 s", 600, 1000],
-  ])("an adaptive interval pauses for %s", async (_rule, length, pause) => {
+  ])("pauses with an adaptive interval for %s", async (_rule, length, pause) => {
     const { clock, runner, starts, end } = await adaptive();
     runner.request();
     clock.advance(0);
@@ -135,7 +135,7 @@ describe("BoundedFrequencyRunner", () => {
     return { clock, runner, starts, end };
   }
 
-  test("an adaptive interval is that of the shortest of the last three runs that succeeded", async () => {
+  test("pauses with an adaptive interval by the shortest of the last three runs that succeeded", async () => {
     const { clock, runner, starts, end } = await adaptive();
     for (const [length, pause] of [
       [100, 400],

@@ -37,7 +37,7 @@ describe("ChangeTracker", () => {
     expect(changes(), "a later list is no change by itself").toBe(1);
   });
 
-  test("puts everything into the cache, and takes it out", () => {
+  test("puts every kind of object into the cache, and takes it out", () => {
     const { cache, handlers, changes } = setUp();
     const [web, endpoints, cidr] = [
       service(),
@@ -56,14 +56,14 @@ describe("ChangeTracker", () => {
     expect([cache.service(web.name), cache.slices(web.name), cache.serviceCIDRs()]).toEqual([undefined, [], []]);
   });
 
-  test("keeps what a Node said of this host when its object goes", () => {
+  test("keeps what it knows of this host when its Node is deleted", () => {
     const { cache, handlers } = setUp();
     handlers.nodes.onUpsert("node-1", node(), undefined);
     handlers.nodes.onDelete("node-1", node());
     expect(cache.node.zone).toBe("zone-a");
   });
 
-  test("counts changes until a sync has them", () => {
+  test("counts changes until a sync has brought them to the kernel", () => {
     const { tracker, handlers } = setUp();
     handlers.services.onUpsert("default/web", service(), undefined);
     handlers.services.onDelete("default/web", service());
@@ -83,7 +83,7 @@ describe("ChangeTracker", () => {
     ]);
   });
 
-  test("hands over changes and their trigger times once, and takes the times back from a failed sync", () => {
+  test("hands over changes and their trigger times once, and again after a failed sync", () => {
     const { tracker, handlers } = setUp();
     const at = (time: number) => ({ ...slice({ family: "ip" }), lastChangeTriggerTime: time });
     handlers.endpointslices.onUpsert("default/web-ip", at(0), undefined);
@@ -128,7 +128,7 @@ describe("ChangeTracker", () => {
     });
   });
 
-  test("names an object that is not valid", () => {
+  test("logs an object that is not valid, and ignores it", () => {
     const { handlers, logger, changes } = setUp();
     logger.lines.length = 0;
     handlers.services.onInvalid("default/odd", new Error("spec.ports[0].port must be 1 to 65535"));

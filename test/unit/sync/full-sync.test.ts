@@ -14,7 +14,7 @@ function programmed(): FakeNft {
   return fake;
 }
 
-test("tables that do not exist are made in chunks, their hooks with the last one", async () => {
+test("a full sync creates missing tables in chunks, with the hooks in the last one", async () => {
   const fake = new FakeNft();
   const report = await fullSync(fake.nft, ruleset, { chunkSize: 3 });
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
@@ -24,7 +24,7 @@ test("tables that do not exist are made in chunks, their hooks with the last one
 });
 
 test.each(['"hook"', '"element"', "balance-2"])(
-  "a cold start of which %s is refused leaves no tables behind",
+  "a cold start in which %s is refused leaves no tables behind",
   async (text) => {
     const fake = new FakeNft();
     fake.refuses = text;
@@ -33,7 +33,7 @@ test.each(['"hook"', '"element"', "balance-2"])(
   },
 );
 
-test("a cold start has three nft at work, and none when it removes what was begun", async () => {
+test("a cold start has three nft at work, and waits for them before it removes what was begun", async () => {
   const fake = new FakeNft();
   const underWay: number[] = [];
   let now = 0;
@@ -50,13 +50,13 @@ test("a cold start has three nft at work, and none when it removes what was begu
   expect(fake.kernel.ruleset).toEqual({});
 });
 
-test("right tables are left alone", async () => {
+test("a full sync leaves right tables alone", async () => {
   const fake = programmed();
   expect(await fullSync(fake.nft, ruleset)).toEqual({ deltas: [], unreadable: undefined, applied: [] });
   expect(fake.transactions).toEqual([]);
 });
 
-test("one transaction repairs what differs and nothing else", async () => {
+test("a full sync repairs what differs in one transaction, and nothing else", async () => {
   const fake = programmed();
   const flushed = { family: "ip", table: "nft-proxy", name: "cluster-ips" } as const;
   fake.kernel.apply({ nftables: [{ flush: { set: flushed } }] });
@@ -66,7 +66,7 @@ test("one transaction repairs what differs and nothing else", async () => {
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
 
-test("tables with other declarations are made anew", async () => {
+test("a full sync recreates tables with other declarations", async () => {
   const fake = programmed();
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const report = await fullSync(fake.nft, counting);
@@ -74,7 +74,7 @@ test("tables with other declarations are made anew", async () => {
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
 });
 
-test("unreadable tables are rebuilt, and the reason is reported", async () => {
+test("a full sync rebuilds unreadable tables, and reports the reason", async () => {
   const fake = programmed();
   let listings = 0;
   fake.before = (run) => {

@@ -57,7 +57,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
   });
 });
 
-test("there are as many as the host has families", () => {
+test("the node context has each family of the host, IPv4 first", () => {
   const families = (only: readonly Family[]) =>
     nodeContextOf(resolveOptions().options, cache(), { ...host, families: only }).map(({ family }) => family);
   expect(families(["ip6", "ip"])).toEqual(["ip", "ip6"]);

@@ -34,7 +34,7 @@ describe("PeriodicTask", () => {
     expect(turns).toEqual([1000, 4000]);
   });
 
-  test("takes over another period at once, in a turn too", async () => {
+  test("takes over another period at once, also during a turn", async () => {
     const { clock, turns, settings, task, ended } = setUp();
     settings.period = 100;
     task.periodChanged();
@@ -48,7 +48,7 @@ describe("PeriodicTask", () => {
     expect(turns).toEqual([100, 160]);
   });
 
-  test("the same period is no reason to wait anew", () => {
+  test("does not wait anew for the same period", () => {
     const { clock, turns, task } = setUp();
     clock.advance(999);
     task.periodChanged();

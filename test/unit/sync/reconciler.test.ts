@@ -62,7 +62,7 @@ describe("a sync", () => {
     expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", rendered: [] });
   });
 
-  test("over tables that are right sends nothing", async () => {
+  test("sends nothing over tables that are right", async () => {
     const parts = setUp();
     await parts.sync();
     const sent = parts.fake.transactions.length;
@@ -71,7 +71,7 @@ describe("a sync", () => {
     expect(parts.fake.transactions).toHaveLength(sent);
   });
 
-  test("that fails commits nothing, and the next one has everything that was rendered meanwhile", async () => {
+  test("that fails commits nothing, and the next one brings everything that was rendered meanwhile", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.broken = "Error: netlink: Operation not permitted";
@@ -91,7 +91,7 @@ describe("a sync", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("takes over another node context, with other sets too", async () => {
+  test("takes over another node context, also with other sets", async () => {
     const parts = setUp();
     await parts.sync();
     for (const context of [{ masqueradeAll: true }, { counters: "endpoints" as const }]) {
@@ -112,7 +112,7 @@ describe("a sync", () => {
 });
 
 describe("a full sync that is requested during another one", () => {
-  test("is done", async () => {
+  test("is done by the next sync", async () => {
     const parts = setUp();
     parts.fake.before = (run) => {
       if (run !== "apply") return;
@@ -144,13 +144,13 @@ describe("a Service that cannot be rendered", () => {
 
 describe("drift", () => {
   test.each([
-    ["a deleted table is restored", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
+    ["a deleted table", removalTransaction([{ family: "ip", name: "nft-proxy" }]), ["create"]],
     [
-      "an emptied chain is restored",
+      "an emptied chain",
       { nftables: [{ flush: { chain: { family: "ip", table: "nft-proxy", name: "services" } } } as const] },
       ["change"],
     ],
-  ])("%s is repaired and reported, once", async (_name, interference, modes) => {
+  ])("of %s is repaired and reported, once", async (_name, interference, modes) => {
     const parts = setUp();
     await parts.sync();
     parts.fake.kernel.apply(interference);
@@ -253,7 +253,7 @@ describe("quarantine", () => {
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
 
-  test("a change that is refused leaves what the others changed in the same sync", async () => {
+  test("leaves the other changes of the same sync to be programmed", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.refuses = "10.96.6.66";
@@ -268,7 +268,7 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("on a kernel that deletes no chain with its elements, a service port that left a chain is not blamed", async () => {
+  test("does not take out a service port that left a chain, on a kernel that deletes no chain with its elements", async () => {
     const parts = setUp();
     await parts.sync();
     parts.fake.isOld = true;
@@ -288,7 +288,7 @@ describe("quarantine", () => {
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
   });
 
-  test("an nft that fails during the search fails the sync, and the next one succeeds", async () => {
+  test("fails the sync when nft fails during the search, and the next sync succeeds", async () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
     parts.fake.before = (run) => {
@@ -300,7 +300,7 @@ describe("quarantine", () => {
     expect(missing(parts)).toEqual([]);
   });
 
-  test("the desired state stays whole while the kernel is asked about parts of it", async () => {
+  test("keeps the desired state whole while the kernel is asked about parts of it", async () => {
     const parts = setUp(cacheOf({ services: [web, dns, bad], slices: [webSlice] }));
     parts.fake.refuses = "10.96.6.66";
     const seen: number[] = [];
@@ -313,7 +313,7 @@ describe("quarantine", () => {
     expect(seen.length).toBeGreaterThan(2);
   });
 
-  test("a refusal that no service port explains fails the sync, and quarantines nothing", async () => {
+  test("takes nothing out for a refusal that no service port explains, and the sync fails", async () => {
     const parts = setUp();
     parts.fake.refuses = "masquerade";
     await expect(parts.sync()).rejects.toThrow("nft refused the transaction");
@@ -353,7 +353,7 @@ describe("a family whose tables the kernel refuses", () => {
     expect([parts.reconciler.excludedFamilies.size, missing(parts)]).toEqual([0, []]);
   });
 
-  test("excludes none when both are refused", async () => {
+  test("is not excluded when both are refused", async () => {
     const parts = setUp();
     parts.fake.refuses = "nft-proxy";
     await expect(parts.sync()).rejects.toThrow("nft refused the transaction");

@@ -55,7 +55,7 @@ function setUp() {
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
     await pass(0);
   };
-  return { fake, clock, logger, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
+  return { fake, clock, logger, options, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
 }
 
 describe("SyncLoop", () => {
@@ -114,7 +114,7 @@ describe("SyncLoop", () => {
     expect(tracker.services, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
   });
 
-  test("expects nothing of the kernel while a sync is due, and another ruleset object after each", async () => {
+  test("has no expectation while a sync is due, and a new one after each sync", async () => {
     const { loop, handlers, list, pass } = setUp();
     expect(loop.expectation).toBeUndefined();
     await list();
@@ -127,13 +127,17 @@ describe("SyncLoop", () => {
     expect(loop.expectation).not.toBe(first);
   });
 
-  test("syncs at once when the node context differs from the last one, and only then", async () => {
-    const { loop, fake, list, pass } = setUp();
+  test("syncs when the node context is no longer that of the last sync, and only then", async () => {
+    const { loop, fake, options, reports, list, pass } = setUp();
     await list();
     const runs = fake.runs.length;
     loop.requestIfContextChanged();
     await pass(1000);
     expect(fake.runs).toHaveLength(runs);
+    options.set({ ...options.value, masqueradeAll: true });
+    loop.requestIfContextChanged();
+    await pass(0);
+    expect(reports[1]?.nodeContext).toMatchObject([{ masqueradeAll: true }, { masqueradeAll: true }]);
   });
 
   test("repairs drift without waiting for the interval", async () => {

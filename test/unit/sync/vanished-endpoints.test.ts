@@ -78,13 +78,13 @@ describe("an endpoint that left every EndpointSlice", () => {
     ["terminates and serves", DRAINING],
     ["terminates and does not serve", GONE],
     ["is not ready", STARTING],
-  ])("is only one that no EndpointSlice names: one that %s is not", (_, conditions) => {
+  ])("is not one that %s", (_, conditions) => {
     const { put, wait } = tracking(slice({ endpoints: [A] }));
     put(slice({ endpoints: [endpoint(A, conditions)] }));
     expect(wait(DELAY)).toEqual([]);
   });
 
-  test("of several Services is gone when it left the last", () => {
+  test("of several Services is held when it left the last", () => {
     const other = { name: "other-ip", service: "other", endpoints: [A] };
     const { put, wait, vanished } = tracking(slice({ endpoints: [A] }), slice(other));
     put(slice({ endpoints: [], family: "ip" }));
@@ -94,7 +94,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(vanished.held()).toMatchObject([{ services: ["default/web", "default/other"] }]);
   });
 
-  test("that moves to another EndpointSlice or Service at once is not gone, whichever is seen first", () => {
+  test("is not one that moves to another EndpointSlice or Service at once, whichever is seen first", () => {
     for (const order of [0, 1]) {
       const { cache, vanished, wait } = tracking(slice({ endpoints: [A] }));
       const without = () => cache.putSlice(slice({ endpoints: [], family: "ip" }), slice({ endpoints: [A] }));
@@ -105,7 +105,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     }
   });
 
-  test("is told by its address and port, of TCP alone", () => {
+  test("is known by its address and port, of TCP alone", () => {
     const ports = [slicePort(8080, { name: "web" }), slicePort(53, { name: "dns", protocol: "udp" })];
     const { put, wait } = tracking(slice({ endpoints: [A], ports }));
     put(slice({ endpoints: [A], ports: [slicePort(9090, { name: "web" })] }));
@@ -114,7 +114,7 @@ describe("an endpoint that left every EndpointSlice", () => {
 });
 
 describe("the endpoints that are held", () => {
-  test("are bounded for each family; the oldest go", () => {
+  test("are limited for each family, and the oldest go first", () => {
     const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
     const many = Array.from({ length: MOST_VANISHED }, (_, n) => address(n));
     const { put, wait, clock } = tracking(slice({ endpoints: [A, ...many] }));
@@ -126,7 +126,7 @@ describe("the endpoints that are held", () => {
     expect(held).not.toContain(`${A} . 8080`);
   });
 
-  test("change next when one is due, or has had its time", () => {
+  test("change next when one is due, or when its time is over", () => {
     const { put, wait, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
     expect(vanished.nextChangeAt()).toBeUndefined();
     put(slice({ endpoints: [B] }));
@@ -138,8 +138,8 @@ describe("the endpoints that are held", () => {
   });
 });
 
-describe("what an earlier process left", () => {
-  test("is held for the time that remains, but for what is named", () => {
+describe("endpoints that an earlier process held", () => {
+  test("are held for the time that remains, unless an EndpointSlice names them", () => {
     const { vanished, wait, held } = tracking(slice({ endpoints: [A] }));
     vanished.adopt("ip", `${A} . 8080`, 5000);
     vanished.adopt("ip", `${B} . 8080`, 5000);
@@ -150,7 +150,7 @@ describe("what an earlier process left", () => {
   });
 });
 
-test("the endpoints of a whole cache are known at once, of Services that are not there as well", () => {
+test("allSlicesOf knows the endpoints of a whole cache at once, also of Services that do not exist", () => {
   const all = allSlicesOf(cacheOf({ slices: [slice({ service: "nobody", endpoints: [A] })] }), () => 0);
   expect([all.isNamed("ip", `${A} . 8080`), all.isNamed("ip", `${B} . 8080`)]).toEqual([true, false]);
 });

@@ -80,7 +80,7 @@ describe("Verifier", () => {
     expect([found, verified.length]).toEqual([[], 3]);
   });
 
-  test("waits until there was no change for half a second", async () => {
+  test("compares only after half a second without a change", async () => {
     const { cache, verified, sync, pass } = await setUp();
     await pass(9900);
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
@@ -133,7 +133,7 @@ describe("Verifier", () => {
     expect(verified).toHaveLength(3);
   });
 
-  test("goes on after a listing that failed", async () => {
+  test("compares again after a listing that failed", async () => {
     const { fake, verified, pass } = await setUp();
     fake.timesOut = true;
     await pass(10_000);
@@ -143,7 +143,7 @@ describe("Verifier", () => {
     expect(verified).toHaveLength(2);
   });
 
-  test("stop() ends it", async () => {
+  test("compares nothing after stop()", async () => {
     const { fake, verifier, pass } = await setUp();
     const runs = fake.runs.length;
     verifier.stop();

@@ -66,9 +66,9 @@ function kindOf(expr: readonly unknown[], packet = tcp, chain: object = {}): str
 }
 
 describe("comparisons of other software's rules", () => {
-  test.each([
+  const rows: readonly (readonly [what: string, statements: readonly object[], holds: boolean])[] = [
     ["an established connection", [is(ct("state"), { set: ["established", "related"] })], false],
-    ["a new or untracked one", [is(ct("state"), ["new", "untracked"], "in")], true],
+    ["a new or untracked connection", [is(ct("state"), ["new", "untracked"], "in")], true],
     ["a set with prefixes", [is(field("ip", "daddr"), "@blocked")], true],
     [
       "a concatenation with prefixes and ranges",
@@ -92,10 +92,14 @@ describe("comparisons of other software's rules", () => {
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
     ["a comment of iptables", [{ xt: { type: "match", name: "comment" } }], true],
-  ])("%s", (_, statements, holds) => {
-    const isVerdictMap = statements.some((one) => "vmap" in one);
-    expect(kindOf(isVerdictMap ? statements : [...statements, drop])).toBe(holds ? "dropped" : "delivered");
-  });
+  ];
+  test.each(rows.map(([what, ...row]) => [what, row[1] ? "matches" : "does not match", row] as const))(
+    "%s: %s",
+    (_what, _matches, [statements, holds]) => {
+      const isVerdictMap = statements.some((one) => "vmap" in one);
+      expect(kindOf(isVerdictMap ? statements : [...statements, drop])).toBe(holds ? "dropped" : "delivered");
+    },
+  );
 
   test("a set of IPv4 addresses ends the rule for IPv6", () => {
     expect(kindOf([is(field("ip", "daddr"), "@blocked", "!="), drop], tcp6)).toBe("delivered");
@@ -111,7 +115,7 @@ describe("a reverse path filter", () => {
     ["the incoming interface", "cali1", "delivered"],
     ["another interface", "eth0", "dropped"],
     ["an unknown interface", undefined, "not-understood"],
-  ])("drops by the route to the source: %s", (_, interfaceName, kind) => {
+  ])("by %s (%s) as the route to the source gives the outcome %s", (_what, interfaceName, kind) => {
     for (const missing of listed) {
       const routed = { ...host, interfaceTo: () => interfaceName };
       expect(evaluateTables(tablesWith([missing, drop]), routed, tcp)[0]?.kind).toBe(kind);
@@ -153,7 +157,7 @@ describe("statements that are not understood", () => {
     ["an unheard-of expression", [is({ novel: 1 }, 1), drop]],
     ["an unheard-of statement", [{ novel: 1 }]],
     ["something that is no list", "novel"],
-  ])("%s is shown as it stands", (_, expr) => {
+  ])("make the outcome not understood, with the rule: %s", (_, expr) => {
     const [outcome] = evaluateTables(tablesWith(expr as readonly unknown[]), host, tcp);
     expect(outcome).toMatchObject({
       kind: "not-understood",
@@ -161,7 +165,7 @@ describe("statements that are not understood", () => {
     });
   });
 
-  test("their text is the one that nft prints", () => {
+  test("are shown in the text that nft prints", () => {
     const objects = [
       { chain: { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" } },
       { rule: { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "target", name: "DROP" } }] } },
@@ -221,8 +225,8 @@ describe("verdicts of other software's rules", () => {
       dnat({ map: { key: { numgen: { mode: "inc", mod: 2, offset: 0 } }, data: members } }),
       ["10.0.0.1 8080 0.5", "10.0.0.2 8081 0.5"],
     ],
-    ["a range", dnat({ range: ["10.0.0.1", "10.0.0.9"] }), []],
-  ])("a dnat to %s", (_, expr, expected) => {
+    ["a range, which is not understood", dnat({ range: ["10.0.0.1", "10.0.0.9"] }), []],
+  ])("a dnat to %s leads there", (_, expr, expected) => {
     expect(destinations(expr)).toEqual(expected);
   });
 
@@ -235,7 +239,7 @@ describe("verdicts of other software's rules", () => {
     ]);
   });
 
-  test("listings of other families are left alone", () => {
+  test("tables of other families are ignored", () => {
     expect(anyTables({ objects: [{ table: { family: "bridge", name: "filter" } }] })).toEqual([]);
   });
 });

@@ -85,12 +85,12 @@ describe("chains", () => {
 
 describe("comparisons", () => {
   const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
-  test.each([
+  const rows: readonly (readonly [what: string, statement: Statement, holds: boolean])[] = [
     ["a prefix", is(daddr, prefix("10.96.0.0", 12)), true],
     ["another prefix", is(daddr, prefix("10.112.0.0", 12)), false],
     ["a denied prefix", is(daddr, prefix("10.96.0.0", 12), "!="), false],
     ["a range's first", is(daddr, { range: ["10.96.0.1", "10.96.0.2"] }), true],
-    ["past a range", is(daddr, { range: ["10.95.0.0", "10.96.0.0"] }), false],
+    ["a range that ends before the address", is(daddr, { range: ["10.95.0.0", "10.96.0.0"] }), false],
     ["an anonymous set", is(daddr, { set: ["10.0.0.1", prefix("10.96.0.0", 24)] }), true],
     ["outside an anonymous set", is(saddr, { set: ["10.0.0.1", prefix("10.96.0.0", 24)] }, "!="), true],
     ["an interface", is({ meta: { key: "iifname" } }, "veth1"), true],
@@ -101,15 +101,19 @@ describe("comparisons", () => {
     ["a port range", is({ payload: { protocol: "th", field: "dport" } }, { range: [80, 90] }), true],
     ["another protocol's port", is({ payload: { protocol: "udp", field: "dport" } }, 80), false],
     ["a new connection", is({ ct: { key: "state" } }, "new"), true],
-    ["an established one", is({ ct: { key: "state" } }, "established"), false],
-    ["no translation yet", is({ ct: { key: "status" } }, "dnat"), false],
+    ["an established connection", is({ ct: { key: "state" } }, "established"), false],
+    ["a translated connection", is({ ct: { key: "status" } }, "dnat"), false],
     ["a mark's bit", is({ "&": [mark, 16384] }, 0, "!="), false],
     ["an address of the node", is({ fib: { flags: ["daddr"], result: "type" } }, "local"), false],
-  ])("%s", (_, statement, holds) => {
-    expect(kind({ base: [[statement, drop]] })).toBe(holds ? "dropped" : "delivered");
-  });
+  ];
+  test.each(rows.map(([what, ...row]) => [what, row[1] ? "matches" : "does not match", row] as const))(
+    "%s: %s",
+    (_what, _matches, [statement, holds]) => {
+      expect(kind({ base: [[statement, drop]] })).toBe(holds ? "dropped" : "delivered");
+    },
+  );
 
-  test("marks are unsigned, set bit by bit", () => {
+  test("marks are unsigned, and set bit by bit", () => {
     const bit = 0x80000000;
     const on = set(mark, { "|": [mark, bit] });
     expect(kind({ base: [[on], [is({ "&": [mark, bit] }, bit), drop]] })).toBe("dropped");
@@ -311,7 +315,7 @@ describe("dynamic maps", () => {
     });
   });
 
-  test("an update keeps the value of an element", () => {
+  test("an update keeps the value of an element, and restarts its timeout", () => {
     const [outcome] = evaluate(
       ruleset({
         hooks: { pre: filter("prerouting") },
@@ -330,7 +334,7 @@ describe("dynamic maps", () => {
     expect(outcomes.map(({ updates }) => updates.at(-1)?.value).sort()).toEqual(["10", "11", "8", "9"]);
   });
 
-  test("a full map costs only stickiness", () => {
+  test("a full map costs stickiness, not the connection", () => {
     const outcomes = evaluate(sticky(1), host, packet(), [entry("8", "10.244.1.99")]);
     expect(summarize(outcomes)).toMatchObject({ sticky: false, dropped: 0 });
     expect(summarize(outcomes).destinations).toHaveLength(4);
@@ -366,13 +370,13 @@ describe("unknown parts of rules", () => {
 
   const unknown = is({ payload: { protocol: "ip", field: "ttl" } }, 1);
   test.each([
-    ["a rule that fails another comparison", { base: [[unknown, is(daddr, "10.0.0.1"), drop]] }, "delivered"],
-    ["a rule without an effect", { base: [[unknown]] }, "delivered"],
-    ["a rule that accepts what is accepted anyway", { base: [[unknown, accept]] }, "delivered"],
-    ["a rule that accepts what is dropped later", { base: [[unknown, accept], [drop]] }, "not-understood"],
-    ["a rule that drops what is dropped later", { base: [[unknown, drop], [drop]] }, "dropped"],
-    ["a rule that rejects what is dropped later", { base: [[unknown, { reject: null }], [drop]] }, "not-understood"],
-  ])("%s: the outcome is not understood only where it matters", (_, chains, outcome) => {
+    ["a rule that fails another comparison", "delivered", { base: [[unknown, is(daddr, "10.0.0.1"), drop]] }],
+    ["a rule without an effect", "delivered", { base: [[unknown]] }],
+    ["a rule that accepts what is accepted anyway", "delivered", { base: [[unknown, accept]] }],
+    ["a rule that accepts what is dropped later", "not-understood", { base: [[unknown, accept], [drop]] }],
+    ["a rule that drops what is dropped later", "dropped", { base: [[unknown, drop], [drop]] }],
+    ["a rule that rejects what is dropped later", "not-understood", { base: [[unknown, { reject: null }], [drop]] }],
+  ])("%s gives the outcome %s where one of its comparisons is unknown", (_, outcome, chains) => {
     expect(kind(chains as Parts["chains"])).toBe(outcome);
   });
 });

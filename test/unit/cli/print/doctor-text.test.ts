@@ -10,16 +10,16 @@ const WARNING: HostDiagnostic = { check: "firewall", level: "warning", found: "d
 const FAULT: HostDiagnostic = { check: "nft", level: "fault", found: "missing", means: "nothing works" };
 
 test.each([
-  [[OK], false, 0],
-  [[OK, WARNING], false, 0],
-  [[OK, WARNING], true, 1],
-  [[OK], true, 0],
-  [[FAULT, WARNING], false, 1],
-] as const)("the exit code of %o, strict %s, is %i", (findings, strict, code) => {
+  [0, "nothing wrong", [OK], false],
+  [0, "nothing wrong, with --strict", [OK], true],
+  [0, "a warning", [OK, WARNING], false],
+  [1, "a warning, with --strict", [OK, WARNING], true],
+  [1, "a fault", [FAULT, WARNING], false],
+] as const)("the doctor's exit code is %i for %s", (code, _what, findings, strict) => {
   expect(doctorExitCode(findings, strict)).toBe(code);
 });
 
-test("as text, each diagnostic has its meaning and an action", () => {
+test("the doctor's text gives each diagnostic its meaning and an action", () => {
   expect(diagnosticsText([OK, WARNING, FAULT])).toBe(`ok       ipv6: both
 WARNING  firewall: drops
          dead
@@ -30,7 +30,7 @@ FAULT    nft: missing
 `);
 });
 
-test("as JSON, the diagnostics match the schema", () => {
+test("the doctor's JSON matches its schema", () => {
   const schema = JSON.parse(readFileSync(new URL("../../../../schemas/doctor.schema.json", import.meta.url), "utf8"));
   const validate = new Ajv().compile(schema);
   const printed = JSON.parse(diagnosticsJson([OK, WARNING, FAULT]));

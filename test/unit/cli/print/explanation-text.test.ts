@@ -37,7 +37,7 @@ function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}
   return explain(TO_WEB, explainInputOf(parts));
 }
 
-test("sums up endpoints beyond what fits on a screen, for people alone", () => {
+test("an explanation sums up endpoints that do not fit on a screen in its text, not in its data", () => {
   const many = explanation(100);
   const lines = explanationText(many, PLAIN).split("\n");
   expect(lines.length).toBeLessThan(45);
@@ -52,12 +52,12 @@ test.each([
   [undefined, "no Services\n"],
   [{ name: "shop" }, "no Services in namespace shop\n"],
   [{ name: "shpo", near: "shop" }, "no Services in namespace shpo; did you mean shop?\n"],
-])("without Services there is no verdict: %j", (namespace, text) => {
+])("explain --all without Services, asked for the namespace %j, prints %j", (namespace, text) => {
   const none = { kind: "all", ports: [], services: 0, problemsOnly: true } as const;
   expect(allReportText(namespace === undefined ? none : { ...none, namespace }, PLAIN)).toBe(text);
 });
 
-test("an outcome that the message names already is not said twice", () => {
+test("a conclusion whose message names the outcome does not repeat it", () => {
   const verdict = {
     result: "dropped",
     cause: "other-table",
@@ -69,7 +69,7 @@ test("an outcome that the message names already is not said twice", () => {
   expect(lines.at(-1)).toBe("Dropped by table inet fw (policy drop).");
 });
 
-test("endpoints that left the Service, whose clients are reset, are named; those of others are not", () => {
+test("an explanation names the endpoints that left its Service and whose clients are reset, and none of other Services", () => {
   const left = { family: "ip", target: "10.244.2.99 . 8080", services: [named("web")], leftAt: 1_000_000 } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
   const whole = explanation(1, { vanished: { endpoints, now: 1_083_000 } });
@@ -85,24 +85,24 @@ test("endpoints that left the Service, whose clients are reset, are named; those
   ]);
 });
 
-test("shares of connections add up", () => {
+test("an explanation's shares of connections add up to 1", () => {
   const shares = explanation(7).endpoints.map(({ probability }) => probability);
   expect(shares.reduce((sum, share) => sum + share, 0)).toBeCloseTo(1, 5);
 });
 
-test("control characters in an object's text never reach the terminal", () => {
+test("control characters in an object's text are replaced before they reach the terminal", () => {
   const [first, ...rest] = explanation(2).endpoints;
   const evil = { ...explanation(2), endpoints: [{ ...first, pod: "a/b\u001b[2J\u0007\u009b1m\n" }, ...rest] };
   expect(explanationText(evil as Explanation, PLAIN)).toContain("a/b?[2J??1m?");
 });
 
-test("colours change no word", () => {
+test("colours change no word of an explanation", () => {
   const coloured = explanationText(explanation(3), COLOURED);
   expect(coloured).toContain("\u001b[32mServed\u001b[39m: goes to");
   expect(stripVTControlCharacters(coloured)).toBe(explanationText(explanation(3), PLAIN));
 });
 
-test("breaks lines at blanks, and leaves long words whole", () => {
+test("wrapped breaks lines at blanks, and leaves long words whole", () => {
   expect(wrapped("aa bb cc", "- ", "  ", 8)).toEqual(["- aa bb", "  cc"]);
   expect(wrapped("aaaaaaaaaaaa b", "- ", "  ", 8)).toEqual(["- aaaaaaaaaaaa", "  b"]);
 });
@@ -117,10 +117,10 @@ spec: { clusterIP: 10.96.0.7, ports: [{ port: 80 }] }
 afterEach(() => vi.unstubAllEnvs());
 
 test.each([
-  ["a terminal", true, undefined, true],
-  ["a terminal where NO_COLOR is set", true, "1", false],
-  ["a pipe", undefined, undefined, false],
-])("on %s, colour is %s/%s: %s", async (_what, isTerminal, noColor, isColoured) => {
+  ["a terminal", true, true, undefined],
+  ["a terminal where NO_COLOR is set", false, true, "1"],
+  ["a pipe", false, undefined, undefined],
+])("an explanation printed to %s is coloured: %s", async (_what, isColoured, isTerminal, noColor) => {
   vi.stubEnv("NO_COLOR", noColor);
   const before = process.stdout.isTTY;
   process.stdout.isTTY = isTerminal as boolean;

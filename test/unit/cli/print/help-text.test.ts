@@ -21,7 +21,7 @@ describe("help", () => {
     for (const flag of commandOf(name)?.flags ?? []) expect(text).toContain(`--${flag}`);
   });
 
-  test("gives a flag's meaning for the command, its short form and its default", () => {
+  test("of a command gives each flag's meaning there, its short form and its default", () => {
     expect(helpOf("refusals")).toMatch(/^ {2}-n, --namespace text +Only Services of this namespace$/m);
     expect(helpOf("fleet")).toMatch(/^ {2}-n, --namespace text +The namespace of the pods; kube-system by default$/m);
     expect(helpOf("dump")).toMatch(/^ {2}-o, --output text +Output format: json or nft$/m);

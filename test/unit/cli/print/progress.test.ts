@@ -6,7 +6,7 @@ function stream(isTTY?: boolean) {
   return { written, write: (text: string) => written.push(text), ...(isTTY === undefined ? {} : { isTTY }) };
 }
 
-test("shows each step in one line of a terminal, and clears it", () => {
+test("progress shows each step in one line of a terminal, and clears it", () => {
   const terminal = stream(true);
   const progress = terminalProgress(terminal);
   progress.step("reading");
@@ -16,7 +16,7 @@ test("shows each step in one line of a terminal, and clears it", () => {
   expect(terminal.written).toEqual(["\r\u001b[Kreading ...", "\r\u001b[Kasking ...", "\r\u001b[K"]);
 });
 
-test("prints nothing into a pipe", () => {
+test("progress prints nothing into a pipe", () => {
   const pipe = stream();
   const progress = terminalProgress(pipe);
   progress.step("reading");

@@ -28,11 +28,11 @@ const EMPTY_ZONE: readonly Step[] = [
   ["POLICIES", "return", "return"],
 ];
 
-test("a chain in which rules only lead to other chains has no effect", () => {
+test("a packet's story sums up a chain that only leads to other chains as without effect", () => {
   expect(linesOf(EMPTY_ZONE)).toEqual(["  no effect in inet firewalld filter"]);
 });
 
-test("of jumps, those that lead to a rule are told, and a verdict that the rule ends with once", () => {
+test("a packet's story tells the jumps that lead to a rule, and the rule's verdict once", () => {
   const rejected: Step = ["public", "reject with icmpx admin-prohibited", "drop"];
   expect(
     linesOf([...EMPTY_ZONE.slice(0, 3), ["filter", 'ct state { new } log prefix "x"', "continue"], rejected]),

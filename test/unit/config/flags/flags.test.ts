@@ -72,8 +72,12 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["v", "4", { logVerbosity: 4 }],
 ];
 
-describe("the table", () => {
-  it("holds every flag of kube-proxy, and ours", () => {
+/** These set an option only beside another flag, and have tests of their own. */
+const NEEDS_OTHERS = ["ipvs-scheduler", "pod-bridge-interface", "pod-interface-name-prefix"];
+const IGNORED_FLAGS = FLAGS.filter(({ target }) => target.kind === "ignored").map((flag) => [flag.name, flag] as const);
+
+describe("the table of flags", () => {
+  it("holds every flag of kube-proxy, and our own", () => {
     const lines = readFileSync("test/fixtures/kube-proxy/flags.txt", "utf8").split("\n");
     const theirs = lines.flatMap((line) => /--([\w-]+)/.exec(line)?.[1] ?? []);
     const ours = OWN_FLAGS.map(({ name }) => name);
@@ -83,7 +87,7 @@ describe("the table", () => {
     expect(FLAGS.map(({ name }) => name)).toEqual([...theirs, ...deprecated, ...ours].sort());
   });
 
-  it("describes each, and shows all that have an effect", () => {
+  it("describes each flag, and help shows all that have an effect", () => {
     for (const flag of FLAGS) {
       expect(flag.description.length).toBeGreaterThan(8);
       expect(isShown(flag, true), flag.name).toBe(flag.target.kind !== "ignored");
@@ -92,7 +96,7 @@ describe("the table", () => {
     expect(flagsOf("run")).toEqual([]);
   });
 
-  it("has a row in these tests for every flag that sets a field", () => {
+  it("has a row in these tests for each flag that sets a field", () => {
     const names = FLAGS.filter(({ target, successor }) => target.kind === "field" && successor === undefined).map(
       ({ name }) => name,
     );
@@ -101,15 +105,16 @@ describe("the table", () => {
 });
 
 describe("a flag that sets a field", () => {
-  it.each(SETTING_FLAGS)("--%s %s", (name, value, changes) => {
-    const spellings = value === "" ? [[`--${name}`]] : [[`--${name}=${value}`], [`--${name}`, value]];
-    const expected = { ...DEFAULTS, ...changes };
-    // These mean something beside other flags only.
-    if (name.startsWith("pod-") || name === "ipvs-scheduler") return;
-    for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
-  });
+  it.each(SETTING_FLAGS.filter(([name]) => !NEEDS_OTHERS.includes(name)))(
+    "--%s %s sets its option, and no other",
+    (name, value, changes) => {
+      const spellings = value === "" ? [[`--${name}`]] : [[`--${name}=${value}`], [`--${name}`, value]];
+      const expected = { ...DEFAULTS, ...changes };
+      for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
+    },
+  );
 
-  it("names the bridge or the interfaces of pods", () => {
+  it("sets the bridge or the interfaces of pods, together with --detect-local-mode", () => {
     expect(optionsOf("--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0").detectLocal).toEqual({
       kind: "bridge",
       interface: "br0",
@@ -121,7 +126,7 @@ describe("a flag that sets a field", () => {
 });
 
 describe("a flag without effect", () => {
-  it.each(FLAGS.filter(({ target }) => target.kind === "ignored"))("--$name is warned about once", (flag) => {
+  it.each(IGNORED_FLAGS)("--%s is warned about once", (_name, flag) => {
     const args = flag.type === "boolean" ? [`--${flag.name}`] : [`--${flag.name}`, "x", `--${flag.name}=y`];
     const { options, warnings } = resolveOptions({ flags: flagsOf(...args) });
     expect(options).toEqual(DEFAULTS);
@@ -130,7 +135,7 @@ describe("a flag without effect", () => {
   });
 });
 
-describe("Go's ways with flags", () => {
+describe("parseArguments, as Go does,", () => {
   it.each([
     ["--masquerade-all=true", true],
     ["--masquerade-all=T", true],
@@ -138,7 +143,7 @@ describe("Go's ways with flags", () => {
     ["--masquerade_all", true],
     ["--masquerade-all=0", false],
     ["--masquerade-all=False", false],
-  ])("%s", (argument, masqueradeAll) => {
+  ])("reads %s as %s", (argument, masqueradeAll) => {
     expect(optionsOf(argument).masqueradeAll).toBe(masqueradeAll);
   });
 
@@ -154,11 +159,11 @@ describe("Go's ways with flags", () => {
     expect(errorOf(() => parse(argument))).toMatchObject({ code: "BAD_ARGUMENT" });
   });
 
-  it.each([["-v4"], ["-v=4"], ["-v", "4"], ["--v=4"], ["--v", "4"]])("reads %s %s", (...args) => {
-    expect(optionsOf(...args.filter((arg) => arg !== undefined)).logVerbosity).toBe(4);
+  it.each(["-v4", "-v=4", "-v 4", "--v=4", "--v 4"])("reads %s as verbosity 4", (args) => {
+    expect(optionsOf(...args.split(" ")).logVerbosity).toBe(4);
   });
 
-  it("counts the last of a flag given twice, and all of a list", () => {
+  it("takes the last value of a flag given twice, and all values of a list", () => {
     expect(optionsOf("--oom-score-adj=1", "--oom-score-adj=-2").oomScoreAdj).toBe(-2);
     expect(
       optionsOf("--nodeport-addresses=10.0.0.0/8", "--nodeport-addresses", "fd00::/8,11.0.0.0/8").nodePortAddresses
@@ -178,13 +183,13 @@ describe("Go's ways with flags", () => {
     expect(optionsOf(argument)).toEqual(DEFAULTS);
   });
 
-  it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("takes %j for no whole number", (text) => {
+  it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("refuses %j as a whole number", (text) => {
     expect(errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence).toHaveProperty([
       "--conntrack-min",
     ]);
   });
 
-  it("takes no flags after --", () => {
+  it("takes nothing after -- for a flag", () => {
     expect(parse("run", "--from", "a_b", "--", "--masquerade_all=yes", "-v4")).toEqual({
       words: ["run", "--masquerade_all=yes", "-v4"],
       values: { from: ["a_b"] },
@@ -193,7 +198,7 @@ describe("Go's ways with flags", () => {
   });
 
   it.each(["--no-masquerade-all", "--masqueradeAll", "--no_such_flag=yes", "-x", "-hx"])(
-    "does not know %s",
+    "reports %s as unknown",
     (argument) => {
       expect(parse("run", argument)).toMatchObject({ values: {}, unknown: [argument.replace(/=.*/, "")] });
     },
@@ -203,7 +208,7 @@ describe("Go's ways with flags", () => {
     [["--cluster-cidr"], "--cluster-cidr needs a value: "],
     [["explain", "--from", "--live"], "--from needs a value: "],
     [["-o"], "-o needs a value: "],
-  ])("refuses %j", (args, message) => {
+  ])("refuses %j, which lacks a value", (args, message) => {
     expect(errorOf(() => parse(...args)).message).toContain(message);
   });
 
@@ -226,7 +231,7 @@ describe("Go's ways with flags", () => {
 describe("a deprecated port flag", () => {
   const resolve = (...args: string[]) => resolveOptions({ flags: flagsOf(...args) });
 
-  it("sets the port of the server, with a warning that names its successor", () => {
+  it("sets the server's port, with a warning that names its successor", () => {
     const { options, warnings } = resolve("--healthz-port=8080", "--metrics-port", "8081");
     expect(options.healthzBindAddress).toEqual({ address: "0.0.0.0", port: 8080 });
     expect(options.metricsBindAddress).toEqual({ address: "127.0.0.1", port: 8081 });
@@ -236,7 +241,7 @@ describe("a deprecated port flag", () => {
     ]);
   });
 
-  it("completes an address, and gives way to an address with a port", () => {
+  it("completes an address without a port, and gives way to an address with one", () => {
     const { options } = resolve("--healthz-bind-address=192.0.2.1", "--healthz-port=8080");
     expect(options.healthzBindAddress).toEqual({ address: "192.0.2.1", port: 8080 });
     const { healthzBindAddress } = resolve("--healthz-bind-address=192.0.2.1:99", "--healthz-port=8080").options;

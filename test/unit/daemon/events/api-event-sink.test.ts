@@ -33,7 +33,7 @@ afterEach(() => {
   server.closeAllConnections();
 });
 
-test("creates with JSON, changes with a merge patch", async () => {
+test("apiEventSink creates an Event with JSON, and changes one with a merge patch", async () => {
   const sink = apiEventSink(client);
   await sink.send("POST", "/apis/events", { a: 1 });
   await sink.send("PATCH", "/apis/events/x", { b: 2 });
@@ -43,7 +43,7 @@ test("creates with JSON, changes with a merge patch", async () => {
   ]);
 });
 
-test("rejects what the API server refuses", async () => {
+test("apiEventSink rejects with the status when the API server refuses an Event", async () => {
   status = 403;
   await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
 });

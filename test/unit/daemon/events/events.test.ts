@@ -19,7 +19,7 @@ const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
 const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
 
 describe("eventObject", () => {
-  test("of a Node is what the API server takes", () => {
+  test("puts an Event about a Node into the namespace default", () => {
     expect(eventObject(startingEvent(NODE), ORIGIN)).toEqual({
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
@@ -35,7 +35,7 @@ describe("eventObject", () => {
     });
   });
 
-  test("of a Service is in its namespace", () => {
+  test("puts an Event about a Service into the Service's namespace", () => {
     const event = failedHealthPortEvent(WEB, 30123, "node-1", "address in use");
     expect(eventObject(event, ORIGIN)).toMatchObject({
       metadata: { name: "web.abc", namespace: "ns" },
@@ -47,17 +47,17 @@ describe("eventObject", () => {
   });
 
   test.each([
-    [driftRepairedEvent(NODE, "table ip was gone"), "RulesRepaired", "table ip was gone"],
-    [quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"), "ServicePortQuarantined", "ns/web:http/tcp"],
-    [contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), "AddressConflict", "the older ns/old:http/tcp"],
-    [failedSyncEvent(NODE, "nft is missing"), "SyncFailed", "nft is missing"],
-    [failedServerEvent(NODE, "healthz", "in use"), "FailedToStartProxierHealthcheck", "in use"],
-    [failedServerEvent(NODE, "metrics", "in use"), "FailedToStartMetricServer", "in use"],
-  ])("%#: a warning with its reason and what happened", (event, reason, words) => {
+    ["RulesRepaired", "table ip was gone", driftRepairedEvent(NODE, "table ip was gone")],
+    ["ServicePortQuarantined", "ns/web:http/tcp", quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused")],
+    ["AddressConflict", "the older ns/old:http/tcp", contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp")],
+    ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
+    ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
+    ["FailedToStartMetricServer", "in use", failedServerEvent(NODE, "metrics", "in use")],
+  ])("gives %s as a warning that tells: %s", (reason, words, event) => {
     expect(event).toMatchObject({ type: "Warning", reason, note: expect.stringContaining(words) });
   });
 
-  test("a note has 1024 bytes at most, and whole characters", () => {
+  test("cuts a note to 1024 bytes, between whole characters", () => {
     const { note } = eventObject(failedSyncEvent(NODE, "€".repeat(1000)), ORIGIN);
     expect(note).toBe(`${"€".repeat(340)}...`);
     expect(eventObject(failedSyncEvent(NODE, "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
@@ -109,7 +109,7 @@ describe("EventRecorder", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("after ten quiet minutes it is news again", async () => {
+  test("creates a new Event after ten quiet minutes", async () => {
     const { recorder, clock, sent } = makeRecorder();
     recorder.record(event(1));
     clock.advance(600_000);
@@ -118,7 +118,7 @@ describe("EventRecorder", () => {
     expect(sent.map(([method]) => method)).toEqual(["POST", "POST"]);
   });
 
-  test("a flood is cut, and thinned out after that", async () => {
+  test("drops the Events of a flood beyond 25, and then beyond one in 10 s", async () => {
     const { recorder, clock, sent, dropped } = makeRecorder();
     for (let number = 0; number < 30; number += 1) recorder.record(event(number));
     await settle();
@@ -131,7 +131,7 @@ describe("EventRecorder", () => {
     expect([sent.length, dropped.length]).toEqual([26, 6]);
   });
 
-  test("drops what the API server does not take, and tells it anew when it happens again", async () => {
+  test("drops what the API server refuses, and creates it anew when it happens again", async () => {
     const { recorder, sent, dropped, state } = makeRecorder();
     state.refuses = true;
     recorder.record(event(1));
@@ -143,7 +143,7 @@ describe("EventRecorder", () => {
     expect(sent.map(([method]) => method)).toEqual(["POST"]);
   });
 
-  test("an API server that hangs holds up nobody, and little is kept for it", async () => {
+  test("keeps at most 50 Events for an API server that hangs, and sends them later", async () => {
     const { recorder, clock, sent, dropped, state } = makeRecorder();
     let open = () => {};
     state.gate = new Promise((resolve) => {
@@ -158,7 +158,7 @@ describe("EventRecorder", () => {
     await expect.poll(() => sent.length).toBe(50);
   });
 
-  test("stop() waits for what is under way and ends the rest", async () => {
+  test("stop() waits for requests under way, and sends nothing more", async () => {
     const { recorder, clock, sent } = makeRecorder();
     recorder.record(event(1));
     recorder.record(event(1));

@@ -5,7 +5,7 @@ import { SchedulerEvents } from "../../../../src/daemon/events/scheduler-events.
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { cacheOf, named, service } from "../../../support/build.ts";
 
-test("an unknown scheduler is reported once for each value, and again after it was mended", () => {
+test("an unknown scheduler is reported once for each value, and again after it was corrected", () => {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const channel = {

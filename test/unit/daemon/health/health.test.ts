@@ -55,19 +55,22 @@ function synced(at: number) {
 }
 
 describe("health", () => {
-  test.each(["/healthz", "/livez"] as const)("%s has the recorded shape when all is well", async (path) => {
-    const { status, body } = await ask(synced(NOW - 3_600_000), path);
-    expect(status).toBe(200);
-    expect(keysOf(body)).toEqual(keysOf(recordedBody(path)));
-    expect(body).toMatchObject({
-      lastUpdated: "2026-11-20T12:00:00.000Z",
-      currentTime: "2026-11-20T12:00:00.000Z",
-      healthy: true,
-      status: { IPv4: { lastUpdated: "2026-11-20T11:00:00.000Z", healthy: true } },
-    });
-  });
+  test.each(["/healthz", "/livez"] as const)(
+    "%s has the shape of kube-proxy's answer when all is well",
+    async (path) => {
+      const { status, body } = await ask(synced(NOW - 3_600_000), path);
+      expect(status).toBe(200);
+      expect(keysOf(body)).toEqual(keysOf(recordedBody(path)));
+      expect(body).toMatchObject({
+        lastUpdated: "2026-11-20T12:00:00.000Z",
+        currentTime: "2026-11-20T12:00:00.000Z",
+        healthy: true,
+        status: { IPv4: { lastUpdated: "2026-11-20T11:00:00.000Z", healthy: true } },
+      });
+    },
+  );
 
-  test("a change that waits too long is unhealthy and says why", async () => {
+  test("/healthz and /livez are 503 with the reason when a change has waited for the threshold", async () => {
     const parts = synced(NOW - 100_000);
     parts.runner.pendingSince = NOW - 60_000;
     parts.tracker.failed({ error: new Error("nft: Could not process rule") });
@@ -87,7 +90,7 @@ describe("health", () => {
     expect((await ask(parts, "/healthz")).status, "the next sync ends it").toBe(200);
   });
 
-  test("a change that has just come is not late yet", async () => {
+  test("/healthz is 200 while a change has waited for less than the threshold", async () => {
     const parts = synced(NOW - 100_000);
     parts.runner.pendingSince = NOW - 59_999;
     expect((await ask(parts, "/healthz")).status).toBe(200);
@@ -108,7 +111,7 @@ describe("health", () => {
     expect((await ask(parts, "/livez", NOW + 60_000)).status).toBe(200);
   });
 
-  test("a family that the kernel refuses is named, and does not make the proxy unhealthy", async () => {
+  test("/healthz names a family that the kernel refuses, and stays 200", async () => {
     const parts = setUp(NOW);
     const excludedFamilies = new Map([["ip6", "Operation not supported"] as const]);
     parts.tracker.synced({ endedAt: NOW, excludedFamilies });
@@ -130,7 +133,7 @@ describe("health", () => {
     expect((await ask(parts, "/livez")).body).toMatchObject({ lastVerified: "2026-11-20T11:59:48.000Z" });
   });
 
-  test("/readyz is 503 until the first sync, and 200 from then on", async () => {
+  test("/readyz is 503 until the first sync, and 200 from then on, even while syncs fail", async () => {
     const parts = setUp(NOW);
     expect(await ask(parts, "/readyz")).toMatchObject({ status: 503, body: { healthy: false } });
     parts.tracker.synced({ endedAt: NOW, excludedFamilies: new Map() });
@@ -139,7 +142,7 @@ describe("health", () => {
     expect((await ask(parts, "/readyz", NOW + 3_600_000)).status, "though it is not healthy").toBe(200);
   });
 
-  test("a node whose object was never seen takes no new connections", async () => {
+  test("/healthz is 503 while the node's object was never seen, /livez is 200", async () => {
     const parts = synced(NOW);
     parts.cache.isNodeKnown = false;
     const reasons = ["no Node node-1 has been seen"];
@@ -153,7 +156,7 @@ describe("health", () => {
       { deleting: false, taints: ["x", "ToBeDeletedByClusterAutoscaler"] },
       "the node has the taint ToBeDeletedByClusterAutoscaler",
     ],
-  ])("a node about to go takes no new connections (%o)", async (change, reason) => {
+  ])("/healthz is 503 for a node that is about to go (%o), /livez is 200", async (change, reason) => {
     const parts = synced(NOW);
     parts.cache.node = node(change);
     const { status, body } = await ask(parts, "/healthz");

@@ -5,7 +5,7 @@ import { cacheOf, DRAINING, endpoint, localEndpoint, named, service, slice } fro
 describe("ServiceHealthCounts", () => {
   const balanced = { ...service(), healthCheckNodePort: 30123 };
 
-  test("counts distinct ready endpoints of this node", () => {
+  test("counts the distinct ready endpoints of this node", () => {
     const cache = cacheOf({
       services: [balanced],
       slices: [
@@ -42,7 +42,7 @@ describe("ServiceHealthCounts", () => {
     expect(counts.services.get(single.name)?.localEndpoints).toEqual({ ip: 0 });
   });
 
-  test("drops a Service that was deleted or lost its port", () => {
+  test("drops a Service that was deleted or lost its health check node port", () => {
     const cache = cacheOf({ services: [balanced] });
     const view = new ServiceHealthCounts(cache);
     view.update([balanced.name]);

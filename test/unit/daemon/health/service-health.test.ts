@@ -54,7 +54,7 @@ async function ask(host: string, port: number): Promise<Response | undefined> {
 }
 
 describe("serviceHealthAnswer", () => {
-  test("has kube-proxy's body and weight", () => {
+  test("has the body and the weight header of kube-proxy's answer", () => {
     const answer = serviceHealthAnswer(WEB, 2, true);
     expect(answer).toMatchObject({
       status: 200,
@@ -70,12 +70,12 @@ describe("serviceHealthAnswer", () => {
     [0, true],
     [0, false],
     [3, false],
-  ])("%i endpoints and a proxy healthy: %o is 503", (count, healthy) => {
+  ])("is 503 for %i endpoints where the proxy is healthy: %s", (count, healthy) => {
     expect(serviceHealthAnswer(WEB, count, healthy).status).toBe(503);
   });
 });
 
-test("health checks answer where NodePorts do, family by family", () => {
+test("health checks are served at the addresses of NodePorts, family by family", () => {
   const where = (ip: NodePortAddresses, ip6: NodePortAddresses) =>
     healthCheckAddresses(
       testNodeContext().map((context) => ({ ...context, nodePorts: context.family === "ip" ? ip : ip6 })),
@@ -112,7 +112,7 @@ describe("ServiceHealthServers", () => {
     expect(failures).toEqual([]);
   });
 
-  test("all addresses of one family leave the other family closed", async () => {
+  test("listens in one family alone when only that one serves all addresses", async () => {
     const { servers } = makeServers();
     const port = await freePort(24000);
     await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [{ family: "ip", address: "0.0.0.0" }]);
@@ -120,7 +120,7 @@ describe("ServiceHealthServers", () => {
     expect(await ask("[::1]", port)).toBeUndefined();
   });
 
-  test("both families answer on one port, each with its own count", async () => {
+  test("answers in both families on one port, each with its own count", async () => {
     const { servers, failures } = makeServers();
     const port = await freePort(25000);
     const everywhere = [
@@ -132,7 +132,7 @@ describe("ServiceHealthServers", () => {
     expect([(await ask("127.0.0.1", port))?.status, (await ask("[::1]", port))?.status]).toEqual([200, 503]);
   });
 
-  test("a port passes from one Service to another at once", async () => {
+  test("passes a port from one Service to another in one sync", async () => {
     const { servers, failures } = makeServers();
     const port = await freePort(22000);
     await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1 } }]), [LOOPBACK]);
@@ -141,7 +141,7 @@ describe("ServiceHealthServers", () => {
     expect(await (await ask("127.0.0.1", port))?.json()).toMatchObject({ service: { name: "dns" } });
   });
 
-  test("a port in use is reported once, tried again, and does not block others", async () => {
+  test("reports a port in use once, tries it again, and serves the others", async () => {
     const { servers, failures, clock } = makeServers();
     const port = await freePort(23000);
     const other = await freePort(port + 1);

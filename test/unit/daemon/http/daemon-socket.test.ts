@@ -94,7 +94,7 @@ describe("the daemon socket", () => {
     await expect(stat(path)).rejects.toThrow("ENOENT");
   });
 
-  test("answers with options, node context, objects and state", async () => {
+  test("answers with options, node context, objects and sync state", async () => {
     const path = join(directory, "daemon.sock");
     await start(path);
     const state = await ask(path, "state");
@@ -114,13 +114,13 @@ describe("the daemon socket", () => {
     expect(await ask(path, "unserved")).toMatchObject({ problem: "the API server is away" });
   });
 
-  test("answers with what the kernel refused, none so far", async () => {
+  test("answers with an empty list while the kernel has refused nothing", async () => {
     const path = join(directory, "daemon.sock");
     await start(path);
     expect(await ask(path, "refusals")).toEqual({ refusals: [] });
   });
 
-  test("tells the desired from the committed state while syncs fail", async () => {
+  test("tells desired, pending and committed rules apart while syncs fail", async () => {
     const path = join(directory, "daemon.sock");
     const { fake, handlers, pass } = await start(path);
     fake.timesOut = true;
@@ -134,14 +134,14 @@ describe("the daemon socket", () => {
     expect(JSON.stringify(await ask(path, "committed"))).not.toContain("10.244.2.11");
   });
 
-  test("replaces what a process left behind that ended without removing it", async () => {
+  test("replaces the file that an earlier process left behind", async () => {
     const path = join(directory, "daemon.sock");
     await writeFile(path, "");
     await start(path);
     expect((await ask(path, "state")).nodeName).toBe("node-1");
   });
 
-  test("of a second daemon is not opened while the first one listens", async () => {
+  test("is not opened by a second daemon while the first one listens", async () => {
     const path = join(directory, "daemon.sock");
     await start(path);
     const { logger } = await start(path);

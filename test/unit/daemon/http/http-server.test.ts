@@ -49,7 +49,7 @@ function ask(port: number, path: string, method = "GET") {
 }
 
 describe("openHttpServer", () => {
-  test("answers a route with its query, and headers that forbid guessing and embedding", async () => {
+  test("answers a route with its query, and headers against sniffing, caching and embedding", async () => {
     const { port } = await serve();
     const { status, headers, body } = await ask(port, "/ok?a=1");
     expect([status, body]).toEqual([200, "ok 1"]);
@@ -61,7 +61,7 @@ describe("openHttpServer", () => {
     });
   });
 
-  test("HEAD has the headers of GET and no body", async () => {
+  test("answers HEAD with the headers of GET and no body", async () => {
     const { port } = await serve();
     const { status, headers, body } = await ask(port, "/ok?a=1", "HEAD");
     expect([status, headers["content-length"], body]).toEqual([200, "4", ""]);
@@ -73,12 +73,12 @@ describe("openHttpServer", () => {
     ["GET", "/__proto__", 404],
     ["POST", "/ok", 405],
     ["DELETE", "/ok", 405],
-  ])("%s %s is answered with %i", async (method, path, status) => {
+  ])("answers %s %s with %i", async (method, path, status) => {
     const { port } = await serve();
     expect((await ask(port, path, method)).status).toBe(status);
   });
 
-  test("a route that throws is a 500 that says nothing, and a log line that does", async () => {
+  test("answers 500 without details when a route throws, and logs them", async () => {
     const logger = memoryLogger();
     const { port } = await serve(routes, logger);
     expect(await ask(port, "/throws")).toMatchObject({ status: 500, body: "internal error\n" });
@@ -98,7 +98,7 @@ describe("openHttpServer", () => {
     await ended;
   });
 
-  test("a port in use is an AppError that names the address", async () => {
+  test("throws an AppError that names the address when the port is in use", async () => {
     const { port } = await serve();
     const error = await openHttpServer({ host: "127.0.0.1", port }, () => undefined, memoryLogger()).catch((e) => e);
     expect(error).toBeInstanceOf(AppError);
@@ -112,7 +112,7 @@ describe("openHttpServer", () => {
     ["", "*:80"],
     ["127.0.0.1", "127.0.0.1:80"],
     ["fd00::1", "[fd00::1]:80"],
-  ])("the address %o is listened on as %s", (address, text) => {
+  ])("listens for the address %o on %s", (address, text) => {
     expect(formatListenAddress(listenAddress(address, 80))).toBe(text);
   });
 });
@@ -157,7 +157,7 @@ describe("RetryingServer", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("with hardFail the first failure is the caller's", async () => {
+  test("start() throws the first failure with hardFail", async () => {
     const other = await serve();
     const { server, clock, failures } = kept(other.port, true);
     await expect(server.start()).rejects.toThrow("cannot listen on");
@@ -181,11 +181,11 @@ describe("metricsRoutes", () => {
     ["/healthz", "ok", "text/plain; charset=utf-8"],
     ["/proxyMode", "nftables", "text/plain; charset=utf-8"],
     ["/configz", '{"kubeproxy.config.k8s.io":{"mode":"nftables"}}', "application/json"],
-  ])("%s", async (path, body, contentType) => {
+  ])("answers %s with %j", async (path, body, contentType) => {
     expect(await table.get(path)?.(new URLSearchParams())).toMatchObject({ status: 200, body, contentType });
   });
 
-  test("/statusz and /flagz", async () => {
+  test("answers /statusz and /flagz with version, uptime, paths and flags", async () => {
     const { body: status } = (await table.get("/statusz")?.(new URLSearchParams())) ?? { body: "" };
     expect(status).toContain("Up=90 s\n");
     expect(status).toContain("Binary version=1.2.3\n");

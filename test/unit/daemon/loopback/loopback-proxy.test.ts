@@ -75,7 +75,7 @@ async function client(port: number): Promise<Socket> {
 const closed = (socket: Socket) => new Promise<boolean>((resolve) => socket.once("close", resolve));
 
 describe("LoopbackProxy", () => {
-  test("passes data on in both directions, and an end as an end of that direction only", async () => {
+  test("passes data on in both directions, and an end as the end of that direction only", async () => {
     const { port } = await endpoint((socket) => {
       let read = "";
       socket.on("data", (chunk) => {
@@ -91,7 +91,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => seen.connections, PATIENCE).toBe(0);
   });
 
-  test("lets the endpoint end first", async () => {
+  test("lets the endpoint end its direction first", async () => {
     const { port } = await endpoint((socket) => socket.end("bye").resume());
     const { proxy: made, seen } = proxy();
     await made.sync([nodePort(port)]);
@@ -102,7 +102,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => seen.connections, PATIENCE).toBe(0);
   });
 
-  test("holds a writer back while its reader does not read", async () => {
+  test("holds a writer back while the other side does not read", async () => {
     const sockets: Socket[] = [];
     const { port } = await endpoint((socket) => sockets.push(socket.pause()));
     const { proxy: made } = proxy();
@@ -124,7 +124,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => received, PATIENCE).toBe(total);
   });
 
-  test.each(["client", "endpoint"])("passes a reset by the %s on", async (side) => {
+  test.each(["client", "endpoint"])("passes on a reset by the %s", async (side) => {
     const sockets: Socket[] = [];
     const { port } = await endpoint((socket) => sockets.push(socket.resume()));
     const { proxy: made, seen } = proxy();
@@ -142,7 +142,7 @@ describe("LoopbackProxy", () => {
     await expect.poll(() => seen.connections, PATIENCE).toBe(0);
   });
 
-  test("resets a client whose endpoint refuses, and counts it", async () => {
+  test("resets a client whose endpoint refuses, and counts it as unreachable", async () => {
     const { server, port } = await endpoint(() => {});
     const { proxy: made, seen } = proxy();
     await made.sync([nodePort(port)]);
@@ -154,7 +154,7 @@ describe("LoopbackProxy", () => {
     expect(seen.connections).toBe(0);
   });
 
-  test("warns once of a host without a route", async () => {
+  test("warns once when the host has no route to endpoints", async () => {
     const { port } = await endpoint(() => {});
     // TCP has no route to the broadcast address, on any host.
     const { proxy: made, seen, logger } = proxy(100, "255.255.255.255");
@@ -167,7 +167,7 @@ describe("LoopbackProxy", () => {
     expect(warnings.map(({ message }) => message)).toEqual(["no route for loopback NodePorts (logged once)"]);
   });
 
-  test("keeps connections over a sync, and after their NodePort has gone", async () => {
+  test("keeps connections over a sync, and after their NodePort is gone", async () => {
     const { port } = await endpoint((socket) => socket.pipe(socket));
     const { proxy: made, seen } = proxy();
     await made.sync([nodePort(port)]);
@@ -185,7 +185,7 @@ describe("LoopbackProxy", () => {
     expect(await echo("three")).toBe("three");
   });
 
-  test("tells of a taken port once, and tries again until it has it", async () => {
+  test("reports a port in use once, and tries again until it is free", async () => {
     const { port } = await endpoint((socket) => socket.end("served"));
     const other = createServer().listen(port, "127.0.0.1");
     await once(other, "listening");

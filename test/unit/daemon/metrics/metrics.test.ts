@@ -42,17 +42,20 @@ const recorded = readFileSync(new URL("../../../fixtures/kube-proxy/metrics-nfta
   .map((line) => line.split("\t"));
 
 describe("metrics", () => {
-  test.each(recorded)("%s is kube-proxy's", async (name = "", type = "", labels = "", buckets = "") => {
-    const { registry, kubeProxy } = createMetrics("1.2.3");
-    kubeProxy.lastSynced.set({ ip_family: "IPv4" }, 1);
-    kubeProxy.lastQueued.set({ ip_family: "IPv4" }, 1);
-    const metric = parseExposition(await registry.metrics()).get(name);
-    expect(metric?.type).toBe(type);
-    expect([...(metric?.labels ?? [])].sort()).toEqual(labels.split(",").filter(Boolean).sort());
-    expect([...(metric?.buckets ?? [])]).toEqual(recordedBuckets(buckets));
-  });
+  test.each(recorded)(
+    "%s has the type, labels and buckets of kube-proxy's metric",
+    async (name = "", type = "", labels = "", buckets = "") => {
+      const { registry, kubeProxy } = createMetrics("1.2.3");
+      kubeProxy.lastSynced.set({ ip_family: "IPv4" }, 1);
+      kubeProxy.lastQueued.set({ ip_family: "IPv4" }, 1);
+      const metric = parseExposition(await registry.metrics()).get(name);
+      expect(metric?.type).toBe(type);
+      expect([...(metric?.labels ?? [])].sort()).toEqual(labels.split(",").filter(Boolean).sort());
+      expect([...(metric?.buckets ?? [])]).toEqual(recordedBuckets(buckets));
+    },
+  );
 
-  test("there are no other kubeproxy_ metrics than recorded", async () => {
+  test("those named kubeproxy_ are exactly the recorded ones, and all names have a known prefix", async () => {
     const names = createMetrics("1")
       .registry.getMetricsAsArray()
       .map(({ name }) => name);
@@ -60,7 +63,7 @@ describe("metrics", () => {
     for (const name of names) expect(name).toMatch(/^(kubeproxy|nft_proxy|process|nodejs|rest_client)_/);
   });
 
-  test("series start at zero, process metrics are in base units", async () => {
+  test("start at zero where they count, and those of the process are in base units", async () => {
     const text = await createMetrics("1.2.3").registry.metrics();
     expect(text).toContain('kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family="IPv6"} 0\n');
     expect(text).toContain('kubeproxy_proxy_healthz_total{code="503"} 0\n');
@@ -94,7 +97,7 @@ describe("connection metrics", () => {
     return { scrape: () => registry.metrics(), time, errors };
   }
 
-  test("both metrics and scrapes within the age share one reading", async () => {
+  test("are read once for both metrics and for all scrapes within the maximum age", async () => {
     let reads = 0;
     const { scrape, time } = scraper(async () => {
       reads += 1;
@@ -108,7 +111,7 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(2));
   });
 
-  test("a failed reading is reported and leaves the last values", async () => {
+  test("keep their last values when a reading fails, and the failure is reported", async () => {
     const failures = [false, true];
     const { scrape, time, errors } = scraper(async () => {
       if (failures.shift() === true) throw new Error("nft is busy");
@@ -121,7 +124,7 @@ describe("connection metrics", () => {
   });
 });
 
-test("packets that were reset are counted for each family, 0 where none is known", async () => {
+test("reset packets are counted by family, as 0 where a family has none", async () => {
   const registry = new Registry();
   addVanishedMetrics(registry, { read: async () => ({ ip: 3 }), now: () => 0, maxAge: 1, onError: () => {} });
   const text = await registry.metrics();
@@ -129,7 +132,7 @@ test("packets that were reset are counted for each family, 0 where none is known
   expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv6"} 0\n');
 });
 
-test("source metrics are read from the source whenever scraped", async () => {
+test("reflector metrics show the state at the time of each scrape", async () => {
   const registry = new Registry();
   const states = {
     services: initialState(),

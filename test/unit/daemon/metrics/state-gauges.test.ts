@@ -11,7 +11,7 @@ const runner = { lastRequestedAt: 1500, pendingSince: 1200 as number | undefined
 const history = new SyncHistory();
 const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 
-test("the gauges show the present state", async () => {
+test("the state gauges show the present state, times in seconds", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);

@@ -29,7 +29,7 @@ test("a successful sync is timed for the families that are programmed", async ()
   expect(await value("nft_proxy_nft_duration_seconds_sum")).toBe(0.02);
 });
 
-test("failed syncs and clean-ups are counted", async () => {
+test("failed syncs and clean-ups are counted by what failed", async () => {
   const { subscriber, value } = setUp();
   subscriber.failed(syncFailure(new AppError("NFT_TIMEOUT", "nft hangs"), true));
   subscriber.failed(syncFailure(new Error("odd")));
@@ -43,7 +43,7 @@ test("failed syncs and clean-ups are counted", async () => {
   expect(await value("kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total", "IPv4")).toBe(1);
 });
 
-test("a full sync without differences is counted as same, also one that replaces unreadable tables at start", async () => {
+test("a full sync without differences is counted as same, and so is one that replaces unreadable tables at start", async () => {
   const { subscriber, value } = setUp();
   subscriber.synced(syncReport({ kind: "full", reason: "periodic" }));
   subscriber.synced(syncReport({ kind: "full", reason: "start", unreadable: "a foreign table" }));
@@ -54,7 +54,7 @@ test.each([
   ["a missing table", { drift: [MISSING_TABLE] }, "table", 29],
   ["other elements", { drift: [LOST_ELEMENTS] }, "element", 3],
   ["unreadable tables", { unreadable: "counter" }, "element", 0],
-])("a full sync that repaired %s counts a repair", async (_found, found, kind, differences) => {
+])("a full sync that repaired %s is counted as a repair", async (_found, found, kind, differences) => {
   const { subscriber, value } = setUp();
   subscriber.synced(syncReport({ kind: "full", reason: "drift", ...found }));
   expect(await value("nft_proxy_full_resyncs_total", "repaired")).toBe(1);
@@ -62,7 +62,7 @@ test.each([
   expect(await value("nft_proxy_full_resync_differences_total")).toBeGreaterThanOrEqual(Math.min(differences, 3));
 });
 
-test("conflicts are counted as long as they last", async () => {
+test("service ports in conflict are counted while the conflict lasts", async () => {
   const { subscriber, value } = setUp();
   const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];
   subscriber.synced(syncReport({ state: renderAll({ services: [old, young] }).state }));

@@ -58,7 +58,7 @@ function watching() {
 }
 
 describe("RefusalWatch", () => {
-  test("keeps the numbers of what the kernel remembers, and the latest clients, the latest first", async () => {
+  test("sums up the refusals that the kernel remembers, with the latest clients first", async () => {
     const { watch, see } = watching();
     const clients = [40, 10, 70, 20, 60, 30, 50].map((silentFor) => {
       return entry("10.96.0.10", 80, 1, `10.244.1.${silentFor}`, silentFor);
@@ -78,7 +78,7 @@ describe("RefusalWatch", () => {
     });
   });
 
-  test("counts by Service and reason what came since the last look", async () => {
+  test("counts packets by Service and reason since the last look", async () => {
     const { see, counts } = watching();
     await see(entry("10.96.0.10", 80, 5));
     await see(
@@ -100,7 +100,7 @@ describe("RefusalWatch", () => {
     });
   });
 
-  test("tells of each Service once an hour", async () => {
+  test("reports each Service at most once an hour", async () => {
     const { see, told, clock } = watching();
     await see();
     await see(entry("10.96.0.10", 80, 2), entry("10.96.0.10", 80, 1, "10.244.1.8"));
@@ -111,7 +111,7 @@ describe("RefusalWatch", () => {
     expect(told).toHaveLength(2);
   });
 
-  test("tells 1,000 Services and reasons apart, and counts all", async () => {
+  test("tells 1,000 Services and reasons apart, and counts the packets of all", async () => {
     const many = renderAll({
       services: Array.from({ length: 1100 }, (_, i) => {
         return service({ name: `shop/s${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] });
@@ -133,7 +133,7 @@ describe("RefusalWatch", () => {
     expect([names.size, names.get("")]).toEqual([1001, 100]);
   });
 
-  test("knows when refusals began that it saw from the beginning", async () => {
+  test("gives the first time of refusals that it saw begin, and of no others", async () => {
     const { clock, firstTimes } = watching();
     const start = clock.now();
     const [old, single] = [entry("10.96.0.10", 80, 5), entry("10.96.0.10", 80, 1, "10.244.1.7", 9)];
@@ -159,7 +159,7 @@ describe("RefusalWatch", () => {
     expect(counts).toEqual({ "shop/none no-endpoints": 4 });
   });
 
-  test("a failed look is the asking command's error, and the next one works", async () => {
+  test("rejects the command that asks when a look fails, and works for the next one", async () => {
     const { see, firstTimes, watch } = watching();
     await see(new Error("no nft"));
     await expect(watch.seen()).rejects.toThrow("no nft");
@@ -167,9 +167,9 @@ describe("RefusalWatch", () => {
   });
 
   test.each([
-    ["quick ones come every half minute", 0, [30, 60, 90]],
-    ["one of 3 s is followed by a pause 50 times as long", 3000, [30, 183, 336]],
-  ])("looks from time to time until it is stopped: %s", async (_, took, expected) => {
+    ["every half minute when looks are quick", 0, [30, 60, 90]],
+    ["again after a pause 50 times as long when a look takes 3 s", 3000, [30, 183, 336]],
+  ])("looks %s, until it is stopped", async (_, took, expected) => {
     const clock = new ManualClock();
     const looks: number[] = [];
     const read = () => {
@@ -190,7 +190,7 @@ describe("RefusalWatch", () => {
     expect(clock.timers).toBe(0);
   });
 
-  test("a look that fails is warned of once, and the next counts what came meanwhile", async () => {
+  test("warns once of looks that fail, and counts what came meanwhile with the next one", async () => {
     const { see, logger, counts } = watching();
     await see();
     await see(new Error("no nft"));

@@ -15,7 +15,7 @@ function text(options: Partial<DaemonStatus>, query = ""): string {
 }
 
 describe("the card Health", () => {
-  test("a failing sync is never called healthy, and its problem is shown", () => {
+  test("is not healthy while syncs fail, and shows the problem", () => {
     const { history } = daemonStatus({});
     expect(text({})).toContain("Health healthy Last sync");
     const failing = text({ history: { ...history, problem: "nft refused the transaction" } });
@@ -24,23 +24,23 @@ describe("the card Health", () => {
 });
 
 describe("the card Pending", () => {
-  test("an up-to-date kernel has nothing pending", () => {
+  test("is empty while the kernel is up to date", () => {
     expect(text({})).toContain("Pending nothing the kernel has every change");
   });
 
-  test("a change that waits is shown with its Service and since when, and the Service as not programmed", () => {
+  test("shows a change that waits with its Service and for how long, and the list has the Service as pending", () => {
     const pending = { since: NOW - 12_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
     expect(text({ pending })).toContain("Pending 1 Service for 12 s default/web");
     expect(text({ pending }, "show=problems")).toContain("default/web pending: not in the kernel yet");
   });
 
-  test("a change of something else than a Service is shown without one", () => {
+  test("shows a change of something other than a Service without a name", () => {
     expect(text({ pending: { since: NOW - 1000, services: [] } })).toContain("Pending a change for 1 s");
   });
 });
 
 describe("the card Vanished endpoints", () => {
-  test("is there with the option alone, and names what left, the newest first, with its Service where that is known", () => {
+  test("exists with the option alone, and shows endpoints that left, the newest first, with their Service if known", () => {
     const older = { family: "ip", target: "10.244.1.5 . 8080", services: [], leftAt: NOW - 300_000 } as const;
     const newer = { family: "ip6", target: "fd00::5 . 8080", services: [named("web")], leftAt: NOW - 4000 } as const;
     expect(text({})).not.toContain("Vanished endpoints");
@@ -52,7 +52,7 @@ describe("the card Vanished endpoints", () => {
 });
 
 describe("pending Services", () => {
-  test("are those not rendered yet and those rendered but not committed", () => {
+  test("are those not rendered yet and those not committed yet", () => {
     const cache = cacheOf({ services: [service({ name: "shop/cart", clusterIPs: ["10.96.0.1"] })] });
     const renderer = new Renderer(cache, testNodeContext());
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
@@ -73,14 +73,14 @@ describe("the card Verification", () => {
   });
 });
 
-test("a full sync that follows a failure says so", () => {
+test("the reason of a full sync after a failure is shown as such", () => {
   expect(fullSyncReasonText("failure")).toBe("after a failed sync");
 });
 
 describe("the charts of the last hour", () => {
   const timeline = [...Array(58).fill({ syncs: 0, outOfSyncMs: 0 }), { syncs: 3, outOfSyncMs: 45_000 }];
 
-  test("show totals and the highest minute in words, too", () => {
+  test("show totals and the highest minute in words", () => {
     const shown = text({ timeline: [...timeline, { syncs: 1, outOfSyncMs: 250 }] });
     expect(shown).toContain("Syncs, last hour 4 at most 3 in a minute");
     expect(shown).toContain("Out of sync, last hour 45 s at most 45 s in a minute");

@@ -11,7 +11,7 @@ import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 const page = (objects: Objects, query = "") => statusPage(daemonStatus(objects), new URLSearchParams(query)).body;
 
 describe("html", () => {
-  test("escapes text, and not what it made itself", () => {
+  test("escapes text, and leaves its own markup as it is", () => {
     expect(html`<p title="${`"'`}">${html`<b>${"<&>"}</b>`}${undefined}${[html`1`, html`2`]}</p>`.text).toBe(
       '<p title="&quot;&#39;"><b>&lt;&amp;&gt;</b>12</p>',
     );
@@ -27,11 +27,11 @@ describe("the status page's query", () => {
     ["page=1e99", "/"],
     ["q=%20%26%3D%20", "/?q=%26%3D"],
     ["service=shop%2Fcart", "/?service=shop%2Fcart"],
-  ])("%s is what %s links to", (text, link) => {
+  ])("%j is written in links as %s", (text, link) => {
     expect(statusLink(readStatusQuery(new URLSearchParams(text)), {})).toBe(link);
   });
 
-  test("takes no text longer than any name", () => {
+  test("is cut where it is longer than any name", () => {
     expect(readStatusQuery(new URLSearchParams({ q: "x".repeat(100_000) })).text).toHaveLength(300);
   });
 });
@@ -45,12 +45,12 @@ describe("the status page", () => {
     expect(body).not.toMatch(/<script|\sstyle=|\son\w+=/);
   });
 
-  test("a page number beyond the last shows the last page", () => {
+  test("shows its last page for a page number beyond it", () => {
     const services = Array.from({ length: 120 }, (_, i) => service({ name: `s-${i}`, clusterIPs: [`10.96.1.${i}`] }));
     expect(page({ services }, "page=99")).toContain("120 of 120 Services, page 3 of 3");
   });
 
-  test("the list shows 20 endpoints of a port, the Service's own page all of them", () => {
+  test("lists 20 endpoints of a port, and all of them on the Service's own page", () => {
     const endpoints = Array.from({ length: 100 }, (_, i) => endpoint(`10.244.0.${i}`));
     const objects = { services: [service()], slices: [slice({ endpoints })] };
     expect(page(objects).match(/<tr><td><code>10\.244/g)).toHaveLength(20);
@@ -58,7 +58,7 @@ describe("the status page", () => {
     expect(page(objects, "service=default%2Fweb").match(/<tr><td><code>10\.244/g)).toHaveLength(100);
   });
 
-  test("names a Service's scheduler, and the default of --scheduler as such where it is not random", () => {
+  test("names a Service's own scheduler, and the default of --scheduler where that is not random", () => {
     const services = [
       service({ name: "shop/own", clusterIPs: ["10.96.1.1"], scheduler: "random" }),
       service({ name: "shop/none", clusterIPs: ["10.96.1.2"] }),
@@ -80,7 +80,7 @@ describe("the status page", () => {
   });
 });
 
-test("the history counts repairs and keeps the last one", () => {
+test("SyncHistory counts syncs, failures and repairs, and keeps the last repair and problem", () => {
   const history = new SyncHistory();
   history.synced(syncReport());
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
@@ -106,6 +106,6 @@ test.each([
   [120_000, "2 min"],
   [7_200_000, "2 h"],
   [172_800_000, "2 d"],
-])("%s ms are %s", (milliseconds, words) => {
+])("durationWords writes %s ms as %s", (milliseconds, words) => {
   expect(durationWords(milliseconds)).toBe(words);
 });

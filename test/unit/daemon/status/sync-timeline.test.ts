@@ -10,7 +10,7 @@ function timeline() {
   return { runner, timeline: new SyncTimeline(runner) };
 }
 
-test("a sync counts in the minute in which it ends, and its wait in the minutes in which it waited", () => {
+test("the timeline counts a sync in the minute in which it ends, and its wait in the minutes in which it waited", () => {
   const { runner, timeline: made } = timeline();
   runner.pendingSince = START - 2000;
   made.synced({ startedAt: START - 500, endedAt: START + 1000 });
@@ -23,7 +23,7 @@ test("a sync counts in the minute in which it ends, and its wait in the minutes 
   ]);
 });
 
-test("a wait that goes on is counted up to now, and once", () => {
+test("the timeline counts a wait that goes on up to now, and once", () => {
   const { runner, timeline: made } = timeline();
   runner.pendingSince = START;
   made.minutes(START + 10_000);
@@ -33,13 +33,13 @@ test("a wait that goes on is counted up to now, and once", () => {
   expect(made.minutes(START + 59_000).at(-1)).toEqual({ syncs: 1, outOfSyncMs: 25_000 });
 });
 
-test("a sync that nobody requested is out of sync from its start", () => {
+test("the timeline counts a sync that nobody requested as out of sync from its start", () => {
   const { timeline: made } = timeline();
   made.synced({ startedAt: START, endedAt: START + 300 });
   expect(made.minutes(START + 1000).at(-1)).toEqual({ syncs: 1, outOfSyncMs: 300 });
 });
 
-test("minutes older than an hour are forgotten, and a long wait fills the whole hour", () => {
+test("the timeline forgets what is older than an hour, and a long wait fills the whole hour", () => {
   const { runner, timeline: made } = timeline();
   made.synced({ startedAt: START, endedAt: START });
   runner.pendingSince = START;

@@ -37,12 +37,12 @@ describe("an unknown field", () => {
     expect(await errorsOf(service(spec))).toEqual([`${place} is not a field of the API: did you mean ${near}?`]);
   });
 
-  test("that is like no other is an error without a suggestion", async () => {
+  test("that resembles no field is an error without a suggestion", async () => {
     const errors = await errorsOf(service(`${PORT}\n  weather: fine`));
     expect(errors).toEqual(["7 spec.weather is not a field of the API"]);
   });
 
-  test("of an ignored Service and of an EndpointSlice is an error", async () => {
+  test("of an ignored Service or of an EndpointSlice is an error", async () => {
     const slice = `apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
@@ -54,13 +54,13 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
     ]);
   });
 
-  test("within labels, annotations and selectors is a key of theirs", async () => {
+  test("within labels, annotations and selectors is no error", async () => {
     const text = service(`${PORT}\n  selector: {anything: goes}`).replace("namespace: shop", "labels: {any: thing}");
     expect(await errorsOf(text)).toEqual([]);
   });
 });
 
-describe("a rule of the API server that does not matter to a proxy is an error:", () => {
+describe("strict checks report what the API server would refuse, though a proxy could serve it:", () => {
   test.each<[string, string, string, string]>([
     [
       "ClusterIP",
@@ -100,11 +100,11 @@ describe("a rule of the API server that does not matter to a proxy is an error:"
       "7 spec.sessionAffinityConfig",
       "must not be set without sessionAffinity ClientIP",
     ],
-  ])("%s, %s", async (type, spec, place, reason) => {
+  ])("type %s with %j", async (type, spec, place, reason) => {
     expect(await errorsOf(service(spec, "web", type))).toEqual([`${place} ${reason}`]);
   });
 
-  test("a node port of two Services; TCP and UDP may share one", async () => {
+  test("a node port of two Services, unless one is TCP and the other UDP", async () => {
     const ports = (protocol: string) => `  ports: [{port: 80, nodePort: 30080, protocol: ${protocol}}]`;
     expect(
       await errorsOf(
@@ -117,7 +117,7 @@ describe("a rule of the API server that does not matter to a proxy is an error:"
     ]);
   });
 
-  test("a node port of two Services, the older of which comes last", async () => {
+  test("a node port of two Services, at the younger one, though it comes first", async () => {
     const ports = "  ports: [{port: 80, nodePort: 30080}]";
     const old = service(ports, "z", "NodePort").replace(
       "metadata: {",
@@ -133,7 +133,10 @@ describe("a rule of the API server that does not matter to a proxy is an error:"
   });
 });
 
-test.each(["town", "town-after"])("objects that an API server accepted have no errors: %s", async (name) => {
-  const paths = [`test/fixtures/${name}/objects`];
-  expect(strictErrors(await readFiles(paths, process.stdin, { thorough: true }))).toEqual([]);
-});
+test.each(["town", "town-after"])(
+  "strict checks find no errors in the objects of %s, which an API server accepted",
+  async (name) => {
+    const paths = [`test/fixtures/${name}/objects`];
+    expect(strictErrors(await readFiles(paths, process.stdin, { thorough: true }))).toEqual([]);
+  },
+);

@@ -68,26 +68,26 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     warnings: [],
   },
   {
-    name: "no selector and no slice",
+    name: "a Service without a selector and a slice",
     text: "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports: [{port: 80}]\n",
     warnings: ["4 spec has no selector, and there is no EndpointSlice for it: it has no endpoints"],
   },
   {
-    name: "a port that no slice has",
+    name: "a service port that no slice has",
     text: `${service({})}${slice("addressType: IPv4\nports: [{name: www, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
     warnings: [
       '6 spec.ports[0].name matches no port of the IPv4 EndpointSlices: the Service\'s port is "http" (TCP), theirs are "www" (TCP)',
     ],
   },
   {
-    name: "a port that no slice has in this protocol",
+    name: "a service port that no slice has in this protocol",
     text: `${service({})}${slice("addressType: IPv4\nports: [{name: http, port: 8080, protocol: UDP}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
     warnings: [
       '6 spec.ports[0].name matches no port of the IPv4 EndpointSlices: the Service\'s port is "http" (TCP), theirs are "http" (UDP)',
     ],
   },
   {
-    name: "an empty slice says nothing of ports",
+    name: "service ports that a slice without endpoints does not list",
     text: `${service({})}${slice("addressType: IPv4\nports: null\nendpoints: null")}`,
     warnings: [],
   },
@@ -97,14 +97,14 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     warnings: ["10 spec.loadBalancerSourceRanges[1] fd00::/8 is of a family that the Service does not have"],
   },
   {
-    name: "a family without a source range is open",
+    name: "source ranges that leave a family of the Service open",
     text: service({
       spec: "  type: LoadBalancer\n  ipFamilies: [IPv4, IPv6]\n  loadBalancerSourceRanges:\n  - 192.0.2.0/24",
     }),
     warnings: ["9 spec.loadBalancerSourceRanges has no IPv6 range: all IPv6 clients are allowed"],
   },
   {
-    name: "source ranges of nobody, of everybody and with bits too many",
+    name: "source ranges of nobody, of everybody and with host bits set",
     text: service({
       spec: "  type: LoadBalancer\n  loadBalancerSourceRanges:\n  - 127.0.0.0/8\n  - 224.1.0.0/16\n  - 0.0.0.0/0\n  - 192.0.2.1/24",
     }),
@@ -121,7 +121,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     warnings: ["7 spec.loadBalancerSourceRanges has no effect: the Service is not of type LoadBalancer"],
   },
   {
-    name: "addresses that lie wrong",
+    name: "addresses that lie in or outside of a ServiceCIDR wrongly, or are link-local",
     text: `${SERVICE_CIDR}${service({
       spec: "  clusterIP: 10.97.0.1\n  type: LoadBalancer\n  externalIPs: [10.96.7.7]",
       status: "status: {loadBalancer: {ingress: [{ip: 169.254.1.1}]}}",
@@ -133,19 +133,19 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     ],
   },
   {
-    name: "one external IP and port for two",
+    name: "one external IP and port of two Services",
     text: `${service({ spec: "  externalIPs: [192.0.2.9]" })}${service({ name: "other", spec: "  externalIPs: [192.0.2.9]" })}`,
     warnings: [
       "7 spec.externalIPs[0] 192.0.2.9 tcp 80 goes to shop/other:http/tcp (FILE:10), which is older or comes first by name",
     ],
   },
   {
-    name: "one external IP for two ports of two",
+    name: "one external IP with different ports of two Services",
     text: `${service({ spec: "  externalIPs: [192.0.2.9]" })}${service({ name: "other", spec: "  externalIPs: [192.0.2.9]" }).replace("80", "81")}`,
     warnings: [],
   },
   {
-    name: "one NodePort for two, in both families",
+    name: "one NodePort of two Services, which is an error already",
     text: ["web", "other"]
       .map((name) =>
         service({ name, spec: "  ipFamilies: [IPv4, IPv6]" }).replace("port: 80", "port: 80, nodePort: 30080"),
@@ -155,7 +155,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     warnings: [],
   },
   {
-    name: "one health check port for two",
+    name: "one health check node port of two Services",
     text: ["web", "other"]
       .map((name) =>
         service({ name, spec: "  type: LoadBalancer\n  externalTrafficPolicy: Local\n  healthCheckNodePort: 32000" }),
@@ -164,7 +164,7 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     warnings: ["20 spec.healthCheckNodePort 32000 is also used by shop/web for its own health checks"],
   },
   {
-    name: "a slice of nobody",
+    name: "a slice of a Service that is not there",
     text: `${service({})}${slice("addressType: IPv4\nports: []\nendpoints: []", "nobody")}`,
     warnings: ["12 metadata.labels belongs to the Service shop/nobody, which is not among the files"],
   },
@@ -185,6 +185,9 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
   },
 ];
 
-test.for(rows)("warns of $name", async ({ text, warnings }) => {
-  expect(await warningsOf(text)).toEqual(warnings);
-});
+test.each(rows.map((row) => [row.warnings.length === 0 ? "does not warn" : "warns", row.name, row] as const))(
+  "check %s of %s",
+  async (_does, _what, { text, warnings }) => {
+    expect(await warningsOf(text)).toEqual(warnings);
+  },
+);

@@ -73,7 +73,7 @@ describe("ConnectionCounter", () => {
     ]);
   });
 
-  test("counts what is to no frontend apart, also the port of a NodePort elsewhere", () => {
+  test("counts connections to no frontend as unmanaged, also to the port of a NodePort elsewhere", () => {
     const counted = counter();
     counted.add(connection("198.51.100.1", "10.244.1.1"));
     counted.add(connection("198.51.100.1 30080", "10.244.1.1"));
@@ -81,7 +81,7 @@ describe("ConnectionCounter", () => {
     expect(counted.report()).toEqual({ services: [], unmanaged: 3 });
   });
 
-  test("tells states, idle times and missing acknowledgements", () => {
+  test("gives states, idle times and the number of connections without acknowledgement", () => {
     const counted = counter();
     counted.add(connection(WEB, "10.244.1.1"));
     counted.add(connection(WEB, "10.244.1.1", { remaining: 250 }));
@@ -99,7 +99,7 @@ describe("ConnectionCounter", () => {
     });
   });
 
-  test("draining: only endpoints that terminate or vanished, with the clients that have most connections", () => {
+  test("with draining counts only endpoints that terminate or vanished, and names the clients with most connections", () => {
     const counted = counter({ draining: true });
     counted.add(connection(WEB, "10.244.1.1"));
     for (let client = 1; client <= 12; client++) {
@@ -118,14 +118,14 @@ describe("ConnectionCounter", () => {
     expect(found?.connectionsOfOtherClients).toBe(2);
   });
 
-  test("a Service: only its own", () => {
+  test("with a Service counts only its own connections", () => {
     const counted = counter({ service: "shop/cart" });
     counted.add(connection(WEB, "10.244.1.1"));
     counted.add(connection("10.96.0.20", "10.244.1.1"));
     expect(brief(counted)).toEqual(["shop/cart 10.244.1.1 ready 1"]);
   });
 
-  test("tells no more than 20,000 vanished endpoints apart, and counts all", () => {
+  test("tells at most 20,000 vanished endpoints apart, and counts the connections of all", () => {
     const counted = counter();
     for (let i = 0; i < 20_100; i++) counted.add(connection(WEB, `10.245.${i >> 8}.${i & 255}`));
     const endpoints = counted.report().services[0]?.endpoints ?? [];

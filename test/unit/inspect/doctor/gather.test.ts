@@ -35,14 +35,14 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
   };
 }
 
-describe("facts", () => {
-  test("of an nft that is not there", async () => {
+describe("the doctor's facts", () => {
+  test("about an nft that is missing give the problem, and no chains", async () => {
     const nft = new Nft({ path: "nft", run: fakeHost({}).run });
     expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
     expect(await gatherChains(nft)).toBeUndefined();
   });
 
-  test("of the host's nft: beside ours, and in the host's root; never ours itself", async () => {
+  test("about the host's nfts are those beside ours and in the host's root, never ours itself", async () => {
     const both = { "/usr/sbin/nft --version": "v1.1.3\n", "chroot /host /usr/sbin/nft --version": "v1.0.6\n" };
     expect(await gatherHostNfts(fakeHost({}, both), "nft")).toEqual([
       { path: "/usr/sbin/nft", version: "v1.1.3" },
@@ -56,17 +56,17 @@ describe("facts", () => {
     [{ "/proc/config.gz": "CONFIG_A=y" }, "CONFIG_A=y"],
     [{ "/boot/config-6.1": "CONFIG_B=y" }, "CONFIG_B=y"],
     [{}, undefined],
-  ])("of a kernel with %o", async (texts, config) => {
+  ])("about a kernel with %o have its release, and its build options if they are there", async (texts, config) => {
     const host = fakeHost({ "/proc/sys/kernel/osrelease": "6.1\n", ...texts });
     expect(await gatherKernel(host)).toEqual({ release: "6.1", config });
   });
 
-  test("of settings, without those that are not there", async () => {
+  test("about settings exclude those that do not exist", async () => {
     const path = "/proc/sys/net/ipv4/ip_forward";
     expect(await gatherSettings(fakeHost({ [path]: "1\n" }))).toEqual(new Map([[path, 1]]));
   });
 
-  test("of other proxies", async () => {
+  test("about other proxies have legacy tables, IPVS servers and the interface of ipvs", async () => {
     const ipvs = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port Forward Weight ActiveConn InActConn
@@ -85,7 +85,7 @@ UDP  0A60000A:0035 rr
     expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsSchedulers: [] });
   });
 
-  test("of a daemon that does not answer name the system's error", async () => {
+  test("about a daemon that does not answer name the system's error", async () => {
     const silent = { kind: "silent", url: "http://h", reason: "no http://h/healthz" };
     expect(await gatherDaemon(fakeHost({}), "http://h")).toEqual(silent);
   });

@@ -30,7 +30,7 @@ describe("the worst level", () => {
 });
 
 describe("nft", () => {
-  test("that has every feature is well", () => {
+  test("that has every feature is ok", () => {
     expect(judgeNft({ path: "nft", version: "nftables v1.1.3" })).toMatchObject({ level: "ok" });
   });
 
@@ -47,13 +47,13 @@ describe("nft", () => {
     ["v1.1.3", "v1.2.0", "ok", undefined],
     [undefined, "v1.1.3", "ok", undefined],
     ["v1.1.3", "something else", "ok", undefined],
-  ])("ours %s beside the host's %s: %s", (ours, version, level, means) => {
+  ])("ours of %s beside the host's %s is judged %s", (ours, version, level, means) => {
     const [finding] = judgeHostNfts(ours, [{ path: "/usr/sbin/nft", version }]);
     expect(finding?.level).toBe(level);
     expect(finding?.means).toEqual(means === undefined ? undefined : expect.stringContaining(means));
   });
 
-  test("alone on the host is well", () => {
+  test("alone on the host is ok", () => {
     expect(judgeHostNfts("v1.1.3", [])).toMatchObject([{ level: "ok" }]);
   });
 
@@ -77,13 +77,13 @@ describe("the kernel", () => {
     ["5.13.0", "ok", expect.stringContaining("removed a moment later")],
     ["5.4.0-100", "warning", expect.stringContaining("5.13")],
     [undefined, "warning", undefined],
-  ])("of release %s: %s", (release, level, means) => {
+  ])("of release %s is judged %s", (release, level, means) => {
     const finding = judgeKernel({ release, config: undefined });
     expect(finding.level).toBe(level);
     expect(finding.means).toEqual(means);
   });
 
-  test("built without what IPv6 needs is at fault only where there is IPv6", () => {
+  test("built without what IPv6 needs is a fault only where there is IPv6", () => {
     const kernel = { release: "6.12", config: CONFIG };
     expect(judgeModules(kernel, ["ip"]).level).toBe("ok");
     expect(judgeModules(kernel, ["ip", "ip6"])).toMatchObject({
@@ -99,7 +99,7 @@ describe("the kernel", () => {
   test.each([
     [["ip", "ip6"], undefined],
     [["ip"], expect.stringContaining("IPv6 addresses of Services are not served")],
-  ] as const)("with the families %o is well", (families, means) => {
+  ] as const)("with the families %o is ok", (families, means) => {
     expect(judgeFamilies(families)).toMatchObject({ level: "ok" });
     expect(judgeFamilies(families).means).toEqual(means);
   });
@@ -112,7 +112,7 @@ describe("capabilities", () => {
     ["CapEff:\t0000000000000fff\n", "fault"],
     ["CapInh:\t000001ffffffffff\nCapEff:\t0000000000000000\n", "fault"],
     [undefined, "warning"],
-  ])("of %o: %s", (status, level) => {
+  ])("of %o are judged %s", (status, level) => {
     expect(judgeCapabilities(status).level).toBe(level);
   });
 });
@@ -126,16 +126,16 @@ describe("settings", () => {
     ["conf/all/route_localnet", 1, "route-localnet", "warning"],
     ["conf/all/route_localnet", 0, "route-localnet", "ok"],
     ["conf/all/rp_filter", 1, "rp-filter", "ok"],
-  ])("net.ipv4.%s=%i: %s is %s", (name, value, check, level) => {
+  ])("net.ipv4.%s=%i make %s %s", (name, value, check, level) => {
     expect(judgeSettings(ip(name, value), ["ip"])).toMatchObject([{ check, level }]);
   });
 
-  test("say what a strict rp_filter means, and nothing of a loose one", () => {
+  test("with a strict rp_filter explain what it means, and with a loose one nothing", () => {
     expect(judgeSettings(ip("conf/all/rp_filter", 1), ["ip"])[0]?.means).toContain("strict");
     expect(judgeSettings(ip("conf/all/rp_filter", 2), ["ip"])[0]?.means).toBeUndefined();
   });
 
-  test("of IPv6 count only where there is IPv6", () => {
+  test("of IPv6 are judged only where there is IPv6", () => {
     const settings = new Map([["/proc/sys/net/ipv6/conf/all/forwarding", 0]]);
     expect(judgeSettings(settings, ["ip"])).toEqual([]);
     expect(judgeSettings(settings, ["ip", "ip6"])).toMatchObject([{ check: "ipv6-forward", level: "warning" }]);
@@ -149,13 +149,13 @@ describe("settings", () => {
     [1000, 800, 0, "warning"],
     [1000, 799, 0, "ok"],
     [1000, 950, 0, "fault"],
-  ])("a conntrack table for %o with %i in it, %i wanted: %s", (max, count, wanted, level) => {
+  ])("with a conntrack table for %o with %i entries, %i wanted, are judged %s", (max, count, wanted, level) => {
     const path = "/proc/sys/net/netfilter/nf_conntrack_";
     const settings = new Map(max === undefined ? [] : [[`${path}max`, max] as const, [`${path}count`, count] as const]);
     expect(judgeConntrackTable(settings, wanted).level).toBe(level);
   });
 
-  test("a missing conntrack program is a warning", () => {
+  test("a missing conntrack program is judged a warning", () => {
     expect(judgeConntrackTool(undefined).level).toBe("warning");
     expect(judgeConntrackTool("conntrack v1.4.8")).toMatchObject({ level: "ok", found: "conntrack v1.4.8" });
   });

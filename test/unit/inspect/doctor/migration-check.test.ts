@@ -46,7 +46,7 @@ test("after iptables mode, NodePorts of other addresses and of loopback are name
   expect(checksOf(found)).not.toContain("migration-scheduler");
 });
 
-test("NodePorts that answer everywhere lose only UDP on loopback", () => {
+test("after iptables mode, NodePorts that answer everywhere lose only UDP and SCTP on loopback", () => {
   const everywhere = familyContext("ip", { nodePorts: { kind: "all" }, loopbackNodePorts: true });
   const found = judge({ traces: IPTABLES, objects: { ...SERVICES, nodeContext: [everywhere] } });
   expect(only(found, "migration-nodeport-addresses")).toMatch(/^ok: /);
@@ -55,11 +55,11 @@ test("NodePorts that answer everywhere lose only UDP on loopback", () => {
   );
 });
 
-test("without route_localnet, NodePorts did not answer on loopback before", () => {
+test("after iptables mode without route_localnet, NodePorts on loopback are not named, for they never answered", () => {
   expect(checksOf(judge({ traces: IPTABLES, settings: new Map() }))).not.toContain("migration-nodeport-loopback");
 });
 
-test("after ipvs mode, each scheduler is named with its counterpart, and strictARP", () => {
+test("after ipvs mode, each scheduler is named with its counterpart, and strictARP is explained", () => {
   const settings = new Map(ARP_SETTINGS.map((path, index) => [path, index + 1]));
   const found = judge({ traces: IPVS, settings });
   expect(found.filter(({ check }) => check === "migration-scheduler")).toMatchObject([
@@ -76,7 +76,7 @@ test("after ipvs mode, each scheduler is named with its counterpart, and strictA
   expect(only(found, "migration-nodeport-addresses")).toMatch(/will not answer on 198\.51\.100\.1$/);
 });
 
-test("a scheduler that is configured alike changes nothing", () => {
+test("after ipvs mode, a scheduler that is configured here as well is ok", () => {
   const objects = { ...SERVICES, nodeContext: [familyContext("ip", { scheduler: "round-robin" })] };
   expect(only(judge({ traces: { ...IPVS, ipvsSchedulers: ["rr"] }, objects }), "migration-scheduler")).toBe(
     "ok: 1 IPVS virtual server with scheduler rr: round-robin here",
@@ -95,12 +95,12 @@ test("after nftables mode, only session affinity and contested addresses change"
   expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 . tcp . 80 is wanted by shop/old and shop/new");
 });
 
-test("a kube-proxy that answers tells a mode whose rules cannot be seen; nftables is not told from nft-proxy", () => {
+test("the mode that kube-proxy answers is used when its rules cannot be seen, but for nftables, which nft-proxy answers, too", () => {
   expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
   expect(only(judge({ answeredMode: "nftables" }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
 });
 
-test("without objects, what needs them is unknown", () => {
+test("without objects, what depends on the cluster's Services is reported as unknown", () => {
   const found = judge({ traces: IPTABLES, objects: { problem: "no API server" } });
   expect(found.map(({ found: text }) => text)).toEqual([
     "kube-proxy's rules are on this host, of mode iptables",

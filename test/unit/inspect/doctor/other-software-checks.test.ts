@@ -14,7 +14,7 @@ const base = (table: string, hook: string, policy: string, prio = 0): ForeignCha
   base: { hook, prio, policy },
 });
 
-test("chains are read from nft's listing of every family", () => {
+test("foreignChains reads the chains of every family from nft's listing", () => {
   const filter = { type: "filter", hook: "input", prio: -10, policy: "drop" };
   const objects = [
     { metainfo: { version: "1.1.3" } },
@@ -49,7 +49,7 @@ describe("judgeOtherProxies", () => {
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
     ["an interface of ipvs alone", { ipvsInterface: true }, ["the interface kube-ipvs0"]],
-  ])("finds another proxy by its traces: %s", (_, traces, found) => {
+  ])("warns of other proxies by their own traces alone: %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
     for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
@@ -60,15 +60,23 @@ describe("Calico", () => {
   const felix = (table: string, name: string) => [{ table, name }];
 
   test.each([
-    ["absent", felix("ip filter", "INPUT"), []],
-    ["in its nftables mode", felix("ip calico", "filter-cali-INPUT"), [["ok", "nftables (ip calico)"]]],
-    ["in iptables mode", felix("ip filter", "cali-INPUT"), [["warning", "iptables (chains cali-*)"]]],
+    ["absent is not reported", felix("ip filter", "INPUT"), []],
     [
-      "on its way between both",
+      "in its nftables mode is ok, with advice on nftablesMode",
+      felix("ip calico", "filter-cali-INPUT"),
+      [["ok", "nftables (ip calico)"]],
+    ],
+    [
+      "in iptables mode is a warning, with advice on nftablesMode",
+      felix("ip filter", "cali-INPUT"),
+      [["warning", "iptables (chains cali-*)"]],
+    ],
+    [
+      "in both modes at once is a warning, with advice on nftablesMode",
       [...felix("ip6 calico", "x"), ...felix("ip nat", "cali-PREROUTING")],
       [["warning", "nftables (ip6 calico) and iptables"]],
     ],
-  ] as const)("%s is reported with what nftablesMode Auto does", (_what, chains, expected) => {
+  ] as const)("%s", (_what, chains, expected) => {
     const found = judgeCalico(chains);
     expect(found.map(({ level }) => level)).toEqual(expected.map(([level]) => level));
     for (const [index, [, text]] of expected.entries()) expect(found[index]?.found).toContain(text);
@@ -82,11 +90,11 @@ describe("the cluster CIDR", () => {
       resolveOptions({ flags: readFlags(Object.fromEntries(flags.map((flag) => flag.split("=")))) }).options,
     );
 
-  test("is missing where the mode is ClusterCIDR: a warning", () => {
+  test("that the mode ClusterCIDR lacks is a warning", () => {
     expect(withFlags()).toMatchObject([{ level: "warning", found: expect.stringContaining("no cluster CIDR") }]);
   });
 
-  test("is there, or another mode needs none: no warning", () => {
+  test("that is set is ok, and one that the mode does not need is not reported", () => {
     expect(withFlags("cluster-cidr=10.0.0.0/8")).toMatchObject([{ level: "ok" }]);
     expect(withFlags("detect-local-mode=NodeCIDR")).toEqual([]);
   });
@@ -99,7 +107,7 @@ describe("a firewall", () => {
     [base("inet raw", "prerouting", "drop", -300), "prerouting"],
     [base("ip filter", "output", "drop"), "output"],
     [base("netdev guard", "ingress", "drop", -500), "ingress"],
-  ])("with %o is warned of", (chain, hook) => {
+  ])("with the chain %o is a warning that names the hook", (chain, hook) => {
     expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: expect.stringContaining(hook) }]);
   });
 
@@ -108,17 +116,17 @@ describe("a firewall", () => {
     [base("ip nat", "postrouting", "drop", 100)],
     [base("ip nft-proxy", "input", "drop")],
     [{ table: "inet filter", name: "not-a-base-chain" }],
-  ])("with %o is none", (chain) => {
+  ])("is not assumed from the chain %o", (chain) => {
     expect(judgeFirewalls([chain])).toMatchObject([{ level: "ok" }]);
   });
 
-  test("by firewalld is told by its table, for it rejects with rules", () => {
+  test("of firewalld is a warning by its table, for it rejects with rules", () => {
     expect(judgeFirewalls([base("inet firewalld", "input", "accept")])).toMatchObject([
       { level: "warning", found: "firewalld is active" },
     ]);
   });
 
-  test("that could not be listed is no ok", () => {
+  test("is a warning that points to root when chains cannot be listed", () => {
     expect(judgeFirewalls(undefined)).toMatchObject([{ level: "warning", action: expect.stringContaining("root") }]);
   });
 });
@@ -136,23 +144,65 @@ describe("the daemon", () => {
   const recent = "2026-01-01T00:00:48Z";
 
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
-    ["silent, no tables", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
-    ["silent, tables not known", { kind: "silent", url, reason: "ECONNREFUSED" }, undefined, "ok", "ECONNREFUSED"],
-    ["silent, with tables", { kind: "silent", url, reason: "ECONNREFUSED" }, true, "warning", "no daemon keeps them"],
-    ["healthy", answers(200, 200, body(recent)), true, "ok", "last synced 12 s ago"],
+    ["silent without tables is ok", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
     [
-      "healthy still, and its last sync failed",
+      "silent where tables are not known is ok",
+      { kind: "silent", url, reason: "ECONNREFUSED" },
+      undefined,
+      "ok",
+      "ECONNREFUSED",
+    ],
+    [
+      "silent while there are tables is a warning",
+      { kind: "silent", url, reason: "ECONNREFUSED" },
+      true,
+      "warning",
+      "no daemon keeps them",
+    ],
+    [
+      "healthy is ok, with the time since its last sync",
+      answers(200, 200, body(recent)),
+      true,
+      "ok",
+      "last synced 12 s ago",
+    ],
+    [
+      "healthy whose last sync failed is a warning",
       { ...answers(200, 200, body(recent)), problem: "nft is busy" },
       true,
       "warning",
       "the kernel lacks changes: nft is busy",
     ],
-    ["before its first sync", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
-    ["stuck", answers(503, 503, body(recent, ["nft refuses"])), true, "fault", "nft refuses"],
-    ["going", answers(503, 200, body(recent, ["the node is being deleted"])), true, "warning", "being deleted"],
-    ["without our tables", answers(200, 200, body(recent)), false, "warning", "probably kube-proxy"],
-    ["something else", answers(200, 200, "<html>"), true, "warning", "another program"],
-    ["some JSON", answers(200, 200, "null"), true, "warning", "another program"],
+    ["before its first sync is ok", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
+    [
+      "stuck is a fault, with its reason",
+      answers(503, 503, body(recent, ["nft refuses"])),
+      true,
+      "fault",
+      "nft refuses",
+    ],
+    [
+      "unhealthy because its node goes is a warning",
+      answers(503, 200, body(recent, ["the node is being deleted"])),
+      true,
+      "warning",
+      "being deleted",
+    ],
+    [
+      "healthy without our tables is taken for kube-proxy",
+      answers(200, 200, body(recent)),
+      false,
+      "warning",
+      "probably kube-proxy",
+    ],
+    ["answering HTML is taken for another program", answers(200, 200, "<html>"), true, "warning", "another program"],
+    [
+      "answering other JSON is taken for another program",
+      answers(200, 200, "null"),
+      true,
+      "warning",
+      "another program",
+    ],
   ])("%s", (_, fact, hasTables, level, text) => {
     const finding = judgeDaemon(fact, hasTables);
     expect(finding.level).toBe(level);

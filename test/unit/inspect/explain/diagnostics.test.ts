@@ -81,7 +81,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["shop/cart has no endpoints", "selector", "get service cart -o wide", "get pods --show-labels"],
   },
   {
-    name: "not ready",
+    name: "endpoints that are not ready",
     manifests: service("") + slice(UNREADY),
     flags: TO_CLUSTER_IP,
     result: "refused",
@@ -242,7 +242,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["the only endpoint of shop/cart", "none is ready", "soon be gone"],
   },
   {
-    name: "endpoints that are all gone",
+    name: "endpoints that all terminate and serve no more",
     manifests:
       service("") + slice(UNREADY.map((text) => text.replace("serving: false", "serving: false, terminating: true"))),
     flags: TO_CLUSTER_IP,
@@ -259,7 +259,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["shop/cart is headless", "DNS name"],
   },
   {
-    name: "a name for another name",
+    name: "a Service of type ExternalName",
     manifests: service("").replace(/spec:.*/, "spec: { type: ExternalName, externalName: cart.example.org }"),
     flags: { service: "shop/cart" },
     result: "",
@@ -268,23 +268,26 @@ const FAULTS: readonly FieldDiagnostic[] = [
   },
 ];
 
-describe("explain alone tells why a connection fails:", () => {
-  test.each(FAULTS)("$name", async ({ manifests, flags, result, cause, message }) => {
-    const { text, json } = await explained(NODES + manifests, flags);
-    const { verdict } = json.explanations[0] ?? { verdict: { result: "", ...json.notServed } };
-    expect({ result: verdict.result, cause: verdict.cause }).toEqual({ result, cause });
-    const lines = text.trimEnd().split("\n");
-    const sentence = lines
-      .slice(lines.lastIndexOf("") + 1)
-      .join(" ")
-      .replace(/ +/g, " ");
-    for (const part of message) expect(sentence).toContain(part);
-    expect(sentence).toMatch(/\.$/);
-    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
-  });
+describe("explain names the cause by itself:", () => {
+  test.each(FAULTS.map((row) => [row.name, row] as const))(
+    "%s",
+    async (_, { manifests, flags, result, cause, message }) => {
+      const { text, json } = await explained(NODES + manifests, flags);
+      const { verdict } = json.explanations[0] ?? { verdict: { result: "", ...json.notServed } };
+      expect({ result: verdict.result, cause: verdict.cause }).toEqual({ result, cause });
+      const lines = text.trimEnd().split("\n");
+      const sentence = lines
+        .slice(lines.lastIndexOf("") + 1)
+        .join(" ")
+        .replace(/ +/g, " ");
+      for (const part of message) expect(sentence).toContain(part);
+      expect(sentence).toMatch(/\.$/);
+      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(80);
+    },
+  );
 });
 
-test("each excluded endpoint is shown with its reason", async () => {
+test("explain shows each excluded endpoint with its reason", async () => {
   const mixed = [
     endpoint("10.244.1.5", "node-1"),
     ...UNREADY,
@@ -308,7 +311,7 @@ test("each excluded endpoint is shown with its reason", async () => {
   expect(text).toContain("not on this node: runs on node-3");
 });
 
-test("affinity, source ranges and masquerading are noted for a connection that works", async () => {
+test("explain notes affinity, source ranges and masquerading for a connection that works", async () => {
   const spec =
     ", type: LoadBalancer, loadBalancerSourceRanges: [198.51.100.0/24], sessionAffinity: ClientIP, sessionAffinityConfig: { clientIP: { timeoutSeconds: 600 } }";
   const { text, explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
@@ -325,14 +328,14 @@ test("affinity, source ranges and masquerading are noted for a connection that w
 test.each([
   ["one endpoint has none", [...HINTED, endpoint("10.244.9.9", "node-9")], "10.244.9.9 has none"],
   ["none is for this zone", HINTED.slice(1), "none is for node-1 or zone-a"],
-])("hints that are not followed are noted: %s", async (_what, endpoints, message) => {
+])("explain notes why hints are not followed: %s", async (_what, endpoints, message) => {
   const { explanations } = await explained(NODES + service("") + slice(endpoints), TO_CLUSTER_IP);
   const [explanation] = explanations;
   expect(explanation?.verdict.cause).toBe("served");
   expect(explanation?.notes.find(({ topic }) => topic === "hints")?.message).toContain(message);
 });
 
-test("an open source range, 0.0.0.0/0, makes no outcome depend on the client", async () => {
+test("explain of an open source range, 0.0.0.0/0, does not depend on the client", async () => {
   const spec = ", type: LoadBalancer, loadBalancerSourceRanges: [0.0.0.0/0]";
   const { explanations } = await explained(NODES + service(spec, "", LOAD_BALANCER) + slice(READY), {
     to: "203.0.113.9",

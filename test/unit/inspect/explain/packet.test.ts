@@ -32,19 +32,19 @@ function from(question: Partial<Question>, of = input()) {
   return connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", ...question }, of).from;
 }
 
-describe("where a connection comes from", () => {
+describe("the source of a connection", () => {
   test.each([
     ["a pod's CIDR", "10.244.3.4", "pod"],
     ["an endpoint outside of all CIDRs", "172.31.0.5", "pod"],
     ["the node's own address", "192.0.2.2", "node"],
     ["loopback", "127.0.0.1", "node"],
     ["anywhere else", "198.51.100.9", "outside"],
-    ["an address of the host that this is looked at on, which is not the node", "198.18.0.7", "outside"],
-  ])("%s", (_what, fromAddress, at) => {
+    ["an address of this host, which is not the node", "198.18.0.7", "outside"],
+  ])("at %s (%s) is taken for %s", (_what, fromAddress, at) => {
     expect(from({ fromAddress })).toEqual({ address: fromAddress, at, known: "given" });
   });
 
-  test("is as it was told, whatever the address", () => {
+  test("is as told, whatever its address", () => {
     expect(from({ fromAddress: "198.51.100.9", source: "pod" }).at).toBe("pod");
   });
 
@@ -52,7 +52,7 @@ describe("where a connection comes from", () => {
     ["pod", "10.244.1.254"],
     ["node", "192.0.2.2"],
     ["outside", "192.0.2.1"],
-  ] as const)("%s has an address that stands for all", (source, address) => {
+  ] as const)("that is told as %s has the address %s", (source, address) => {
     expect(from({ source })).toEqual({ address, at: source, known: "assumed" });
   });
 
@@ -61,26 +61,26 @@ describe("where a connection comes from", () => {
     ["an external IP", "203.0.113.7", "outside"],
     ["the node's address", "192.0.2.2", "outside"],
     ["loopback", "127.0.0.1", "node"],
-  ])("towards %s, is guessed", (_what, to, at) => {
+  ])("towards %s (%s) is guessed as %s", (_what, to, at) => {
     expect(from({ to }).at).toBe(at);
   });
 
-  test("the node comes to itself from the address that it goes to", () => {
+  test("of the node towards its own address is that address", () => {
     expect(from({ to: "127.0.0.1" }).address).toBe("127.0.0.1");
   });
 });
 
-test("the host's addresses count where it is the node", () => {
+test("the host's addresses are the node's where the host is the node", () => {
   const here = input({}, ["192.0.2.2", "198.18.0.7"]);
   expect(from({ fromAddress: "198.18.0.7" }, here).at).toBe("node");
 });
 
-test("without an address of the node's, the host is taken for the node", () => {
+test("the host is taken for the node where no address of the node is known", () => {
   const unknown = input({ nodeAddress: "", nodePorts: { kind: "all" } });
   expect(from({ source: "node" }, unknown).address).toBe("198.18.0.7");
 });
 
-test("a pod comes by the interface that pods are told by", () => {
+test("a pod's packet comes by an interface that matches the pods' pattern", () => {
   const byInterface = input({ localTraffic: { kind: "interface", pattern: "cali*" } });
   const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" }, byInterface);
   expect(packetOf(connection, byInterface).from.iifname).toBe("cali0");

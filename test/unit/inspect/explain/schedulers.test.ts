@@ -47,7 +47,7 @@ const shares = async (manifests: string, flags: Readonly<Record<string, string>>
 };
 
 describe("explain", () => {
-  test("names the endpoint of exactly this client, and its slot, for a hash of its address", async () => {
+  test("names the one endpoint of this client, and its slot, for source-hash", async () => {
     const ends = await Promise.all(
       ["10.244.1.20", "10.244.1.21", "10.244.1.22", "10.244.1.23", "10.244.1.24"].map(async (from) => {
         const { explanation, endpoints, notes } = await shares(service(SOURCE_HASH) + THREE, {
@@ -85,7 +85,7 @@ describe("explain", () => {
     }
   });
 
-  test("names the default of all Services as such", async () => {
+  test("names the scheduler of --scheduler as such", async () => {
     const { notes } = await shares(service("") + THREE, { ...TO, scheduler: "round-robin" });
     expect(notes?.join()).toContain("scheduler: round-robin (--scheduler)");
   });
@@ -104,11 +104,11 @@ describe("explain", () => {
     );
   });
 
-  test("says nothing of the scheduler where it is random and all weights are alike", async () => {
+  test("does not mention the scheduler where it is random and all weights are equal", async () => {
     expect((await shares(service("") + THREE, TO)).notes?.join()).not.toContain("scheduler");
   });
 
-  test("says that session affinity keeps the scheduler's choice", async () => {
+  test("notes that session affinity keeps the scheduler's choice", async () => {
     const { notes } = await shares(service(SOURCE_HASH, ", sessionAffinity: ClientIP") + THREE, TO);
     expect(notes?.join()).toMatch(/slot \d+ of 251; session affinity keeps the choice/);
   });
@@ -126,7 +126,7 @@ describe("explain --to 127.0.0.1", () => {
     expect(text).toContain("192.0.0.8");
   });
 
-  test("with external Local policy tells the endpoints of this node", async () => {
+  test("with external Local policy goes to endpoints of this node", async () => {
     const local = THREE.replace("{ addresses: [10.244.1.5] }", "{ addresses: [10.244.1.5], nodeName: node-1 }");
     const { endpoints } = await shares(service("", ", externalTrafficPolicy: Local") + local, LOOPBACK);
     expect(endpoints).toEqual([

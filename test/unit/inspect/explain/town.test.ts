@@ -85,7 +85,7 @@ function recordedAs(probe: Probe, { result, endpoints = [] }: Outcome): string {
   return probe.sticky ? "ok, sticky" : `ok ${[...endpoints].sort().join()}`;
 }
 
-describe.each(scenarios)("explain says of $name what was recorded of", ({ name, probes, expect: recorded }) => {
+describe.each(scenarios)("explain predicts for $name the recorded outcome of", ({ name, probes, expect: recorded }) => {
   const of = input(name);
 
   test.each(probes)("$id", (probe) => {

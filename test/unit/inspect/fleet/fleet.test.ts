@@ -85,7 +85,7 @@ function gather() {
   return gatherFleet({ client, namespace: "kube-system", selector: "app.kubernetes.io/name=nft-proxy", ...ports });
 }
 
-test("a line for each node, the worst first", async () => {
+test("fleet gives a line for each node, the worst first", async () => {
   const pods: Pod[] = [
     { node: "node-a", livez: livez(200, 12), metrics: metrics() },
     { node: "node-b", livez: livez(200, 3), metrics: metrics({ drift: 4 }) },
@@ -128,7 +128,7 @@ test("a line for each node, the worst first", async () => {
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
 });
 
-test("1,000 nodes are asked at most 200 at a time, each once", async () => {
+test("fleet asks 1,000 nodes once each, at most 200 at a time", async () => {
   const names = Array.from({ length: 1000 }, (_, index) => `node-${String(index).padStart(4, "0")}`);
   serve(
     names.map((node) => ({ node, livez: livez(200, 10), metrics: metrics() })),
@@ -152,7 +152,7 @@ test("1,000 nodes are asked at most 200 at a time, each once", async () => {
   expect(api.requests.filter(({ path }) => path.endsWith("/proxy/livez"))).toHaveLength(1000);
 });
 
-test("pods that may not be listed are an error with the reason and a hint", async () => {
+test("fleet fails with the reason when pods may not be listed", async () => {
   api.other = () => ({ status: 403, body: "{}" });
   await expect(gather()).rejects.toMatchObject({
     code: "API_UNAVAILABLE",

@@ -5,11 +5,11 @@ import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
 const { ruleset } = renderAll({}).state;
 
-test("a host with IPv6 gets both tables", async () => {
+test("tablesOfHost keeps both tables on a host with IPv6", async () => {
   const files = new FakeHostFiles({ "/proc/net/if_inet6": "" });
   expect(Object.keys(await tablesOfHost(ruleset, files))).toEqual(["ip", "ip6"]);
 });
 
-test("a host without IPv6 gets none for it", async () => {
+test("tablesOfHost drops the IPv6 table on a host without IPv6", async () => {
   expect(Object.keys(await tablesOfHost(ruleset, new FakeHostFiles({})))).toEqual(["ip"]);
 });

@@ -43,7 +43,7 @@ function changes(before: Objects, after: Objects): string[] {
 }
 
 describe("compareOutcomes", () => {
-  test("names both changes where endpoints are others and all of them see another source", () => {
+  test("names endpoints and source where endpoints change and all of them see another source", () => {
     const differences = changes(web({}), web({ external: "Local" }));
     expect(differences).toContain("outside at 192.0.2.2:30080: endpoints source");
     expect(differences).toContain("pod at 192.0.2.2:30080: source");
@@ -61,7 +61,7 @@ describe("compareOutcomes", () => {
     ["no endpoints", web({}, []), "pod node outside at 192.0.2.2:30080: refused"],
     ["session affinity", web({ affinitySeconds: 600 }), "pod node outside at 192.0.2.2:30080: affinity"],
     ["no Service", {}, "pod node outside at 192.0.2.2:30080: not-handled"],
-  ])("%s is named as what it becomes", (_, after, expected) => {
+  ])("names the new outcome of a frontend that gets %s", (_, after, expected) => {
     expect(changes(web({}), after)).toContain(expected);
   });
 
@@ -72,7 +72,7 @@ describe("compareOutcomes", () => {
   });
 });
 
-test("the text ends with how much was compared", () => {
+test("the text of a comparison ends with how much was compared", () => {
   const text = (after: Objects) => {
     const comparison = compare(web({}), after);
     const differences = comparison.differences.map((one) => ({ ...one, service: "default/web:http" }));

@@ -75,7 +75,7 @@ describe("explainRefusals", () => {
     expect(one?.message).toContain("not ready");
   });
 
-  test("gives the first time of a destination where that of every client is known", () => {
+  test("gives the first time of a destination only where that of every client is known", () => {
     const known = [
       entry({ silentFor: 5, firstAt: NOW - 65_000 }),
       entry({ client: "10.244.2.7", silentFor: 8, firstAt: NOW - 725_000 }),
@@ -96,30 +96,30 @@ describe("explainRefusals", () => {
     );
   });
 
-  test("no first time is later than the last one, which is of whole seconds", () => {
+  test("gives no first time later than the last one, which is in whole seconds", () => {
     const [one] = explainRefusals([entry({ silentFor: 3, firstAt: NOW - 2600 })], input, {}, NOW);
     expect(one).toMatchObject({ firstAt: "2026-11-21T11:59:57.000Z", lastAt: "2026-11-21T11:59:57.000Z" });
   });
 
-  test("the kernel alone tells the first time of single packets only", () => {
+  test("gives the first time of single packets, and of no others, from the kernel alone", () => {
     const entries = [entry({ packets: 1 }), entry({ packets: 2 })];
     expect(withSinglePackets(entries, NOW).map(({ firstAt }) => firstAt)).toEqual([NOW - 60_000, undefined]);
   });
 
-  test("says that a destination is served now, when the cause is gone", () => {
+  test("tells that a destination is served now, when the cause is gone", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
     expect(refusalsText(one === undefined ? [] : [one], NOW, false)).toContain("not refused any more, served");
   });
 
-  test("tells destinations that are no Service's, too", () => {
+  test("explains destinations that no Service has, too", () => {
     expect(brief([entry({ address: "10.96.9.9" }), entry({ port: 81 })])).toEqual([
       "10.96.9.9 dropped unallocated-address 10.244.2.9",
       "10.96.0.10 refused unserved-port 10.244.2.9",
     ]);
   });
 
-  test("the latest come first", () => {
+  test("puts the latest refusal first", () => {
     const entries = [entry({ silentFor: 9 }), entry({ address: "10.96.9.9", silentFor: 1 })];
     expect(brief(entries).map((line) => line.split(" ")[0])).toEqual(["10.96.9.9", "shop/cart"]);
   });
@@ -131,16 +131,16 @@ describe("explainRefusals", () => {
     [{ service: { service: named("dns/dns") } }, 0],
     [{ client: "10.244.2.9" }, 1],
     [{ client: "10.244.2.8" }, 0],
-  ])("%o", (filter, count) => {
+  ])("with the filter %o gives %i destinations", (filter, count) => {
     expect(brief([entry()], filter)).toHaveLength(count);
   });
 
-  test("a port that is not served belongs to the Service that has the address", () => {
+  test("counts a port that is not served as the Service's that has the address", () => {
     expect(brief([entry({ port: 81 })], { namespace: "shop" })).toHaveLength(1);
     expect(brief([entry({ port: 81 })], { service: { service: named("dns/dns") } })).toHaveLength(0);
   });
 
-  test("takes more clients of one destination than a function takes arguments", () => {
+  test("takes 200,000 clients of one destination", () => {
     const entries = Array.from({ length: 200_000 }, (_, i) => {
       return entry({ client: `10.${200 + (i >> 16)}.${(i >> 8) & 255}.${i & 255}`, firstAt: NOW - 60_000 - i });
     });
@@ -155,7 +155,7 @@ describe("explainRefusals", () => {
   });
 });
 
-test("the text names destination, cause and clients", () => {
+test("the text of refusals names destination, cause and clients", () => {
   const entries = Array.from({ length: 12 }, (_, i) => entry({ client: `10.244.2.${100 + i}`, silentFor: i }));
   const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, false);
   expect(text).toContain("shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ");
@@ -165,7 +165,7 @@ test("the text names destination, cause and clients", () => {
 });
 
 describe("newRefusals", () => {
-  test("gives what came since, and counts anew what expired meanwhile", () => {
+  test("gives the packets since the last time, all of those whose entry expired meanwhile", () => {
     const before = [entry(), entry({ port: 81, packets: 9 })];
     const now = [entry({ packets: 5 }), entry({ port: 81, packets: 2 }), entry({ port: 82 })];
     expect(newRefusals(refusalPackets(before), now).map(({ port, packets }) => [port, packets])).toEqual([
@@ -181,7 +181,7 @@ describe("refusalEntries", () => {
   const metainfo = { metainfo: { version: "1.1.3", release_name: "x", json_schema_version: 1 } };
   const listing = (set: object) => JSON.stringify({ nftables: [metainfo, { set }] });
 
-  test("reads what nft lists", () => {
+  test("reads the elements that nft lists", () => {
     const elem = {
       val: { concat: ["10.0.0.1", "10.96.0.9", "tcp", 80] },
       timeout: 3600,
@@ -202,7 +202,7 @@ describe("refusalEntries", () => {
     expect(refusalEntries(listing({ name: "refused" }), "ip", 3600)).toEqual([]);
   });
 
-  test("refuses a set that is not of our making", () => {
+  test("throws on a set that is not of our making", () => {
     expect(() => refusalEntries(listing({ name: "refused", elem: ["10.0.0.1"] }), "ip", 3600)).toThrow();
   });
 });

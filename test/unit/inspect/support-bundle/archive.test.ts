@@ -5,7 +5,7 @@ import { execa } from "execa";
 import { expect, test } from "vitest";
 import { archiveOf } from "../../../../src/inspect/support-bundle/archive.ts";
 
-test("tar reads the archive: names, contents, mode and time", async () => {
+test("tar unpacks the archive of a support bundle with its names, contents, modes and times", async () => {
   const directory = mkdtempSync(join(tmpdir(), "archive-"));
   const files = [
     { name: "bundle/empty.txt", text: "" },

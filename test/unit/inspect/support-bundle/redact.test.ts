@@ -22,16 +22,16 @@ test.each([
   ["a version", "nft v1.1.3, Linux 6.18.5", "nft v1.1.3, Linux 6.18.5"],
   ["a classid", "8000:1", "8000:1"],
   ["the API server", "https://api.example.org:6443", "https://host-1:6443"],
-])("redacting %s", (_what, text, expected) => {
+])("redacting %s turns %j into %j", (_what, text, expected) => {
   expect(redactor(NAMES)(text)).toBe(expected);
 });
 
-test("one redactor gives the same pseudonym in every text", () => {
+test("a redactor gives the same pseudonym in every text", () => {
   const redact = redactor(NAMES);
   expect([redact("10.0.0.2 and 10.0.0.1"), redact("10.0.0.1")]).toEqual(["ip4-1 and ip4-2", "ip4-2"]);
 });
 
-test("JSON stays JSON", () => {
+test("redacted JSON is still JSON", () => {
   const redact = redactor({ service: ["cart"] });
   expect(JSON.parse(redact(JSON.stringify({ a: "cart", b: ["10.0.0.1", 7] })))).toEqual({
     a: "service-1",

@@ -41,14 +41,14 @@ const names = new StoryNames(renderAll(objects).state, cacheOf(objects), new Set
 const says = async (one: PacketStory, connections: typeof tracked | typeof failing = tracked) =>
   names.named(one, await resetEndpoint(one, connections)).message;
 
-test("a packet that was reset is told of with the endpoint, from connection tracking, and the Service that it left", async () => {
+test("trace names the endpoint of a reset packet, from connection tracking, and the Service that it left", async () => {
   expect(await says(story())).toBe("reset: the endpoint 10.244.2.12:8080 left Service default/web port 80/tcp");
 });
 
-test("a packet that was reset is told of without the endpoint where connection tracking does not tell", async () => {
+test("trace of a reset packet goes without the endpoint where connection tracking fails", async () => {
   expect(await says(story(), failing)).toBe("reset: its endpoint left Service default/web port 80/tcp");
 });
 
-test("connections are not listed for other packets", async () => {
+test("trace lists no connections for packets that were not reset", async () => {
   expect(await resetEndpoint(story("reject-chain"), failing)).toBeUndefined();
 });

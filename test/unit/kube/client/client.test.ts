@@ -65,15 +65,15 @@ function kubeconfig(user: object, cluster: object = {}): string {
 
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
-describe("over http", () => {
-  test("one connection serves request after request, also after an error", async () => {
+describe("the API client over http", () => {
+  test("uses one connection for request after request, also after an error", async () => {
     await start({}, () => ({ master: api.url }));
     expect([await ask(), await ask("/nowhere"), await ask()]).toEqual([200, 404, 200]);
     expect(api.connections).toBe(1);
     expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
   });
 
-  test("an Event is created, and patched later", async () => {
+  test("creates an Event, and patches it later", async () => {
     await start({}, () => ({ master: api.url }));
     const path = "/apis/events.k8s.io/v1/namespaces/default/events";
     const { signal } = new AbortController();
@@ -90,7 +90,7 @@ describe("over http", () => {
     ]);
   });
 
-  test("each request is reported with method, host, status and duration, a broken connection as <error>", async () => {
+  test("reports each request with method, host, status and duration, and a broken connection as <error>", async () => {
     api = await StubApi.start({});
     const seen: ApiRequestOutcome[] = [];
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
@@ -105,13 +105,13 @@ describe("over http", () => {
     expect(seen.every(({ seconds }) => seconds > 0 && seconds < 60)).toBe(true);
   });
 
-  test("the server may live below a path", async () => {
+  test("asks a server that lives below a path", async () => {
     await start({}, () => ({ master: `${api.url}/k8s/clusters/c-1/` }));
     expect(await ask()).toBe(404);
     expect(api.requests[0]?.path).toBe("/k8s/clusters/c-1/api/v1/services");
   });
 
-  test("an aborted signal ends a request that is not answered", async () => {
+  test("ends a request without an answer when its signal is aborted", async () => {
     await start({}, () => ({ master: api.url }));
     api.addFault({ fault: { kind: "hang" } });
     const controller = new AbortController();
@@ -120,15 +120,15 @@ describe("over http", () => {
     await expect(asked).rejects.toThrow();
   });
 
-  test("an aborted signal ends a request that waits for a credential plugin", async () => {
+  test("ends a request that waits for a credential plugin when its signal is aborted", async () => {
     await start({}, () => ({ kubeconfig: kubeconfig({ exec: { command: "sleep", args: ["1"] } }) }));
     const asked = client.request({ method: "GET", path: "/", signal: AbortSignal.timeout(50) });
     await expect(asked).rejects.toThrow("timeout");
   });
 });
 
-describe("kubeconfig", () => {
-  test("the current context's token is sent, and --master wins over its server", async () => {
+describe("the API client with a kubeconfig", () => {
+  test("sends the current context's token, to the server of --master rather than its own", async () => {
     await start({}, () => ({
       kubeconfig: kubeconfig({ token: "abc" }, { server: "http://192.0.2.1" }),
       master: api.url,
@@ -137,7 +137,7 @@ describe("kubeconfig", () => {
     expect(api.requests[0]?.headers.authorization).toBe("Bearer abc");
   });
 
-  test("a token file, as kubeadm's kubeconfig for kube-proxy has, is read again for each request", async () => {
+  test("reads a token file, as kubeadm's kubeconfig for kube-proxy has it, for each request", async () => {
     await start({}, () => {
       write("token", "one\n");
       return { kubeconfig: kubeconfig({ tokenFile: "token" }) };
@@ -153,7 +153,7 @@ describe("kubeconfig", () => {
     expect(sent).toEqual(["Bearer one", "Bearer two", "Bearer two", "Bearer two"]);
   });
 
-  test("after a 401 the kubeconfig itself is read again", async () => {
+  test("reads the kubeconfig again after a 401", async () => {
     await start({}, () => ({ kubeconfig: kubeconfig({ token: "old" }) }));
     api.tokens.add("old");
     expect(await ask()).toBe(200);
@@ -163,7 +163,7 @@ describe("kubeconfig", () => {
     expect([await ask(), await ask(), await ask()]).toEqual([401, 200, 200]);
   });
 
-  test("a credential plugin is asked once for as long as its token is good, and again after a 401", async () => {
+  test("asks a credential plugin once for as long as its token is good, and again after a 401", async () => {
     const expires = new Date(Date.now() + 3_600_000).toISOString();
     await start({}, () => {
       write(
@@ -186,7 +186,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
     expect([await ask(), await ask()]).toEqual([401, 200]);
   });
 
-  test("a user name and password are sent, and whom to act as", async () => {
+  test("sends a user name and password, and whom to impersonate", async () => {
     await start({}, () => ({ kubeconfig: kubeconfig({ username: "u", password: "p", as: "me" }) }));
     await ask();
     expect(api.requests[0]?.headers).toMatchObject({
@@ -196,23 +196,28 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
   });
 
   const refused: [name: string, text: () => string, code: string, reason: string][] = [
-    ["no YAML", () => write("kubeconfig", "a: [b"), "BAD_CONFIG", "kubeconfig"],
-    ["nothing", () => write("kubeconfig", ""), "BAD_CONFIG", "not a mapping"],
+    ["text that is not YAML", () => write("kubeconfig", "a: [b"), "BAD_CONFIG", "kubeconfig"],
+    ["an empty file", () => write("kubeconfig", ""), "BAD_CONFIG", "not a mapping"],
     ["no current context", () => write("kubeconfig", "contexts: []"), "BAD_CONFIG", 'current-context ""'],
-    ["an unknown cluster", () => kubeconfig({}, { server: "" }), "BAD_CONFIG", "clusters[1].cluster.server is missing"],
-    ["no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
+    [
+      "a cluster without a server",
+      () => kubeconfig({}, { server: "" }),
+      "BAD_CONFIG",
+      "clusters[1].cluster.server is missing",
+    ],
+    ["a server that is no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
     ["a proxy", () => kubeconfig({}, { "proxy-url": "http://a" }), "BAD_CONFIG", "proxy-url"],
-    ["a provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
+    ["an auth provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
     ["no file", () => join(directory, "none"), "UNREADABLE_INPUT", "none"],
   ];
 
-  test.each(refused)("a kubeconfig with %s is refused with the reason", async (_name, path, code, reason) => {
+  test.each(refused)("refuses with the reason: %s", async (_name, path, code, reason) => {
     api = await StubApi.start();
     const loading = loadConnection({ kubeconfig: path(), master: "", env: {} });
     await expect(loading).rejects.toMatchObject({ code, message: expect.stringContaining(reason) });
   });
 
-  test("without kubeconfig, master and cluster it is said what to give", async () => {
+  test("names the flags to give without a kubeconfig, --master and a cluster", async () => {
     const loading = loadConnection({ kubeconfig: "", master: "", env: {} });
     await expect(loading).rejects.toMatchObject({ code: "BAD_CONFIG", hint: expect.stringContaining("--kubeconfig") });
     await expect(loadConnection({ kubeconfig: "", master: "10.0.0.1:6443", env: {} })).rejects.toMatchObject({
@@ -221,7 +226,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
   });
 });
 
-describe.skipIf(!hasOpenssl())("over https", () => {
+describe.skipIf(!hasOpenssl())("the API client over https", () => {
   let old: Authority;
   let fresh: Authority;
 
@@ -235,7 +240,7 @@ describe.skipIf(!hasOpenssl())("over https", () => {
     serviceAccount: directory,
   });
 
-  test("a Pod's token and CA are used, and taken anew when they are replaced", async () => {
+  test("uses a Pod's token and CA, and reads them again when they are replaced", async () => {
     write("token", "one");
     write("ca.crt", old.ca);
     await start({ certificate: old.server }, inCluster);
@@ -256,7 +261,7 @@ describe.skipIf(!hasOpenssl())("over https", () => {
     expect(await ask()).toBe(200);
   });
 
-  test("a certificate of another authority is rejected, unless the kubeconfig skips verification", async () => {
+  test("rejects a certificate of another authority, unless the kubeconfig skips verification", async () => {
     await start({ certificate: old.server }, () => ({
       kubeconfig: kubeconfig({ token: "t" }, { "certificate-authority-data": base64(fresh.ca) }),
     }));
@@ -267,7 +272,7 @@ describe.skipIf(!hasOpenssl())("over https", () => {
     expect(await ask()).toBe(200);
   });
 
-  test("a client certificate is shown, from data and from files beside the kubeconfig", async () => {
+  test("shows a client certificate, from data or from files beside the kubeconfig", async () => {
     const trust = { "certificate-authority-data": base64(old.ca) };
     await start({ certificate: old.server, clientCa: old.ca }, () => ({
       kubeconfig: kubeconfig(

@@ -28,7 +28,7 @@ describe("the weight of an EndpointSlice", () => {
   });
 
   test.each(["", "101", "-1", "1.5", "0x1", "heavy", "1000"])(
-    "is 1 where the annotation is %j, which is named",
+    "is 1 with a warning where the annotation is %j",
     (text) => {
       expect(weighted(text)).toMatchObject({
         diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/weight"]', severity: "warning" }],
@@ -38,8 +38,8 @@ describe("the weight of an EndpointSlice", () => {
   );
 });
 
-describe("EndpointSlice", () => {
-  test("has its defaults", () => {
+describe("an EndpointSlice", () => {
+  test("is decoded with defaults", () => {
     expect(decodeEndpointSlice(slice())).toEqual({
       kind: "valid",
       diagnostics: [],
@@ -98,14 +98,14 @@ describe("EndpointSlice", () => {
     ]);
   });
 
-  test("null is absent, also where the API writes it for an empty list", () => {
+  test("takes null for an absent value, also for an empty list", () => {
     const { value } = oursSlice({ endpoints: null, ports: null });
     expect([value.endpoints, value.ports]).toEqual([[], []]);
     const nulls = { addresses: ["10.0.0.1"], conditions: { ready: null, serving: null }, hints: null, targetRef: null };
     expect(oursSlice({ endpoints: [nulls] }).value.endpoints[0]).toMatchObject({ ready: true, serving: true });
   });
 
-  test("a port without a number is excluded, one without a name has the empty name", () => {
+  test("excludes a port without a number, and gives one without a name the empty name", () => {
     const ports = [{ name: "a" }, { name: "b", port: 0 }, { port: 53, protocol: "UDP" }, { name: null, port: 54 }];
     expect(oursSlice({ ports }).value.ports).toEqual([
       { name: "", protocol: "udp", port: 53 },
@@ -125,7 +125,7 @@ describe("EndpointSlice", () => {
     expect(diagnostics.at(-1)?.reason).toBe("must be an IPv4 address, not missing");
   });
 
-  test("a trigger time that there is not is a warning", () => {
+  test("gets a warning for a trigger time that is no time", () => {
     const annotations = { "endpoints.kubernetes.io/last-change-trigger-time": "soon" };
     const labels = { "kubernetes.io/service-name": "web" };
     const { value, diagnostics } = oursSlice({}, { annotations, labels });
@@ -133,7 +133,7 @@ describe("EndpointSlice", () => {
     expect(diagnostics).toMatchObject([{ severity: "warning" }]);
   });
 
-  test("with the label service-proxy-name is used: only its Service's label counts", () => {
+  test("with the label service-proxy-name is used, for only its Service's label counts", () => {
     const labels = { "kubernetes.io/service-name": "web", "service.kubernetes.io/service-proxy-name": "x" };
     expect(decodeEndpointSlice(slice({}, { labels })).kind).toBe("valid");
   });
@@ -145,7 +145,7 @@ describe("EndpointSlice", () => {
       slice({}, { labels: { "service.kubernetes.io/headless": "" } }),
     ],
     ["belongs to no Service: it lacks the label kubernetes.io/service-name", slice({}, { labels: {} })],
-  ])("is ignored: %s", (reason, object) => {
+  ])("is ignored if it %s", (reason, object) => {
     expect(decodeEndpointSlice(object)).toEqual({ kind: "ignored", reason });
   });
 
@@ -172,8 +172,8 @@ describe("EndpointSlice", () => {
   });
 });
 
-describe("Node", () => {
-  test("keeps what concerns a proxy", () => {
+describe("a Node", () => {
+  test("is decoded with all that concerns a proxy", () => {
     const node = {
       metadata: {
         name: "node-1",
@@ -228,7 +228,7 @@ describe("Node", () => {
   });
 });
 
-describe("ServiceCIDR", () => {
+describe("a ServiceCIDR", () => {
   test("keeps its CIDRs by family", () => {
     const object = { metadata: { name: "kubernetes", uid: "u" }, spec: { cidrs: ["10.96.0.0/12", "FD00::/112", "z"] } };
     expect(decodeServiceCIDR(object)).toMatchObject({ kind: "invalid" });

@@ -33,24 +33,33 @@ function ingress(...ips: unknown[]): object {
   return { loadBalancer: { ingress: ips.map((ip) => (typeof ip === "string" ? { ip } : ip)) } };
 }
 
-test.each(["service", "endpointslice", "node", "servicecidr"])("schemas/%s.schema.json is a schema", (name) => {
-  const text = readFileSync(new URL(`../../../../schemas/${name}.schema.json`, import.meta.url), "utf8");
-  expect(new Ajv({ allowUnionTypes: true }).validateSchema(JSON.parse(text))).toBe(true);
-});
+test.each(["service", "endpointslice", "node", "servicecidr"])(
+  "schemas/%s.schema.json is a valid JSON schema",
+  (name) => {
+    const text = readFileSync(new URL(`../../../../schemas/${name}.schema.json`, import.meta.url), "utf8");
+    expect(new Ajv({ allowUnionTypes: true }).validateSchema(JSON.parse(text))).toBe(true);
+  },
+);
 
-test.each(["random", "round-robin", "source-hash", "flow-hash"])("reads the scheduler %s", (scheduler) => {
-  const metadata = { annotations: { "nft-proxy.io/scheduler": scheduler } };
-  expect(ours({ metadata })).toMatchObject({ diagnostics: [], value: { scheduler } });
-});
+test.each(["random", "round-robin", "source-hash", "flow-hash"])(
+  "a Service's annotation for the scheduler %s is read",
+  (scheduler) => {
+    const metadata = { annotations: { "nft-proxy.io/scheduler": scheduler } };
+    expect(ours({ metadata })).toMatchObject({ diagnostics: [], value: { scheduler } });
+  },
+);
 
-test.each(["", "Random", "rr", "least-connection"])("takes the scheduler %j for random, and names it", (text) => {
-  expect(ours({ metadata: { annotations: { "nft-proxy.io/scheduler": text } } })).toMatchObject({
-    diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
-    value: { scheduler: "random", unknownScheduler: text },
-  });
-});
+test.each(["", "Random", "rr", "least-connection"])(
+  "a Service's annotation for the scheduler %j means random, with a warning",
+  (text) => {
+    expect(ours({ metadata: { annotations: { "nft-proxy.io/scheduler": text } } })).toMatchObject({
+      diagnostics: [{ path: 'metadata.annotations["nft-proxy.io/scheduler"]', severity: "warning" }],
+      value: { scheduler: "random", unknownScheduler: text },
+    });
+  },
+);
 
-test("reads a Service with its defaults", () => {
+test("a Service is decoded with its defaults", () => {
   expect(decodeService(service())).toEqual({
     kind: "valid",
     diagnostics: [],
@@ -72,14 +81,14 @@ test("reads a Service with its defaults", () => {
   });
 });
 
-test("null is absent, and a Service without a namespace is in default", () => {
+test("a Service's null is an absent value, and no namespace is the namespace default", () => {
   const metadata = { namespace: null, uid: null, creationTimestamp: null, labels: null };
   const spec = { externalIPs: null, loadBalancerSourceRanges: null, sessionAffinityConfig: null, type: null };
   const { value, diagnostics } = ours({ metadata, spec });
   expect([value.name, value.uid, value.createdAt, diagnostics]).toEqual(["default/web", "", 0, []]);
 });
 
-test("falls back to clusterIP", () => {
+test("a Service without clusterIPs has its clusterIP", () => {
   const spec = { clusterIP: "fd00::1", clusterIPs: null, ipFamilies: null };
   expect(ours({ spec }).value.clusterIPs).toEqual({ ip: "", ip6: "fd00::1" });
 });
@@ -88,7 +97,7 @@ test("a Service with a cluster IP and the label headless is served", () => {
   expect(decodeService(service({ metadata: { labels: { "service.kubernetes.io/headless": "" } } })).kind).toBe("valid");
 });
 
-describe("is ignored", () => {
+describe("a Service is ignored if it", () => {
   test.each<[string, Parts]>([
     ["is of type ExternalName", { spec: { type: "ExternalName", clusterIP: "", clusterIPs: [], ports: null } }],
     ["is headless", { spec: { clusterIP: "None", clusterIPs: ["None"] } }],
@@ -103,7 +112,7 @@ describe("is ignored", () => {
   });
 });
 
-describe("is refused", () => {
+describe("a Service is refused:", () => {
   test.each<[string, string, unknown]>([
     ["", "must be an object, not null", null],
     ["", "must be an object, not an array", []],
@@ -162,7 +171,7 @@ describe("is refused", () => {
     expect(diagnostics[0]).toMatchObject({ path, severity: "error", reason: expect.stringContaining(reason) });
   });
 
-  test("naming no more errors than anyone reads", () => {
+  test("with at most 20 errors, and the number of the others", () => {
     const decoded = decodeService(service({ spec: { externalIPs: new Array(100).fill(1) } }));
     const diagnostics = decoded.kind === "invalid" ? decoded.diagnostics : [];
     expect(diagnostics).toHaveLength(21);
@@ -170,8 +179,8 @@ describe("is refused", () => {
   });
 });
 
-describe("ports", () => {
-  test("keeps protocols and node ports", () => {
+describe("the ports of a Service", () => {
+  test("keep protocols and node ports", () => {
     const ports = [
       { name: "a", port: 53, protocol: "UDP", nodePort: 30053 },
       { name: "b", port: 53, protocol: "TCP", nodePort: 30053 },
@@ -184,7 +193,7 @@ describe("ports", () => {
     ]);
   });
 
-  test("excludes a port that repeats another", () => {
+  test("exclude a port that repeats another's name, number or node port", () => {
     const ports = [
       { name: "a", port: 80, nodePort: 30080 },
       { name: "a", port: 81 },
@@ -204,23 +213,26 @@ describe("ports", () => {
   });
 });
 
-describe("policies", () => {
+describe("the policies of a Service", () => {
   test.each([
     ["LoadBalancer", [], true, 32000],
     ["NodePort", [], true, 0],
     ["ClusterIP", ["192.0.2.1"], true, 0],
     ["ClusterIP", [], false, 0],
-  ])("%s with external IPs %j: external Local is %s", (type, externalIPs, isLocal, healthCheckNodePort) => {
-    const spec = { type, externalIPs, externalTrafficPolicy: "Local", healthCheckNodePort: 32000 };
-    expect(ours({ spec }).value).toMatchObject({ externalPolicyLocal: isLocal, healthCheckNodePort });
-  });
+  ])(
+    "of type %s with external IPs %j and policy Local make external Local %s",
+    (type, externalIPs, isLocal, healthCheckNodePort) => {
+      const spec = { type, externalIPs, externalTrafficPolicy: "Local", healthCheckNodePort: 32000 };
+      expect(ours({ spec }).value).toMatchObject({ externalPolicyLocal: isLocal, healthCheckNodePort });
+    },
+  );
 
-  test("a health check node port means nothing with policy Cluster", () => {
+  test("with policy Cluster make a health check node port 0", () => {
     const spec = { type: "LoadBalancer", externalTrafficPolicy: "Cluster", healthCheckNodePort: 32000 };
     expect(ours({ spec }).value).toMatchObject({ externalPolicyLocal: false, healthCheckNodePort: 0 });
   });
 
-  test("internal policy", () => {
+  test("with internalTrafficPolicy Local make internal Local true", () => {
     expect(ours({ spec: { internalTrafficPolicy: "Local" } }).value.internalPolicyLocal).toBe(true);
   });
 
@@ -228,17 +240,17 @@ describe("policies", () => {
     [{ sessionAffinity: "ClientIP" }, 10800],
     [{ sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 1 } } }, 1],
     [{ sessionAffinity: "None", sessionAffinityConfig: { clientIP: { timeoutSeconds: 1 } } }, 0],
-  ])("%j is %i seconds of affinity", (spec, seconds) => {
+  ])("of %j make %i seconds of affinity", (spec, seconds) => {
     expect(ours({ spec }).value.affinitySeconds).toBe(seconds);
   });
 
-  test("a Service with a deletionTimestamp is marked as deleting", () => {
+  test("with a deletionTimestamp mark it as deleting", () => {
     expect(ours({ metadata: { deletionTimestamp: "2026-11-20T09:22:44Z" } }).value.deleting).toBe(true);
   });
 });
 
-describe("addresses", () => {
-  test("excludes and reports a value that is no external IP", () => {
+describe("the addresses of a Service", () => {
+  test("exclude and report external IPs that are none", () => {
     const externalIPs = ["192.0.2.1", "010.1.1.1", "fe80::1", "2001:DB8::1", "0.0.0.0", "192.0.2.1", "224.0.0.1"];
     const { value, diagnostics } = ours({ spec: { externalIPs } });
     expect(value.externalIPs).toEqual({ ip: ["192.0.2.1"], ip6: ["2001:db8::1"] });
@@ -250,14 +262,14 @@ describe("addresses", () => {
     ]);
   });
 
-  test("warns of an address of a family that the Service does not have", () => {
+  test("exclude and warn of an address of a family that the Service does not have", () => {
     const spec = { clusterIPs: ["10.96.0.10"], ipFamilies: ["IPv4"], externalIPs: ["2001:db8::1"] };
     const { value, diagnostics } = ours({ spec });
     expect(value.externalIPs).toEqual({ ip: [], ip6: [] });
     expect(diagnostics).toMatchObject([{ path: "spec.externalIPs[0]", severity: "warning" }]);
   });
 
-  test("keeps the load-balancer IPs that are delivered unchanged", () => {
+  test("keep only the load-balancer IPs whose packets arrive unchanged", () => {
     const status = ingress(
       "192.0.2.1",
       { ip: "192.0.2.2", ipMode: "VIP" },
@@ -276,7 +288,7 @@ describe("addresses", () => {
   });
 });
 
-describe("source ranges never open the firewall wider", () => {
+describe("source ranges with faults never open the firewall wider:", () => {
   const status = ingress("192.0.2.1", "2001:db8::1");
 
   test.each<[string[], string[], string[], string[], number]>([
@@ -293,7 +305,7 @@ describe("source ranges never open the firewall wider", () => {
     [["everyone"], [], [], [], 3],
     [[""], [], [], [], 3],
     [["10.0.0.0/8; flush ruleset"], [], [], [], 3],
-  ])("%j", (loadBalancerSourceRanges, ip, ip6, served, faultCount) => {
+  ])("%j keeps %j and %j, and serves %j", (loadBalancerSourceRanges, ip, ip6, served, faultCount) => {
     const { value, diagnostics } = ours({ spec: { type: "LoadBalancer", loadBalancerSourceRanges }, status });
     expect(value.loadBalancerSourceRanges).toEqual({ ip, ip6 });
     expect([...value.loadBalancerIPs.ip, ...value.loadBalancerIPs.ip6]).toEqual(served);

@@ -57,8 +57,8 @@ async function names(...paths: string[]): Promise<string[]> {
   return objects.services.map(({ value }) => value.name);
 }
 
-describe("what is read", () => {
-  test("a directory of API lists", async () => {
+describe("readFiles", () => {
+  test("reads a directory of API lists", async () => {
     const { objects, diagnostics, ignored, otherKinds } = await read(TOWN);
     expect(diagnostics).toEqual([]);
     expect(
@@ -72,7 +72,7 @@ describe("what is read", () => {
     expect(otherKinds).toBe(0);
   });
 
-  test("YAML gives the same objects as JSON", async () => {
+  test("reads the same objects from YAML as from JSON", async () => {
     const { objects } = await read(TOWN);
     const lists = ["services", "endpointslices", "nodes", "servicecidrs"].map(async (name) => {
       const { default: list } = await import(`../../../fixtures/town/objects/${name}.json`, { with: { type: "json" } });
@@ -88,30 +88,35 @@ describe("what is read", () => {
     expect(values(asYaml.objects.serviceCIDRs)).toEqual(values(objects.serviceCIDRs));
   });
 
-  test.each<[string, string, string[]]>([
-    ["a.json", JSON.stringify(service("a")), ["town/a"]],
+  test.each<[what: string, file: string, text: string, expected: string[]]>([
+    ["an object of JSON", "a.json", JSON.stringify(service("a")), ["town/a"]],
     [
+      "several objects of JSON with a byte order mark",
       "a.json",
       `\uFEFF ${JSON.stringify(service("a"))}\n${JSON.stringify(service("b"), null, 1)}\n`,
       ["town/a", "town/b"],
     ],
     [
+      "documents of YAML with comments and an end marker",
       "a.yaml",
       `---\n# nothing\n---\n${stringify(service("a"))}---\n${stringify(service("b"))}...\n`,
       ["town/a", "town/b"],
     ],
-    ["a.yaml", JSON.stringify(service("a")), ["town/a"]],
+    ["JSON in a file named .yaml", "a.yaml", JSON.stringify(service("a")), ["town/a"]],
     [
+      "YAML in one line in a file named .yml",
       "a.yml",
       "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {clusterIP: 1.1.1.1, ports: [{port: 1}]}}",
       ["default/a"],
     ],
     [
+      "a List",
       "a.json",
       JSON.stringify({ apiVersion: "v1", kind: "List", items: [service("a"), service("b")] }),
       ["town/a", "town/b"],
     ],
     [
+      "a typed list whose items have no kind",
       "a.json",
       JSON.stringify({
         apiVersion: "v1",
@@ -120,19 +125,20 @@ describe("what is read", () => {
       }),
       ["town/a"],
     ],
-    ["a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }), []],
-    ["a.txt", stringify(service("a")), ["town/a"]],
+    ["a typed list of null", "a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items: null }), []],
+    ["YAML in a file named .txt", "a.txt", stringify(service("a")), ["town/a"]],
     [
+      "YAML with merge keys and anchors",
       "a.yaml",
       "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: &spec\n  <<: [{clusterIP: 1.1.1.1, ports: []}]\n  ports: &p [{port: 1}]\n---\n",
       ["default/a"],
     ],
-    ["a.yaml", `${stringify(service("a"))}x: &x 1\ny: *x\n`, ["town/a"]],
-  ])("%s, case %#", async (name, text, expected) => {
+    ["YAML with an alias", "a.yaml", `${stringify(service("a"))}x: &x 1\ny: *x\n`, ["town/a"]],
+  ])("reads %s", async (_what, name, text, expected) => {
     expect(await names(write(name, text))).toEqual(expected);
   });
 
-  test("a long list is read item by item, and means the same", async () => {
+  test("reads a long list item by item, with the same result", async () => {
     const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
     const list = (items: readonly unknown[]) => JSON.stringify({ apiVersion: "v1", kind: "List", items });
     expect(await names(write("a.json", list(many)))).toHaveLength(3000);
@@ -142,7 +148,7 @@ describe("what is read", () => {
     expect(await readFiles([write("c.json", otherKinds)], stdin())).toMatchObject({ otherKinds: 1 });
   });
 
-  test.each(["List", "PodList"])("a long %s that is not JSON is refused, and the place is named", async (kind) => {
+  test.each(["List", "PodList"])("refuses a long %s that is not JSON, and names the file", async (kind) => {
     const many = Array.from({ length: 3000 }, (_, i) => service(`s${i}`, { padding: "x".repeat(500) }));
     const text = JSON.stringify({ apiVersion: "v1", kind, items: many }).replace('"s2000"', '"s2000');
     await expect(readFiles([write("a.json", text)], stdin())).rejects.toMatchObject({
@@ -151,7 +157,7 @@ describe("what is read", () => {
     });
   });
 
-  test("standard input", async () => {
+  test("reads standard input in pieces", async () => {
     const text = JSON.stringify(service("ä".replace("ä", "a"), {}));
     const { objects } = await readFiles(["-"], stdin(text.slice(0, 20), text.slice(20)));
     expect(objects.services).toMatchObject([
@@ -159,7 +165,7 @@ describe("what is read", () => {
     ]);
   });
 
-  test("only manifests of a directory, at any depth, through links, but nothing hidden", async () => {
+  test("reads only the manifests of a directory, at any depth and through links, but nothing hidden", async () => {
     write("..data_1/a.yaml", stringify(service("a")));
     symlinkSync("..data_1", join(directory, "..data"));
     symlinkSync("..data/a.yaml", join(directory, "a.yaml"));
@@ -173,12 +179,12 @@ describe("what is read", () => {
     expect(await names(directory)).toEqual(["town/a", "town/c", "town/b"]);
   });
 
-  test("a file named twice is read once", async () => {
+  test("reads a file that is named twice once", async () => {
     const file = write("a.yaml", stringify(service("a")));
     expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
   });
 
-  test("objects of other kinds are counted", async () => {
+  test("counts objects of other kinds, and names Endpoints as ignored", async () => {
     const texts = [
       stringify({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a" } }),
       stringify({ apiVersion: "serving.knative.dev/v1", kind: "Service", metadata: { name: "a" } }),
@@ -191,19 +197,22 @@ describe("what is read", () => {
   });
 });
 
-describe("diagnostics name file, document, line and path", () => {
-  test.each<[string, string, object]>([
+describe("a diagnostic of readFiles", () => {
+  test.each<[what: string, file: string, text: string, expected: object]>([
     [
+      "a wrong address in the second document of YAML",
       "a.yaml",
       `---\n---\n${stringify(service("a", { externalIPs: ["192.0.2.1", "fe80::1%eth0"] }))}`,
       { document: 2, line: 14, path: "spec.externalIPs[1]", severity: "error", object: "Service town/a" },
     ],
     [
+      "a wrong type in the second document of JSON",
       "a.json",
       `${JSON.stringify(service("b"), null, 1)}\n${JSON.stringify(service("a", { type: "Magic" }), null, 1)}`,
       { document: 2, line: 31, path: "spec.type", severity: "error", object: "Service town/a" },
     ],
     [
+      "a wrong name in the second item of a list",
       "a.json",
       JSON.stringify(
         { apiVersion: "v1", kind: "ServiceList", items: [service("a"), { metadata: { name: 5 }, spec: {} }] },
@@ -217,28 +226,49 @@ describe("diagnostics name file, document, line and path", () => {
         object: "Service default/(no name)",
       },
     ],
-    ["a.yaml", "- 1\n", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not an array" }],
-    ["a.json", "null", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not null" }],
-    ["a.yaml", "apiVersion: v1\n", { path: "kind", reason: "is missing" }],
-    ["a.yaml", "kind: Service\n", { path: "apiVersion", reason: "is missing" }],
-    ["a.yaml", "apiVersion: v1\nkind: 5\n", { line: 2, path: "kind", reason: "must be text, not 5" }],
-    ["a.yaml", "apiVersion: v2\nkind: Service\n", { line: 1, path: "apiVersion", reason: 'must be v1, not "v2"' }],
-    ["a.yaml", "apiVersion: v1\nkind: List\nitems: 5\n", { line: 3, path: "items", reason: "must be an array, not 5" }],
     [
+      "an array",
+      "a.yaml",
+      "- 1\n",
+      { line: 1, path: "", reason: "must be an object with apiVersion and kind, not an array" },
+    ],
+    ["null", "a.json", "null", { line: 1, path: "", reason: "must be an object with apiVersion and kind, not null" }],
+    ["an object without a kind", "a.yaml", "apiVersion: v1\n", { path: "kind", reason: "is missing" }],
+    ["an object without an apiVersion", "a.yaml", "kind: Service\n", { path: "apiVersion", reason: "is missing" }],
+    [
+      "a kind that is no text",
+      "a.yaml",
+      "apiVersion: v1\nkind: 5\n",
+      { line: 2, path: "kind", reason: "must be text, not 5" },
+    ],
+    [
+      "an unknown apiVersion",
+      "a.yaml",
+      "apiVersion: v2\nkind: Service\n",
+      { line: 1, path: "apiVersion", reason: 'must be v1, not "v2"' },
+    ],
+    [
+      "a List whose items are no array",
+      "a.yaml",
+      "apiVersion: v1\nkind: List\nitems: 5\n",
+      { line: 3, path: "items", reason: "must be an array, not 5" },
+    ],
+    [
+      "lists within lists",
       "a.json",
       JSON.stringify(
         [1, 2, 3, 4, 5].reduce<object>((inner) => ({ apiVersion: "v1", kind: "List", items: [inner] }), {}),
       ),
       { path: "items[0].items[0].items[0].items[0]", reason: "is a list within too many lists" },
     ],
-  ])("%s, case %#", async (name, text, expected) => {
+  ])("names file, document, line and path of %s", async (_what, name, text, expected) => {
     const file = write(name, text);
     const { diagnostics } = await read(file);
     expect(diagnostics).toHaveLength(1);
     expect(diagnostics[0]).toMatchObject({ file, ...expected });
   });
 
-  test("the rest goes on", async () => {
+  test("about one object leaves the others as they are", async () => {
     const file = write(
       "a.yaml",
       [service("a"), service("b", { ports: [] }), service("c")].map((s) => stringify(s)).join("---\n"),
@@ -248,7 +278,7 @@ describe("diagnostics name file, document, line and path", () => {
     expect(diagnostics).toMatchObject([{ document: 2, path: "spec.ports", object: "Service town/b" }]);
   });
 
-  test("of two with one name the last by file and document is taken, whatever the order of the paths", async () => {
+  test("names both places of two objects with one name, of which the last by file and document counts, in any order of paths", async () => {
     const a = write("a.yaml", stringify(service("x", { clusterIP: "10.0.0.1" })));
     const b = write(
       "b.yaml",
@@ -275,49 +305,61 @@ describe("diagnostics name file, document, line and path", () => {
     expect([objects.services, ignored]).toMatchObject([[], [{ object: "Service town/x", reason: "is headless" }]]);
   });
 
-  test.each(["", "# a comment\n---\n---\n"])("YAML without documents: %j", async (text) => {
+  test.each(["", "# a comment\n---\n---\n"])("warns of YAML without a document: %j", async (text) => {
     const file = write("a.yaml", text);
     expect((await read(file)).diagnostics).toMatchObject([
       { severity: "warning", file, reason: "this file contains no document" },
     ]);
   });
 
-  test("a directory without manifests", async () => {
+  test("warns of a directory without manifests", async () => {
     expect((await read(directory)).diagnostics).toMatchObject([{ severity: "warning", file: directory }]);
   });
 });
 
-describe("what cannot be read is refused with file, line and reason", () => {
-  test.each<[string, string | Uint8Array, string, string | undefined]>([
-    ["a.json", "", "the JSON ends too early", "1"],
-    ["a.json", " \n", "the JSON ends too early", "2"],
-    ["a.json", '{"a": }', 'invalid JSON: unexpected "}"', "1"],
-    ["a.json", '{"a":\n "b\n"}', 'invalid JSON: unexpected "\\""', "2"],
-    ["a.json", '{"a": 1\n', "the JSON ends too early", "2"],
-    ["a.json", '{"a": 01}', 'invalid JSON: unexpected "1"', "1"],
-    ["a.json", '{"a": 1,}', 'invalid JSON: unexpected "}"', "1"],
-    ["a.json", '{"a": [1}', 'invalid JSON: unexpected "}"', "1"],
-    ["a.json", "{}\n\n]", 'invalid JSON: unexpected "]"', "3"],
-    ["a.json", "[".repeat(1_000_000), "the JSON ends too early", "1"],
-    ["a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
-    ["a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
-    ["a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
-    ["a.yaml", "a: 1\nb: 2\na: 3\n", 'duplicate key "a"', "3"],
-    ["a.yaml", "a: *b", "alias", "1"],
-    ["a.yaml", "a: &a [*a]", "alias *a precedes the end of its anchor", "1"],
-    ["a.yaml", "a: 1\nb: !!js/function x", "tag", "2"],
-    ["a.yaml", "a: !!binary aGVsbG8=", "tag", "1"],
-    ["a.yaml", "a: 1\n<<: 5", "must be a map", "2"],
-    ["a.yaml", "a: 1\n{a: b}: c", "a key must be", "2"],
-    ["a.yaml", "? ".repeat(60), "a key must be", "1"],
-    ["a.yaml", "? ".repeat(100_000), "nests deeper than 64 levels", undefined],
-    ["a.yaml", "[".repeat(100_000), "the JSON ends too early", "1"],
-    ["a.yaml", `a: ${"[".repeat(100_000)}`, "nests deeper than 64 levels", undefined],
-    ["a.yaml", "- ".repeat(100_000), "nests deeper than 64 levels", undefined],
-    ["a.yaml", `a: "${"x".repeat(16 * 1024 * 1024)}"`, "more than 16 MiB of YAML", undefined],
-    ["a.yaml", Buffer.from("a: b\nc: \xe9", "latin1"), "is not UTF-8 text", "2"],
-    ["a.json", Buffer.from("{}", "utf16le").fill(0xff, 0, 1), "is not UTF-8 text", "1"],
-  ])("%s, case %#", async (name, content, reason, line) => {
+describe("readFiles refuses with file, line and reason", () => {
+  test.each<[what: string, file: string, content: string | Uint8Array, reason: string, line: string | undefined]>([
+    ["empty JSON", "a.json", "", "the JSON ends too early", "1"],
+    ["JSON of white space", "a.json", " \n", "the JSON ends too early", "2"],
+    ["JSON without a value", "a.json", '{"a": }', 'invalid JSON: unexpected "}"', "1"],
+    ["JSON without a comma or an end", "a.json", '{"a":\n "b\n"}', 'invalid JSON: unexpected "\\""', "2"],
+    ["JSON without a closing brace", "a.json", '{"a": 1\n', "the JSON ends too early", "2"],
+    ["JSON with a leading zero", "a.json", '{"a": 01}', 'invalid JSON: unexpected "1"', "1"],
+    ["JSON with a comma too many", "a.json", '{"a": 1,}', 'invalid JSON: unexpected "}"', "1"],
+    ["JSON with the wrong bracket", "a.json", '{"a": [1}', 'invalid JSON: unexpected "}"', "1"],
+    ["JSON with a bracket after its end", "a.json", "{}\n\n]", 'invalid JSON: unexpected "]"', "3"],
+    ["a million brackets of JSON", "a.json", "[".repeat(1_000_000), "the JSON ends too early", "1"],
+    ["JSON cut short in a file named .yaml", "a.yaml", '{"a": [1, 2', "the JSON ends too early", "1"],
+    ["YAML with an open bracket", "a.yaml", "a: 1\nb: [", "Flow sequence", "2"],
+    ["YAML indented by tabs", "a.yaml", "a:\n\t- x", "Tabs are not allowed", "2"],
+    ["YAML with a key twice", "a.yaml", "a: 1\nb: 2\na: 3\n", 'duplicate key "a"', "3"],
+    ["an alias without an anchor", "a.yaml", "a: *b", "alias", "1"],
+    ["an anchor that contains itself", "a.yaml", "a: &a [*a]", "alias *a precedes the end of its anchor", "1"],
+    ["a tag for a function", "a.yaml", "a: 1\nb: !!js/function x", "tag", "2"],
+    ["a tag for binary data", "a.yaml", "a: !!binary aGVsbG8=", "tag", "1"],
+    ["a merge key of a number", "a.yaml", "a: 1\n<<: 5", "must be a map", "2"],
+    ["a key that is a map", "a.yaml", "a: 1\n{a: b}: c", "a key must be", "2"],
+    ["keys of keys", "a.yaml", "? ".repeat(60), "a key must be", "1"],
+    ["keys of keys that nest too deeply", "a.yaml", "? ".repeat(100_000), "nests deeper than 64 levels", undefined],
+    ["100,000 brackets in a file named .yaml", "a.yaml", "[".repeat(100_000), "the JSON ends too early", "1"],
+    [
+      "brackets of YAML that nest too deeply",
+      "a.yaml",
+      `a: ${"[".repeat(100_000)}`,
+      "nests deeper than 64 levels",
+      undefined,
+    ],
+    [
+      "sequences of YAML that nest too deeply",
+      "a.yaml",
+      "- ".repeat(100_000),
+      "nests deeper than 64 levels",
+      undefined,
+    ],
+    ["more YAML than 16 MiB", "a.yaml", `a: "${"x".repeat(16 * 1024 * 1024)}"`, "more than 16 MiB of YAML", undefined],
+    ["YAML that is not UTF-8", "a.yaml", Buffer.from("a: b\nc: \xe9", "latin1"), "is not UTF-8 text", "2"],
+    ["JSON that is not UTF-8", "a.json", Buffer.from("{}", "utf16le").fill(0xff, 0, 1), "is not UTF-8 text", "1"],
+  ])("%s", async (_what, name, content, reason, line) => {
     const file = write(name, content);
     const error = await refusal(file);
     expect(error).toMatchObject({ name: "AppError", code: "UNREADABLE_INPUT", evidence: { file } });
@@ -344,7 +386,7 @@ describe("what cannot be read is refused with file, line and reason", () => {
     expect(diagnostics).toMatchObject([{ path: "kind", reason: "is missing" }]);
   });
 
-  test("what is not there, and a stream without an end", async () => {
+  test("a missing file, a dangling link and a stream without an end", async () => {
     expect((await refusal(join(directory, "none"))).message).toBe(
       `cannot read ${directory}/none: no such file or directory`,
     );

@@ -6,7 +6,7 @@ import { LineSplitter } from "../../../../src/kube/reflector/watch-stream.ts";
 const NOW = Date.UTC(2026, 10, 20, 12);
 
 describe("back-off", () => {
-  test("the jitter is full: from nothing to twice as much each time, to the cap, for ever", () => {
+  test("is of full jitter: from nothing to twice as much each time, up to the cap, for ever", () => {
     const highest = new Backoff(() => 0.999_999);
     const waits = Array.from({ length: 2000 }, () => Math.round(highest.next()));
     expect(waits.slice(0, 8)).toEqual([800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
@@ -14,13 +14,13 @@ describe("back-off", () => {
     expect(new Backoff(() => 0).next()).toBe(0);
   });
 
-  test("without a connection the wait never exceeds 1.5 s, and does not count as a failure", () => {
+  test("without a connection never exceeds 1.5 s, and does not count as a failure", () => {
     const backoff = new Backoff(() => 0.5);
     expect(Array.from({ length: 20 }, () => backoff.nextUnreachable())).toEqual(Array(20).fill(750));
     expect(backoff.next()).toBe(400);
   });
 
-  test("what the server asks for comes first, within reason", () => {
+  test("is at least what the server asks for, up to 5 minutes", () => {
     const backoff = new Backoff(() => 0.5);
     expect([backoff.next(20_000), backoff.next(20_000), backoff.next(9_000_000)]).toEqual([20_400, 20_800, 301_600]);
     backoff.reset();
@@ -28,8 +28,8 @@ describe("back-off", () => {
   });
 });
 
-describe("what an answer means", () => {
-  test("Retry-After is seconds or a date", () => {
+describe("a failed answer", () => {
+  test("has a Retry-After in seconds or as a date", () => {
     const cases = [
       "7",
       " 7 ",
@@ -43,13 +43,13 @@ describe("what an answer means", () => {
     expect(parseRetryAfter(undefined, NOW)).toBe(0);
   });
 
-  test("an ERROR event may ask for a wait", () => {
+  test("as an ERROR event may ask for a wait", () => {
     const failure = failureOfErrorEvent({ code: 429, message: "slow down", details: { retryAfterSeconds: 3 } });
     expect(failure).toMatchObject({ kind: "throttled", retryAfter: 3000, relist: true });
     expect(failure.message).toContain("slow down");
   });
 
-  test("the message is the Status's, or the first words of whoever answered in its place", () => {
+  test("has the message of its Status, or the first words of its body", () => {
     const status = failureOfAnswer(403, {}, '{"message":"services is forbidden"}', NOW);
     expect(status.message).toBe("HTTP 403: services is forbidden");
     expect(failureOfAnswer(502, {}, "<html>Bad gateway</html>", NOW).message).toBe(
@@ -59,7 +59,7 @@ describe("what an answer means", () => {
   });
 });
 
-test("a line without an end is not collected for ever", () => {
+test("LineSplitter throws on a line without an end", () => {
   const splitter = new LineSplitter();
   const megabyte = new Uint8Array(1024 * 1024).fill(0x20);
   expect(() => {

@@ -78,7 +78,7 @@ async function until(condition: () => boolean): Promise<void> {
 
 const isWatched = () => RESOURCE_NAMES.every((resource) => api.cluster.watches(resource).length === 1);
 
-test("the town and what happened in it give the objects of the town after", async () => {
+test("a cluster source ends with the objects of the town after the recorded changes", async () => {
   loadTown(api.cluster, "town-after");
   const expected = follow();
   await until(isWatched);
@@ -97,7 +97,7 @@ test("the town and what happened in it give the objects of the town after", asyn
   expect([...objects.nodes.keys()]).toEqual(["node-1"]);
 });
 
-test("after an outage of 20 s, every resource is followed again within 2 s, though its version has expired", async () => {
+test("a cluster source follows every resource again within 2 s after an outage of 20 s, though its version has expired", async () => {
   loadTown(api.cluster);
   const objects = follow(() => 0.999);
   await until(isWatched);
@@ -115,7 +115,7 @@ test("after an outage of 20 s, every resource is followed again within 2 s, thou
   expect(objects.services.size).toBe(before - 1);
 });
 
-test("a cluster without ServiceCIDRs is synced, and stop ends everything", async () => {
+test("a cluster source is synced without ServiceCIDRs, and stop() ends everything", async () => {
   api.cluster.absent.add("servicecidrs");
   follow();
   await until(() => RESOURCE_NAMES.every((resource) => source.states()[resource].synced));

@@ -86,7 +86,7 @@ describe("faults of a request, three times over", () => {
     ["an event of no known type", "watch", { kind: "body", body: '{"type":"NEWS","object":{}}\n' }, "parse"],
   ];
 
-  test.each(rows)("%s on %s", async (_name, verb, fault, kind) => {
+  test.each(rows)("%s on %s is survived, and the next change is seen", async (_name, verb, fault, kind) => {
     if (verb === "continue") fill(501);
     api.addFault({ verb, fault, times: 3 });
     follower.start();
@@ -101,7 +101,7 @@ describe("faults of a request, three times over", () => {
     expect(follower.reflector.state()).toMatchObject({ synced: true, failure: "" });
   });
 
-  test.each(rows)("%s on %s, for twenty minutes, is no hot loop", async (_name, verb, fault) => {
+  test.each(rows)("%s on %s for twenty minutes causes no hot loop", async (_name, verb, fault) => {
     if (verb === "continue") fill(501);
     api.addFault({ verb, fault, times: Number.POSITIVE_INFINITY });
     const began = follower.clock.now();
@@ -134,7 +134,7 @@ describe("faults of an open watch", () => {
     ["an ERROR event without a Status", (watch) => watch.send({ type: "ERROR", object: {} }), 1],
   ];
 
-  test.each(rows)("%s", async (_name, fault, relists) => {
+  test.each(rows)("%s is followed by a watch or a list that misses nothing", async (_name, fault, relists) => {
     follower.start();
     await follower.untilEqual();
     const [watch] = api.cluster.watches("services");
@@ -148,7 +148,7 @@ describe("faults of an open watch", () => {
     expect(api.requests.length).toBeLessThanOrEqual(6);
   });
 
-  test("a half-open connection is given up after three minutes of silence, and nothing is missed", async () => {
+  test("silence for three minutes ends a half-open connection, and nothing is missed", async () => {
     follower.start();
     await follower.untilEqual();
     api.cluster.watches("services")[0]?.mute();
@@ -188,7 +188,7 @@ describe("faults of an open watch", () => {
     expect(errors()).toEqual({ connection: 1, gone: 1 });
   });
 
-  test("an object made again while nobody watched is a deletion, then an addition", async () => {
+  test("an object made again while nobody watched is reported as a deletion, then an addition", async () => {
     follower.start();
     await follower.untilEqual();
     const [first] = api.cluster.objects("services");
@@ -232,7 +232,7 @@ describe("outages", () => {
     expect(follower.clock.waits).toEqual([20_400]);
   });
 
-  test("waits grow to half of 30 s on average, and begin anew after a good watch", async () => {
+  test("waits grow to 15 s on average, and begin anew after a good watch", async () => {
     api.addFault({ fault: status(500), times: 8 });
     follower.start();
     await follower.untilEqual();
@@ -261,7 +261,7 @@ describe("outages", () => {
     expect(follower.logger.lines.at(-1)?.message).toBe("following the API server again");
   });
 
-  test("a new token is taken when the old one is refused", async () => {
+  test("a new token is used after the old one was refused", async () => {
     follower.stop();
     let token = "old";
     api.tokens.add("old");

@@ -40,14 +40,14 @@ function list(onService?: (service: unknown) => void): Promise<ListedObjects> {
   });
 }
 
-test("lists what there is once, and watches nothing", async () => {
+test("listOnce lists every resource once, and watches nothing", async () => {
   const { services, endpointSlices, nodes, serviceCIDRs } = await list();
   expect([services.length, endpointSlices.length, serviceCIDRs.length]).toEqual([36, 47, 1]);
   expect(nodes.map(({ name }) => name)).toEqual(["node-1"]);
   expect(api.requests.filter(({ query }) => query.watch !== undefined)).toEqual([]);
 });
 
-test("names an object that cannot be used, and gives the rest", async () => {
+test("listOnce names an object that cannot be used, and gives the others", async () => {
   api.cluster.put("services", {
     apiVersion: "v1",
     kind: "Service",
@@ -58,7 +58,7 @@ test("names an object that cannot be used, and gives the rest", async () => {
   expect(invalid).toEqual([expect.stringContaining("Service shop/bad: spec.clusterIP")]);
 });
 
-test("goes without ServiceCIDRs where they are not served", async () => {
+test("listOnce gives no ServiceCIDRs where they are not served", async () => {
   api.cluster.absent.add("servicecidrs");
   expect((await list()).serviceCIDRs).toEqual([]);
 });
@@ -66,12 +66,12 @@ test("goes without ServiceCIDRs where they are not served", async () => {
 test.each([
   [403, "must be allowed to list services"],
   [500, "is this the right cluster"],
-])("gives up at the first list that fails (%s)", async (status, hint) => {
+])("listOnce gives up with a hint at the first list that fails (%s)", async (status, hint) => {
   api.addFault({ resource: "services", fault: { kind: "status", status } });
   await expect(list()).rejects.toMatchObject({ code: "API_UNAVAILABLE", hint: expect.stringContaining(hint) });
 });
 
-test("gives up after 15 s of silence", async () => {
+test("listOnce gives up after 15 s of silence", async () => {
   api.addFault({ resource: "nodes", fault: { kind: "hang" } });
   const listed = expect(list()).rejects.toMatchObject({ message: "cannot list nodes: nothing received for 15000 ms" });
   await expect.poll(() => api.requests.length).toBe(1);
@@ -79,7 +79,7 @@ test("gives up after 15 s of silence", async () => {
   await listed;
 });
 
-test("lists unmanaged Services only when asked to", async () => {
+test("listOnce lists unmanaged Services only when asked to", async () => {
   await list();
   const selectors = () =>
     api.requests.filter(({ resource }) => resource === "services").map(({ query }) => query.labelSelector);

@@ -33,8 +33,8 @@ const SERVICE_SELECTORS = {
   fieldSelector: "spec.clusterIP!=None",
 };
 
-describe("requests", () => {
-  test("a list goes in pages of 500, and the watch goes on from it, over one connection", async () => {
+describe("a reflector's requests", () => {
+  test("list in pages of 500 and watch from there, over one connection", async () => {
     for (let n = 0; n < 1201; n += 1) api.cluster.put("services", tinyService(`s-${n}`));
     const follower = await follow();
     expect(api.requests.map(({ verb }) => verb)).toEqual(["list", "continue", "continue", "watch"]);
@@ -54,7 +54,7 @@ describe("requests", () => {
     expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1201, relists: 0, failure: "" });
   });
 
-  test("of the Nodes only ours is asked for", async () => {
+  test("ask for this host's Node alone", async () => {
     api.cluster.put("nodes", { metadata: { name: "node-1" } });
     api.cluster.put("nodes", { metadata: { name: "node-2" } });
     const follower = await follow({ resource: "nodes" });
@@ -65,7 +65,7 @@ describe("requests", () => {
     ]);
   });
 
-  test("EndpointSlices are selected by the label of headless Services alone", async () => {
+  test("select EndpointSlices by the label of headless Services alone", async () => {
     await follow({ resource: "endpointslices" });
     for (const { query } of api.requests) {
       expect(query.labelSelector).toBe("!service.kubernetes.io/headless");
@@ -73,14 +73,14 @@ describe("requests", () => {
     }
   });
 
-  test("a Service with a cluster IP and the label headless is followed, one without a cluster IP is not", async () => {
+  test("select a Service with a cluster IP and the label headless, and none without a cluster IP", async () => {
     const labels = { "service.kubernetes.io/headless": "" };
     api.cluster.put("services", { ...tinyService("served", labels), spec: { clusterIP: "10.96.0.1" } });
     api.cluster.put("services", { ...tinyService("headless"), spec: { clusterIP: "None" } });
     expect([...(await follow()).objects.keys()]).toEqual(["shop/served"]);
   });
 
-  test("a watch that the server ends in time is followed by the next at once, from the last bookmark", async () => {
+  test("watch again from the last bookmark, at once, after a watch that the server ended in time", async () => {
     api.cluster.put("services", tinyService("a"));
     const follower = await follow();
     api.cluster.bookmark("services");
@@ -94,8 +94,8 @@ describe("requests", () => {
   });
 });
 
-describe("events", () => {
-  test("additions, changes and deletions are reported, with the previous object", async () => {
+describe("a reflector's events", () => {
+  test("report additions, changes and deletions", async () => {
     const follower = await follow();
     const a = api.cluster.put("services", tinyService("a"));
     api.cluster.put("services", tinyService("a", { changed: "yes" }));
@@ -105,7 +105,7 @@ describe("events", () => {
     expect(follower.reflector.state().events).toEqual({ added: 1, modified: 1, deleted: 1, bookmark: 0 });
   });
 
-  test("characters and lines may lie across chunks", async () => {
+  test("are read where characters and lines lie across chunks", async () => {
     const follower = await follow();
     const bytes = Buffer.from(
       ["ä", "ö"].map((name) => `${JSON.stringify({ type: "ADDED", object: { metadata: { name } } })}\n`).join(""),
@@ -118,7 +118,7 @@ describe("events", () => {
     expect(follower.calls).toEqual(["synced", "+ä", "+ö"]);
   });
 
-  test("what comes into the selection or leaves it is added or deleted", async () => {
+  test("add what comes into the selection, and delete what leaves it", async () => {
     const proxied = { "service.kubernetes.io/service-proxy-name": "other" };
     api.cluster.put("services", tinyService("theirs", proxied));
     const follower = await follow();
@@ -128,7 +128,7 @@ describe("events", () => {
     expect(follower.calls).toEqual(["synced", "+shop/theirs", "-shop/theirs"]);
   });
 
-  test("an object sent twice is one event", async () => {
+  test("are one for an object that is sent twice", async () => {
     const follower = await follow();
     const object = api.cluster.put("services", tinyService("a"));
     api.cluster.watches("services")[0]?.send({ type: "ADDED", object });
@@ -138,7 +138,7 @@ describe("events", () => {
     expect(follower.calls).toEqual(["synced", "+shop/a", "+shop/b"]);
   });
 
-  test("an object deleted and made again under its name is a deletion and an addition", async () => {
+  test("are a deletion and an addition for an object made again under its name", async () => {
     const old = api.cluster.put("services", tinyService("a"));
     const follower = await follow();
     api.cluster.removeSilently("services", old);
@@ -148,7 +148,7 @@ describe("events", () => {
     expect(follower.calls).toEqual(["+shop/a", "synced", "-shop/a", "+shop/a"]);
   });
 
-  test("the town and its streams end in the town after", async () => {
+  test("lead from the town through its recorded streams to the town after", async () => {
     loadTown(api.cluster);
     const all = await Promise.all(RESOURCE_NAMES.map((resource) => follow({ resource })));
     replayTown(api.cluster);
@@ -164,13 +164,13 @@ describe("events", () => {
   });
 });
 
-describe("bad objects and bad consumers", () => {
+describe("a reflector", () => {
   const transform = (object: StubObject) => {
     if (object.metadata.labels?.bad !== undefined) throw new Error("bad label");
     return keep(object);
   };
 
-  test("an object that cannot be used counts as absent, is reported once, and comes back when it is mended", async () => {
+  test("counts an object that it cannot use as absent, reports it once, and adds it when it is corrected", async () => {
     api.cluster.put("services", tinyService("a", { bad: "yes" }));
     api.cluster.put("services", tinyService("b"));
     const follower = new Follower(api, { transform }).start();
@@ -191,7 +191,7 @@ describe("bad objects and bad consumers", () => {
     expect(follower.reflector.state()).toMatchObject({ objects: 1, errors: { "invalid-object": 2 } });
   });
 
-  test("a consumer that throws loses nothing but its own call", async () => {
+  test("goes on when its consumer throws, and loses that call alone", async () => {
     api.cluster.put("services", tinyService("a"));
     const follower = await follow({
       onCall: (call) => {
@@ -206,8 +206,8 @@ describe("bad objects and bad consumers", () => {
   });
 });
 
-describe("an API that is not served", () => {
-  test("404 is synced with nothing, and looked at again", async () => {
+describe("a reflector of an API that is not served", () => {
+  test("is synced with nothing after a 404, and asks again ten minutes later", async () => {
     api.cluster.absent.add("servicecidrs");
     const follower = new Follower(api, { resource: "servicecidrs" }).start();
     followers.push(follower);
@@ -223,7 +223,7 @@ describe("an API that is not served", () => {
     expect(follower.reflector.state()).toMatchObject({ absent: false, objects: 1 });
   });
 
-  test("403 at first is synced with nothing too, but later it takes nothing away", async () => {
+  test("is synced with nothing after a 403 at first, and keeps its objects after a later one", async () => {
     api.cluster.put("servicecidrs", { metadata: { name: "kubernetes" } });
     const forbidden = { kind: "status", status: 403 } as const;
     api.addFault({ fault: forbidden, times: 3 });
@@ -239,7 +239,7 @@ describe("an API that is not served", () => {
     await follower.untilEqual();
   });
 
-  test("404 for Services is a failure like any other", async () => {
+  test("takes a 404 for Services for a failure like any other", async () => {
     api.cluster.put("services", tinyService("a"));
     api.addFault({ fault: { kind: "status", status: 404 }, times: 3 });
     const follower = await follow();
@@ -247,7 +247,7 @@ describe("an API that is not served", () => {
   });
 });
 
-describe("stop", () => {
+describe("stop() of a reflector", () => {
   test("ends an open watch without a report", async () => {
     const follower = await follow();
     const [watch] = api.cluster.watches("services");
@@ -270,7 +270,7 @@ describe("stop", () => {
     expect(api.requests).toHaveLength(1);
   });
 
-  test("ends a wait", async () => {
+  test("ends a wait for the next request", async () => {
     api.cluster.absent.add("servicecidrs");
     const follower = new Follower(api, { resource: "servicecidrs" }).start();
     await follower.until(() => follower.calls.length === 1 && follower.clock.timers === 1);

@@ -21,7 +21,7 @@ afterAll(async () => {
   await api.close();
 });
 
-test("lists the Services of other proxies, headless ones and ExternalNames", async () => {
+test("listUnservedServices gives the Services of other proxies, headless ones and ExternalNames", async () => {
   const { ignored, problem } = await listUnservedServices(client, systemClock);
   expect(problem).toBeUndefined();
   expect(ignored.map(({ name, why }) => `${name} ${why}`).sort()).toEqual([
@@ -31,7 +31,7 @@ test("lists the Services of other proxies, headless ones and ExternalNames", asy
   ]);
 });
 
-test("names the problem where the API server does not answer", async () => {
+test("listUnservedServices gives the problem where the API server does not answer", async () => {
   api.addFault({ resource: "services", fault: { kind: "status", status: 403 } });
   const { ignored, problem } = await listUnservedServices(client, systemClock);
   expect(ignored).toEqual([]);

@@ -18,13 +18,13 @@ const map = (extra: object): object => ({
 const parse = (...objects: object[]) => parseListing(readListing(listing(...objects)))?.ip;
 
 describe("parseListing", () => {
-  test.each(["ip", "ip6"] as const)("gives for what nft 1.1.3 lists of %s what the transaction asked for", (family) => {
+  test.each(["ip", "ip6"] as const)("reads what nft 1.1.3 lists of %s as what the transaction asked for", (family) => {
     const wanted = applyTransaction({}, town)[family];
     expect(listed(family)[family]).toEqual(wanted);
     expect([...(wanted?.chains.values() ?? [])].flatMap((chain) => chain.rules).length).toBeGreaterThan(50);
   });
 
-  test("reads elements as canonical text, whatever the version's way of writing them", () => {
+  test("reads elements as canonical text from every form that nft writes", () => {
     const elem = [
       [{ concat: ["10.0.0.1", "none"] }, "root"],
       [{ elem: { val: { concat: ["10.0.0.2", "0:1"] }, counter: { packets: 1, bytes: 2 }, comment: "x" } }, ":2"],
@@ -111,7 +111,7 @@ describe("parseListing", () => {
 });
 
 describe("dynamicElements", () => {
-  test("gives key, value and remaining seconds, which the ruleset excludes", () => {
+  test("gives key, value and times of elements that packets add, which the ruleset excludes", () => {
     const dynamic = map({
       flags: ["timeout", "dynamic"],
       elem: [[{ elem: { val: { concat: ["9.9.9.9", "none"] }, timeout: 600, expires: 599 } }, "8000:1"]],

@@ -67,14 +67,14 @@ const SAME: readonly (readonly [string, object, object])[] = [
 ];
 
 describe("canonicalRule", () => {
-  test.each(SAME)("brings %s to one form", (_, written, listed) => {
+  test.each(SAME)("brings %s to one form with what nft lists", (_, written, listed) => {
     const form = canonicalRule([written]);
     expect(JSON.stringify(form)).toBe(JSON.stringify(canonicalRule([listed])));
     expect(JSON.stringify(canonicalRule(form))).toBe(JSON.stringify(form));
   });
 
   test.each([
-    ["another address", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.6")],
+    ["an address", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.6")],
     [
       "a gap between prefixes",
       match(saddr, prefix("10.0.0.0", 8)),
@@ -86,7 +86,7 @@ describe("canonicalRule", () => {
       { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3 } } } },
       { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3, offset: 1 } } } },
     ],
-  ])("keeps %s apart", (_, one, other) => {
+  ])("keeps rules apart that differ by %s", (_, one, other) => {
     expect(JSON.stringify(canonicalRule([one]))).not.toBe(JSON.stringify(canonicalRule([other])));
   });
 
@@ -95,7 +95,7 @@ describe("canonicalRule", () => {
     ["an option of a known statement", { dnat: { family: "ip", addr: "10.0.0.1", flags: "random" } }],
     ["an expression", match({ rt: { key: "mtu" } }, 1)],
     ["an address", match(saddr, "10.0.0")],
-    ["another reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
+    ["a reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
     ["a mark", match(mark, "many")],
   ])("refuses %s that it does not know", (_, statement) => {
     expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));

@@ -44,7 +44,7 @@ describe("setText", () => {
     );
   });
 
-  test("puts comments behind the commas", () => {
+  test("puts comments after the commas", () => {
     const element = (_: unknown, key: string) => (key === "80 . 0" ? "shop/cart" : undefined);
     expect(setText(set, { element })).toContain(
       "elements = {\n\t\t\t80 . none : 1:0, # shop/cart\n\t\t\t80 . 0:1 : root\n\t\t}",
@@ -69,21 +69,21 @@ describe("chainText", () => {
 
 describe("ruleText", () => {
   test.each([
-    [match(saddr, { set: ["9.9.9.9", { range: ["1.1.1.1", "1.1.1.5"] }] }), "ip saddr { 1.1.1.1-1.1.1.5, 9.9.9.9 }"],
-    [match(saddr, { prefix: { addr: "10.0.0.0", len: 8 } }, "!="), "ip saddr != 10.0.0.0/8"],
-    [match(iifname, "veth*"), 'iifname "veth*"'],
-    [match(iifname, { set: ["lo", "eth*"] }, "!="), 'iifname != { "eth*", "lo" }'],
-    [match(dport, { set: [{ range: [5, 6] }, 1] }), "th dport { 1, 5-6 }"],
-    [match({ meta: { key: "l4proto" } }, { set: ["udp", "tcp"] }), "meta l4proto { tcp, udp }"],
-    [match({ meta: { key: "priority" } }, 5), "meta priority 0:5"],
-    [match(mark, 5), "meta mark 0x00000005"],
-    [match({ "&": [mark, 1] }, 0), "meta mark & 0x00000001 == 0x00000000"],
-    [match({ ct: { key: "state" } }, "new", "!="), "ct state != new"],
-    [match({ fib: { flags: ["daddr", "iif"], result: "type" } }, "local"), "fib daddr . iif type local"],
-    [match(saddr, "@cluster-ips", "!="), "ip saddr != @cluster-ips"],
-    [{ mangle: { key: mark, value: { "&": [mark, 255] } } }, "meta mark set meta mark & 0x000000ff"],
-    [{ return: null }, "return"],
-  ])("prints %j", (statement, text) => {
+    ["ip saddr { 1.1.1.1-1.1.1.5, 9.9.9.9 }", match(saddr, { set: ["9.9.9.9", { range: ["1.1.1.1", "1.1.1.5"] }] })],
+    ["ip saddr != 10.0.0.0/8", match(saddr, { prefix: { addr: "10.0.0.0", len: 8 } }, "!=")],
+    ['iifname "veth*"', match(iifname, "veth*")],
+    ['iifname != { "eth*", "lo" }', match(iifname, { set: ["lo", "eth*"] }, "!=")],
+    ["th dport { 1, 5-6 }", match(dport, { set: [{ range: [5, 6] }, 1] })],
+    ["meta l4proto { tcp, udp }", match({ meta: { key: "l4proto" } }, { set: ["udp", "tcp"] })],
+    ["meta priority 0:5", match({ meta: { key: "priority" } }, 5)],
+    ["meta mark 0x00000005", match(mark, 5)],
+    ["meta mark & 0x00000001 == 0x00000000", match({ "&": [mark, 1] }, 0)],
+    ["ct state != new", match({ ct: { key: "state" } }, "new", "!=")],
+    ["fib daddr . iif type local", match({ fib: { flags: ["daddr", "iif"], result: "type" } }, "local")],
+    ["ip saddr != @cluster-ips", match(saddr, "@cluster-ips", "!=")],
+    ["meta mark set meta mark & 0x000000ff", { mangle: { key: mark, value: { "&": [mark, 255] } } }],
+    ["return", { return: null }],
+  ])("prints %s", (text, statement) => {
     expect(ruleText(canonicalRule([statement]))).toBe(text);
   });
 });

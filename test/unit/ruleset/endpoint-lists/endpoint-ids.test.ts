@@ -22,7 +22,7 @@ describe("endpointIds", () => {
     }
   });
 
-  test("stay when others come and go", () => {
+  test("stay the same when other endpoints come and go", () => {
     const [first, , third] = ids("local", "10.0.0.1", "10.0.0.2", "10.0.0.3");
     expect(ids("local", "10.0.0.1", "10.0.0.3")).toEqual([first, third]);
     expect(ids("local", "10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.4").slice(1, 3)).toEqual([first, third]);
