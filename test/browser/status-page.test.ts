@@ -147,7 +147,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(complaints).toEqual([]);
   });
 
-  test("the cards show health, syncs, pending Services, verification, repairs and charts", async () => {
+  test("shows health, syncs, pending Services, verification, repairs and charts in cards", async () => {
     const { page } = await browser.open(troubled());
     const cards = await page.locator(".card").allInnerTexts();
     const text = cards.map((card) => card.replaceAll(/\s*\n\s*/g, " | "));
@@ -172,7 +172,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator("nav a").allInnerTexts()).toEqual(["metrics", "configz", "flagz", "statusz"]);
   });
 
-  test("text of the API is escaped, and nothing is loaded", async () => {
+  test("escapes the API's text, and loads nothing", async () => {
     const { page, complaints, requests, origin } = await browser.open(troubled(), "/?q=%22%3E%3Cimg+src%3Dx%3E");
     expect(await page.locator("input[type=search]").inputValue()).toBe('"><img src=x>');
     await page.goto(`${origin}/?service=shop%2Fcart`);
@@ -182,7 +182,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(requests.filter((url) => !url.startsWith(origin) && url !== "data:,")).toEqual([]);
   });
 
-  test("filters, pages and opens a Service without script", async () => {
+  test("filters, pages and opens a Service without a script", async () => {
     const { page, origin } = await browser.open(daemonStatus(many()), "/", { javaScriptEnabled: false });
     await page.getByText("10000 of 10000 Services, page 1 of 200").first().waitFor();
     await page.locator("a[rel=next]").first().click();
@@ -197,7 +197,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.locator("article h3").first().textContent()).toBe("load/service-5");
   });
 
-  test("the filter shows only Services with problems, or that none matches", async () => {
+  test("shows only Services with problems when asked to, or that none matches", async () => {
     const { page, origin } = await browser.open(troubled());
     await page.getByLabel(/with problems/).check();
     await page.getByRole("button", { name: "Show" }).click();
@@ -218,7 +218,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
     expect(await page.evaluate("document.querySelectorAll('*').length")).toBeLessThan(8000);
   });
 
-  test.each(["light", "dark"] as const)("can be read in %s", async (colorScheme) => {
+  test.each(["light", "dark"] as const)("can be read in %s colours", async (colorScheme) => {
     const { page } = await browser.open(troubled(), "/", { colorScheme });
     const contrasts = await page.evaluate<number[]>(CONTRASTS);
     expect(contrasts.length).toBeGreaterThan(20);

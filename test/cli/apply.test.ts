@@ -54,7 +54,7 @@ describe("apply", () => {
     }
   });
 
-  test("an apply over an earlier one has the same result as one from nothing", async () => {
+  test("programs the same over earlier rules as from nothing", async () => {
     await apply(townObjects("town-after"));
     const fresh = await kernel();
     await nft("flush", "ruleset");
@@ -94,7 +94,7 @@ describe("apply", () => {
     expect(await kernel()).toBe(right);
   });
 
-  test("takes over a table whose maps have other declarations", async () => {
+  test("replaces a table whose maps have other declarations", async () => {
     await nft("add", "table", "ip", "nft-proxy");
     await nft("add", "map", "ip", "nft-proxy", "endpoints", "{ type ipv4_addr : ipv4_addr; }");
     expect((await apply(townObjects("town"))).exitCode).toBe(0);
@@ -104,7 +104,7 @@ describe("apply", () => {
     expect(over).toBe(await kernel());
   });
 
-  test("keeps affinity entries when tables have to be recreated", async () => {
+  test("keeps affinity entries when it has to recreate tables", async () => {
     await apply(townObjects("town"));
     await lab.probe([{ id: "cart", from: "pod3", to: "10.96.1.2", port: 80, proto: "tcp", n: 3, sticky: true }]);
     const remembered = async (): Promise<string | undefined> =>
@@ -149,7 +149,7 @@ describe("apply", () => {
     expect(await kernel()).not.toContain("vanished");
   });
 
-  test("leaves other tables alone, and removes its own with cleanup", async () => {
+  test("leaves other tables alone, and cleanup removes its own", async () => {
     await nft("add", "table", "inet", "firewall");
     await apply(townObjects("town"));
     const { stdout } = await lab.exec([process.execPath, bundle, "cleanup"]);
@@ -157,7 +157,7 @@ describe("apply", () => {
     expect(await nft("list", "tables")).toBe("table inet firewall");
   });
 
-  test("applies nothing when an object is refused, and names it", async () => {
+  test("applies nothing when an object is refused, and names the object", async () => {
     await apply(townObjects("town"));
     const before = await handles();
     const bad = JSON.stringify({
@@ -175,14 +175,14 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("a node that is not among the objects: exit code 2, the candidates are named, nothing is applied", async () => {
+  test("ends with exit code 2 for a node that is not among the objects, names the candidates, and applies nothing", async () => {
     const { exitCode, stdout, stderr } = await apply(townObjects("town"), "--hostname-override=node-9");
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toContain("node node-9 is not among the objects; there are node-1");
     expect(await nft("list", "tables")).toBe("");
   });
 
-  test("an empty directory is an error, not an empty cluster", async () => {
+  test("takes an empty directory for an error, not for an empty cluster", async () => {
     await apply(townObjects("town"));
     const before = await handles();
     const { exitCode, stderr } = await apply(await mkdtemp(join(tmpdir(), "nft-proxy-")));
@@ -191,7 +191,7 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("an unusable nft is an error that names the reason", async () => {
+  test("ends with exit code 1 and the reason for an nft that cannot be used", async () => {
     const absent = await apply(townObjects("town"), "--nft-path=/nowhere/nft");
     expect(absent.exitCode).toBe(1);
     expect(absent.stderr).toContain('cannot start nft at "/nowhere/nft"');

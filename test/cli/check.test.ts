@@ -91,7 +91,7 @@ describe("check", () => {
     expect(lines[2]).toMatch(/^::warning file=.*,line=18,title=Service shop\/alone::spec has no selector/);
   });
 
-  test("an unknown field fails, and is a warning with --no-strict", async () => {
+  test("takes an unknown field for an error, and with --no-strict for a warning", async () => {
     const text = `apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
@@ -106,7 +106,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(passed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("0 errors, 1 warning") });
   });
 
-  test("warnings fail only with --strict", async () => {
+  test("fails for warnings with --strict alone", async () => {
     const alone = FAULTY.slice(FAULTY.lastIndexOf("---\n") + 4);
     expect((await nftProxy(["check", "--from=-"], alone)).exitCode).toBe(0);
     expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);
@@ -122,13 +122,13 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(stdout).toContain("2 Services without a cluster IP yet");
   });
 
-  test("without nft, checks everything else and reports that", async () => {
+  test("checks everything else without nft, and reports that", async () => {
     const { exitCode, stdout } = await check("--from", townObjects("town"), "--nft-path=/nowhere/nft");
     expect(exitCode).toBe(0);
     expect(stdout).toContain('the kernel was not asked: cannot start nft at "/nowhere/nft"');
   });
 
-  test("with an nft that is too old, checks everything else and names the missing feature", async () => {
+  test("checks everything else with an nft that is too old, and names the missing feature", async () => {
     const refuses = 'case "$*" in *version*) echo "nftables v1.0.6";; *) echo "Error: syntax error" >&2; exit 1;; esac';
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
@@ -148,7 +148,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(stdout).toContain("the kernel refuses the transaction (nftables v9)");
   });
 
-  test("bad arguments end with exit code 2", async () => {
+  test("ends with exit code 2 for bad arguments", async () => {
     expect((await check("--from", faulty, "--output=xml")).exitCode).toBe(2);
     expect((await check("--from", "/nowhere")).exitCode).toBe(2);
   });

@@ -11,12 +11,12 @@ describe("the command line", () => {
     ["an unknown command", ["aply"], "aply"],
     ["an unknown flag", ["apply", "--form=x"], "form"],
     ["no objects", ["apply"], "--from"],
-    ["a value that is none", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
+    ["a value that is not valid", ["dump", "--from=x", "--cluster-cidr=10.0.0.0/99"], "--cluster-cidr"],
     ["another proxy's mode", ["run", "--proxy-mode=kernelspace"], "--proxy-mode"],
-    ["a file that is not there", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
-    ["a configuration that is not there", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
+    ["a file that does not exist", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
+    ["a configuration that does not exist", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
     ["no cluster", ["run"], "API server"],
-  ])("%s: an error message and exit code 2", async (_what, args, said) => {
+  ])("ends with an error message and exit code 2 for %s", async (_what, args, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(args);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toMatch(/^nft-proxy: /m);
@@ -24,7 +24,7 @@ describe("the command line", () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("help names every command, and each command its options", async () => {
+  test("has a help that names every command, and each command's help its options", async () => {
     const { exitCode, stdout } = await nftProxy(["--help"]);
     expect(exitCode).toBe(0);
     for (const command of ["run", "apply", "dump", "diff", "check", "cleanup"])
@@ -40,13 +40,13 @@ describe("the command line", () => {
     [["check", "--draining"], "check has no option --draining", "it is an option of connections"],
     [["explain", "a", "b"], "unexpected argument: b", "nft-proxy explain --help"],
     [["zebra"], "unknown command: zebra", "nft-proxy --help"],
-  ])("a mistyped word in %j gets a suggestion where there is a near one", async (args, said, hint) => {
+  ])("suggests what was meant by %j", async (args, said, hint) => {
     const { exitCode, stderr } = await nftProxy(args);
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(said) });
     expect(stderr).toContain(`hint: ${hint}`);
   });
 
-  test("help shows common options, --help-all all of them", async () => {
+  test("shows common options with --help, and all of them with --help-all", async () => {
     const [short, long] = [await nftProxy(["explain", "--help"]), await nftProxy(["explain", "--help-all"])];
     expect(short.stdout).toContain("--cluster-cidr");
     expect(short.stdout).not.toContain("--conntrack-min");
@@ -69,7 +69,7 @@ describe("the command line", () => {
     ["Services", ["explain", "-f", townObjects("town"), "shop/c"], ["shop/cart"]],
     ["Services of a namespace", ["dump", "-f", townObjects("town"), "-n", "shop", "--service", "c"], ["cart"]],
     ["Services of a cluster that does not answer", ["explain", "--master=http://127.0.0.1:1", "a"], []],
-  ])("completion of values: %s", async (_what, words, expected) => {
+  ])("completes %s", async (_what, words, expected) => {
     const { exitCode, stdout } = await nftProxy(["--complete", ...words]);
     expect({ exitCode, values: stdout.split("\n").filter((line) => line !== "") }).toEqual({
       exitCode: 0,
@@ -77,7 +77,7 @@ describe("the command line", () => {
     });
   });
 
-  test("completes commands and options in a shell", async () => {
+  test("completes commands and options in bash", async () => {
     const { stdout: script } = await nftProxy(["completion", "bash"]);
     const shell = `nft-proxy() { "${process.execPath}" "${bundle}" "$@"; }
 ${script}

@@ -14,7 +14,7 @@ async function file(text: string): Promise<string> {
 }
 
 describe("config", () => {
-  test("prints the effective configuration, which as a file gives the same configuration", async () => {
+  test("prints the effective configuration, which has the same effect as a file", async () => {
     const flags = ["--cluster-cidr=10.244.0.0/16", "--masquerade-all", "--affinity-map-size=5", "--v=4"];
     const { exitCode, stdout, stderr } = await nftProxy(["config", ...flags]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
@@ -23,7 +23,7 @@ describe("config", () => {
     expect((await nftProxy(["config", `--config=${await file(stdout)}`])).stdout).toBe(stdout);
   });
 
-  test("--defaults prints the defaults whatever else is given", async () => {
+  test("--defaults prints the defaults, whatever else is given", async () => {
     const { stdout } = await nftProxy(["config"]);
     expect((await nftProxy(["config", "--defaults", "--masquerade-all"])).stdout).toBe(stdout);
     expect(stdout).toContain("masqueradeAll: false\n");

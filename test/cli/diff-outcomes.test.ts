@@ -34,7 +34,7 @@ describe("diff --with kube-proxy", () => {
     expect(await compare("--live")).toMatchObject({ exitCode: 0, stdout: before.stdout });
   });
 
-  test("on the way back, names the frontend after a change of nft-proxy's own tables", async () => {
+  test("names the frontend after a change of nft-proxy's own tables, on the way back", async () => {
     await nftProxy(["apply", ...TOWN]);
     await execa("nft", ["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
     const { exitCode, stdout } = await compare("--live");
@@ -98,7 +98,7 @@ describe("diff --with kube-proxy", () => {
     expect(stdout).toContain(expected);
   });
 
-  test("takes kube-proxy's tables from a listing, and says which family is missing", async () => {
+  test("takes kube-proxy's tables from a listing, and names a family that is missing", async () => {
     const directory = await mkdtemp(join(tmpdir(), "nft-proxy-diff-"));
     onTestFinished(() => rm(directory, { recursive: true }));
     const { stdout: listing } = await execa("nft", ["-j", "list", "table", "ip", "kube-proxy"]);
@@ -117,7 +117,7 @@ describe("diff --with kube-proxy", () => {
     expect(changed.stdout).toContain("affinity of ");
   });
 
-  test("prints JSON that its schema describes", async () => {
+  test("prints JSON that matches its schema", async () => {
     await execa("nft", ["flush", "map", "ip", "kube-proxy", "no-endpoint-services"]);
     const { exitCode, stdout } = await compare("--output=json");
     const report = JSON.parse(stdout);
@@ -127,7 +127,7 @@ describe("diff --with kube-proxy", () => {
     expect(isReport({ ...report, same: "no" }), "the schema can refuse").toBe(false);
   });
 
-  test("is trouble without kube-proxy's tables", async () => {
+  test("ends with exit code 2 without kube-proxy's tables", async () => {
     await flush();
     const { exitCode, stderr } = await compare();
     expect(exitCode).toBe(2);
@@ -166,7 +166,7 @@ describe("diff --outcomes", () => {
   const PORT = "ports: [{name: http, port: 80}]";
   const both = service(PORT) + slice(["10.244.1.11", "10.244.1.12"]);
 
-  test("no endpoints any more: refused", async () => {
+  test("fails for a frontend that becomes refused", async () => {
     const args = await manifests(both, service(PORT) + slice([]));
     const { exitCode, stdout } = await nftProxy([...args, "--fail-on", "refused"]);
     expect(exitCode).toBe(1);
@@ -174,7 +174,7 @@ describe("diff --outcomes", () => {
     expect(stdout).toContain("  + new objects: refused\n");
   });
 
-  test("other endpoints: told, and no failure for refusals", async () => {
+  test("shows other endpoints, which are no failure where refusals are", async () => {
     const args = await manifests(both, service(PORT) + slice(["10.244.1.11", "10.244.1.13"]));
     const { exitCode, stdout } = await nftProxy([...args, "--fail-on", "refused,dropped"]);
     expect(exitCode).toBe(0);
@@ -183,7 +183,7 @@ describe("diff --outcomes", () => {
     expect((await nftProxy(args)).exitCode).toBe(1);
   });
 
-  test("a policy of Local keeps the source, and drops where there is no local endpoint", async () => {
+  test("shows that Local policy keeps the source, and drops without a local endpoint", async () => {
     const nodePort = "type: NodePort, ports: [{name: http, port: 80, nodePort: 30080}]";
     const local = service(`${nodePort}, externalTrafficPolicy: Local`);
     const cluster = service(nodePort) + slice(["10.244.1.11"]);
@@ -197,7 +197,7 @@ describe("diff --outcomes", () => {
     expect((await nftProxy([...args, "--fail-on=dropped"])).exitCode).toBe(1);
   });
 
-  test("annotations for GitHub name the Service's file and line", async () => {
+  test("prints annotations for GitHub with the Service's file and line", async () => {
     const args = await manifests(both, service(PORT) + slice([]));
     const { stdout } = await nftProxy([...args, "--output=github", "--fail-on=refused"]);
     expect(stdout).toMatch(
@@ -206,7 +206,7 @@ describe("diff --outcomes", () => {
     expect(stdout).toContain("becomes refused");
   });
 
-  test("the same objects: no difference", async () => {
+  test("finds no difference between the same objects", async () => {
     const { exitCode, stdout } = await nftProxy(await manifests(both, both));
     expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: expect.stringMatching(/^no difference: /) });
   });
@@ -215,7 +215,7 @@ describe("diff --outcomes", () => {
     ["no new objects", ["--outcomes"], "--with-objects PATH"],
     ["an unknown change", ["--outcomes", "--with-objects", "x", "--fail-on", "lost"], "must be one of refused"],
     ["another proxy", ["--with", "envoy"], "must be kube-proxy"],
-  ])("%s is bad input", async (_, args, message) => {
+  ])("ends with exit code 2 for %s", async (_, args, message) => {
     const { exitCode, stderr } = await nftProxy(["diff", "--from", townObjects("town"), ...args]);
     expect(exitCode).toBe(2);
     expect(stderr).toContain(message);

@@ -17,7 +17,7 @@ afterEach(flush);
 const from = (town: "town" | "town-after") => ["--from", townObjects(town), ...townFlags];
 
 describe("diff", () => {
-  test("against the kernel: everything at first, nothing after apply, then later changes", async () => {
+  test("shows everything before an apply, nothing after it, and later changes", async () => {
     const nothing = await nftProxy(["diff", ...from("town")]);
     expect(nothing.exitCode).toBe(1);
     expect(nothing.stdout).toContain("+ table ip nft-proxy");
@@ -31,7 +31,7 @@ describe("diff", () => {
     expect(changed.stdout).toMatch(/^shop\/redis\n {2}~ 10\.96\.1\.3:6379\/tcp\n {6}\+ 10\.244\.2\.16:6379\n/m);
   });
 
-  test("against other files: changes by Service, without asking the kernel", async () => {
+  test("shows changes by Service against other files, without asking the kernel", async () => {
     const args = ["diff", ...from("town-after"), "--against", townObjects("town"), "--nft-path=/nowhere/nft"];
     const { exitCode, stdout } = await nftProxy(args);
     expect(exitCode).toBe(1);
@@ -67,7 +67,7 @@ describe("diff", () => {
     ["no nft", ["--nft-path=/nowhere/nft"], "cannot read nft-proxy's tables"],
     ["no such file", ["--against=/nowhere/objects"], "/nowhere/objects"],
     ["no such form", ["--output=yaml"], "--output"],
-  ])("%s: exit code 2 with the reason", async (_, args, said) => {
+  ])("ends with exit code 2 and the reason for %s", async (_, args, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(["diff", ...from("town"), ...args]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toContain(said);

@@ -30,7 +30,7 @@ const withoutComments = (text: string): string[] =>
   [...text.matchAll(/^\s*(.*?),?(?: # .*)?$/gm)].map(([, line]) => line ?? "").filter((line) => line !== "");
 
 describe("dump", () => {
-  test("nft format: the tables of the transaction, every element with a comment", async () => {
+  test("in nft's format has the tables of the transaction, and a comment on every element", async () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     const programmed = await tables();
     await flush();
@@ -44,28 +44,31 @@ describe("dump", () => {
     expect(uncommented).toEqual([]);
   });
 
-  test.each(["nft", "json"] as const)("one Service as %s loads by itself and contains nothing else", async (format) => {
-    const text = await dump(...from("town"), `--format=${format}`, "--service=shop/cart");
-    await nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
-    const listed = await tables();
-    expect(listed).toContain("10.96.1.2 . tcp . 80 : goto affinity-4-600");
-    expect(listed).not.toContain("10.96.1.1");
-  });
+  test.each(["nft", "json"] as const)(
+    "of one Service as %s loads by itself, and contains nothing else",
+    async (format) => {
+      const text = await dump(...from("town"), `--format=${format}`, "--service=shop/cart");
+      await nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
+      const listed = await tables();
+      expect(listed).toContain("10.96.1.2 . tcp . 80 : goto affinity-4-600");
+      expect(listed).not.toContain("10.96.1.1");
+    },
+  );
 
-  test("one port, by its name or number", async () => {
+  test("of one port names it by name or number", async () => {
     const byName = await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:dns");
     expect(byName).toContain("10.96.0.10 . udp . 53");
     expect(byName).not.toContain("10.96.0.10 . tcp . 53");
     expect(await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:9153")).toContain(". tcp . 9153");
   });
 
-  test("one family", async () => {
+  test("of one family has no other table", async () => {
     const text = await dump(...from("town"), "--format=nft", "--family=ip6");
     expect(text.match(/^table .*/gm)).toEqual(["table ip6 nft-proxy {"]);
   });
 
   test.each(["nft", "json"] as const)(
-    "--diff as %s: nothing after apply, otherwise the commands that apply the change",
+    "--diff as %s has nothing after apply, and else the commands that apply the change",
     async (format) => {
       const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--format=${format}`, ...args);
       const load = (text: string) => nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
@@ -81,7 +84,7 @@ describe("dump", () => {
     },
   );
 
-  test("--diff for one Service", async () => {
+  test("--diff of one Service has its elements alone", async () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.2 . tcp . 80 }"]);
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
@@ -90,7 +93,7 @@ describe("dump", () => {
     );
   });
 
-  test("takes the objects of a cluster as they are", async () => {
+  test("of a cluster has the objects as they are", async () => {
     const api = await StubApi.start();
     loadTown(api.cluster);
     expect(await dump("--master", api.url, ...townFlags)).toBe(await dump(...from("town")));

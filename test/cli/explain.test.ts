@@ -14,7 +14,7 @@ const TOWN = ["--from", townObjects("town"), ...townFlags];
 const TO_DNS = ["--to", "10.96.0.10", "--port", "53", "--proto", "udp"];
 
 describe("explain from files", () => {
-  test("the README's example is what explain prints", async () => {
+  test("prints the example of the README", async () => {
     const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
     const [, expected = ""] = /\$ nft-proxy explain 10\.96\.0\.7:80\n(.*?)\n```/s.exec(readme) ?? [];
     const objects = fileURLToPath(new URL("../fixtures/readme-explain.yaml", import.meta.url));
@@ -22,7 +22,7 @@ describe("explain from files", () => {
     expect(stdout.split(/\s+/)).toEqual(expected.split(/\s+/));
   });
 
-  test("explain in a pipe prints the steps and the conclusion without colours", async () => {
+  test("prints the steps and the conclusion in a pipe, without colours", async () => {
     const { exitCode, stdout, stderr } = await nftProxy(["explain", ...TOWN, ...TO_DNS]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(stdout).toBe(`udp from 10.244.1.254 (a pod, assumed) to 10.96.0.10 port 53
@@ -57,7 +57,7 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
       ["frontend:http", "-n", "shop"],
       ["--service", "shop/frontend:http"],
     ],
-  ])("the argument %j is short for %j", async (short, long) => {
+  ])("takes the argument %j for %j", async (short, long) => {
     const outcome = await nftProxy(["explain", ...TOWN, ...short]);
     expect(outcome.exitCode).toBe(0);
     expect(outcome).toEqual(await nftProxy(["explain", ...TOWN, ...long]));
@@ -111,7 +111,7 @@ Served: goes to one of 2 endpoints of dns/kube-dns port dns (53/udp); if it
   });
 });
 
-test("explain for a node that is not among the objects names the candidates", async () => {
+test("explain names the nodes among the objects when it is for none of them", async () => {
   const flags = ["--from", townObjects("town"), "--hostname-override=node-9", ...TO_DNS];
   const { exitCode, stderr } = await nftProxy(["explain", ...flags]);
   expect({ exitCode, stderr }).toEqual({
@@ -129,7 +129,7 @@ describe("explain from a cluster", () => {
   afterAll(() => api.close());
 
   test.each([[TO_DNS], [["--to", "10.96.2.9", "--port", "80"]]])(
-    "explains as from the same objects in files: %j",
+    "explains %j as from the same objects in files",
     async (flags) => {
       const fromCluster = await nftProxy(["explain", "--master", api.url, ...townFlags, ...flags]);
       expect(fromCluster).toEqual(await nftProxy(["explain", ...TOWN, ...flags]));
@@ -242,7 +242,7 @@ describe("explain --live", () => {
     expect(differences?.at(-1)).toContain("--config");
   });
 
-  test("a rule that someone added to nft-proxy's chain is the cause, and is printed", async () => {
+  test("names and prints a rule that somebody added to nft-proxy's chain as the cause", async () => {
     await program();
     await nft("insert", "rule", "ip", "nft-proxy", "services", "ip", "daddr", "10.96.0.10", "drop");
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
@@ -257,7 +257,7 @@ describe("explain --live", () => {
     ["a Service that exists, and another port", ["--to", "10.96.0.10", "--port", "9"], "refused"],
     ["an unallocated address", ["--to", "10.96.200.200", "--port", "80"], "dropped"],
     ["no Service", ["--to", "198.51.100.1", "--port", "80"], "not-handled"],
-  ])("without objects, the reason of %s is unknown, not guessed", async (_what, to, result) => {
+  ])("gives no reason for %s without objects, rather than a guess", async (_what, to, result) => {
     await program();
     const { verdict } = await live("--master=http://127.0.0.1:1", ...to);
     expect(verdict).toMatchObject({ result, cause: "unknown" });
@@ -270,7 +270,7 @@ describe("explain --live", () => {
     expect(differences).toEqual(["the kernel has no table ip nft-proxy"]);
   });
 
-  test("works without objects when no cluster answers, and reports that", async () => {
+  test("follows the kernel's rules when no cluster answers, and reports that", async () => {
     await program();
     const { exitCode, stdout, stderr } = await lab.exec([
       process.execPath,

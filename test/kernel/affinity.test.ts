@@ -47,7 +47,7 @@ async function remembered() {
   return dynamicElements(readListing(await node.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
 }
 
-describe("a client", () => {
+describe("a client with session affinity", () => {
   test("keeps its endpoint when others come and go", async () => {
     await node.program(sticky(ENDPOINTS.slice(0, 3)));
     const before = await endpointsOfAll();
@@ -94,7 +94,7 @@ describe("a client", () => {
   });
 });
 
-describe("the time", () => {
+describe("the time of session affinity", () => {
   test("restarts with every connection", async () => {
     await node.program(sticky(ENDPOINTS));
     const endpoint = await endpointOf("pod1");
@@ -107,7 +107,7 @@ describe("the time", () => {
     expect((await remembered()).map(({ expires }) => expires > 300)).toEqual([true]);
   });
 
-  test("expires: the client's entry is deleted and it is balanced again", async () => {
+  test("ends: the client's entry is deleted, and it is balanced again", async () => {
     await node.program(sticky(ENDPOINTS, { affinitySeconds: 1 }));
     const connect = () => node.answers({ from: "pod1", to: CLUSTER_IP, port: 80, proto: "tcp", n: 1 });
     const [first] = await connect();
@@ -121,7 +121,7 @@ describe("the time", () => {
   });
 });
 
-test("a full map costs stickiness, not connections", async () => {
+test("a full affinity map costs stickiness, not connections", async () => {
   // The size is a part of the map's declaration, which a transaction cannot change in place.
   await node.program(sticky(ENDPOINTS), testNodeContext({ affinityMapSize: 2 }));
   for (const client of ["pod1", "pod2"] as const) await endpointOf(client);

@@ -30,22 +30,25 @@ const VERSIONS: readonly (readonly [string, () => string])[] = [
   ["the newest nft", () => debianNft("sid")],
 ];
 
-test.each(VERSIONS)("kube-proxy's recorded tables, listed by %s, predict all recorded outcomes", async (_, program) => {
-  await execa("nft", ["-f", "-"], { input: fixture("kube-proxy/town.nft") });
-  const tables = await listed(program(), ["ip kube-proxy", "ip6 kube-proxy"]);
-  const wrong = probes.filter((probe) => {
-    const outcomes = probeOutcomes(tables, probe);
-    return outcomes.some((outcome) => JSON.stringify(outcome) !== JSON.stringify(recorded[probe.id]));
-  });
-  expect(wrong.map(({ id }) => id)).toEqual([]);
-});
+test.each(VERSIONS)(
+  "the evaluator predicts all recorded outcomes from kube-proxy's tables, as listed by %s",
+  async (_, program) => {
+    await execa("nft", ["-f", "-"], { input: fixture("kube-proxy/town.nft") });
+    const tables = await listed(program(), ["ip kube-proxy", "ip6 kube-proxy"]);
+    const wrong = probes.filter((probe) => {
+      const outcomes = probeOutcomes(tables, probe);
+      return outcomes.some((outcome) => JSON.stringify(outcome) !== JSON.stringify(recorded[probe.id]));
+    });
+    expect(wrong.map(({ id }) => id)).toEqual([]);
+  },
+);
 
 test.each([
   ["nftables-conf", ["inet filter"]],
   ["firewalld", ["inet firewalld"]],
   ["docker", ["ip filter", "ip nat"]],
   ["calico", ["ip calico"]],
-])("the tables of %s mean the same, listed by the nft of these tests and the newest", async (name, tables) => {
+])("the tables of %s are read the same from the nft of these tests and from the newest one", async (name, tables) => {
   await execa("nft", ["-f", "-"], { input: fixture(`other-tables/${name}.nft`) });
   const newest = await listed(debianNft("sid"), tables);
   const flags = (key: string, value: unknown) => (key === "flags" || key === "counter" ? undefined : value);

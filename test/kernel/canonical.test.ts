@@ -28,19 +28,19 @@ afterEach(() => {
 });
 
 describe("the canonical ruleset", () => {
-  test.each(["ip", "ip6"] as const)("of nft's listing equals that of the loaded rules (%s)", (family) => {
+  test.each(["ip", "ip6"] as const)("read from nft's listing equals that of the transaction (%s)", (family) => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
   });
 
-  test("differs after a change by hand", () => {
+  test("differs after a change by somebody else", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy cluster-ips { 10.96.9.9 }"]);
     const wanted = applyTransaction({}, town).ip;
     expect(parseListing(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(wanted?.sets.get("cluster-ips"));
   });
 
-  test("excludes elements of dynamic maps, which are read separately", () => {
+  test("excludes the elements of dynamic maps, which are read apart", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy affinity { 192.0.2.1 . 10.96.1.2 . tcp . 80 timeout 600s : 8f58:b1bc }"]);
     const listing = list("ip");
@@ -63,7 +63,7 @@ describe("the canonical ruleset", () => {
     ["neighbouring addresses", ["192.0.2.2/32", "192.0.2.1/32"]],
     ["everything", ["0.0.0.0/1", "128.0.0.0/1"]],
     ["one address", ["192.0.2.200/32"]],
-  ])("joins %s as the kernel does", (_, cidrs) => {
+  ])("joins %s as nft lists them", (_, cidrs) => {
     const set = cidrs.map((cidr) => {
       const [addr = "", len] = cidr.split("/");
       return { prefix: { addr, len: Number(len) } };

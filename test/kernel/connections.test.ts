@@ -59,7 +59,7 @@ afterAll(async () => {
 });
 
 describe("connections", () => {
-  test("counts the kernel's connections by Service and endpoint, by whichever address they came", async () => {
+  test("counts the kernel's connections by Service and endpoint, by whichever frontend they came", async () => {
     const { services, unmanaged } = await report([], bothPods);
     expect(unmanaged).toBe(0);
     expect(services).toMatchObject([
@@ -76,7 +76,7 @@ describe("connections", () => {
     for (const { idleSeconds } of services[0]?.endpoints ?? []) expect(idleSeconds?.longest).toBeLessThan(60);
   });
 
-  test("--draining names the clients of an endpoint that is in no slice any more", async () => {
+  test("--draining names the clients of an endpoint that no EndpointSlice has any more", async () => {
     const { services } = await report(["--draining"], apiSlice("echo", PODS.slice(1), [ECHO]));
     const clients = ["10.244.1.13", "192.0.2.1"].map((address) => ({ address, connections: 1 }));
     expect(services.flatMap(({ endpoints }) => endpoints)).toMatchObject([
@@ -84,12 +84,12 @@ describe("connections", () => {
     ]);
   });
 
-  test("--client counts one client's connections alone", async () => {
+  test("--client counts the connections of one client alone", async () => {
     const { services } = await report(["--client=10.244.1.14"], bothPods);
     expect(services).toMatchObject([{ connections: 1, endpoints: [{ address: "10.244.1.12" }] }]);
   });
 
-  test("prints a line for each endpoint", async () => {
+  test("prints a line for each endpoint as text", async () => {
     const text = await command("connections", ["--draining"], apiSlice("echo", PODS.slice(1), [ECHO]));
     expect(text).toMatch(
       /^shop\/echo port tcp-7000 \(7000\/tcp\), IPv4: 2 connections\n {2}10\.244\.1\.11:7000 {2}2 {2}vanished/,

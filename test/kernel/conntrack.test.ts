@@ -91,7 +91,7 @@ afterEach(() => {
 describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
 
-  test("a client of a removed endpoint moves to another one; other clients stay", async () => {
+  test("of a removed endpoint are deleted, so that the client moves to another one, and other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
     const { cleaner, reports } = makeCleaner();
@@ -113,7 +113,7 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
     expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
   });
 
-  test("flows of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
+  test("of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
     await serve(type, a, "a");
     const { cleaner, reports } = makeCleaner();
     const client = await bind(type, undefined, 0);
@@ -135,7 +135,7 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
   });
 });
 
-test("without the program there is one warning, and no failure", async () => {
+test("stale UDP flows cause one warning, and no failure, without the conntrack program", async () => {
   const { cleaner, logger } = makeCleaner("/nonexistent/conntrack");
   await cleaner.clean(frontend("10.96.0.10"));
   await cleaner.clean(frontend("10.96.0.10"));

@@ -133,9 +133,9 @@ const rows: readonly Row[] = [
   { first: ["403", "watch", status(403)], next: ["silence that ends", missing(forAll((watch) => watch.end()))] },
 ];
 
-describe("an API server that misbehaves", () => {
+describe("an API server", () => {
   test.each(rows.map((row) => [row.first[0], row.first[1], row.next[0], row] as const))(
-    "%s on %s, then %s: the kernel is right in the end",
+    "that answers with %s on %s, and then with %s, leaves the right rules in the end",
     async (_name, verb, _then, { first, next }) => {
       if (verb === "continue") {
         for (let n = 0; n < 501; n++) {
@@ -152,7 +152,7 @@ describe("an API server that misbehaves", () => {
     },
   );
 
-  test("401, then a new token", async () => {
+  test("that refuses the token is followed again with a new token", async () => {
     lab.api.tokens.add("old");
     const tokenFile = await lab.file("token", "old");
     const kubeconfig = await lab.file(
@@ -176,7 +176,7 @@ describe("an API server that misbehaves", () => {
     await lab.converged();
   });
 
-  test("an API server that goes away leaves the rules unchanged and is followed again when it is back", async () => {
+  test("that goes away leaves the rules unchanged, and is followed again when it is back", async () => {
     daemon = lab.start();
     await lab.converged();
     const before = await lab.kernelText();
@@ -189,7 +189,7 @@ describe("an API server that misbehaves", () => {
     await lab.converged();
   });
 
-  test("an API server that is away at start: rules of an earlier run stay until everything is listed", async () => {
+  test("that is away at the start leaves the rules of an earlier run until everything is listed", async () => {
     daemon = lab.start();
     await lab.converged();
     await daemon.stop();

@@ -64,7 +64,7 @@ describe("an API server that falls silent", () => {
     ["a watch that is never answered", "watch", { kind: "hang" }],
   ];
 
-  test.each(rows)("%s is asked again after a minute", async (_name, verb, fault) => {
+  test.each(rows)("makes %s be asked again after a minute", async (_name, verb, fault) => {
     api.addFault({ resource: "services", verb, fault });
     const running = await start();
     await running.until(() => api.requests.some((request) => request.resource === "services" && request.verb === verb));
@@ -77,7 +77,7 @@ describe("an API server that falls silent", () => {
     expect(running.clock.now() - began).toBeLessThan(30_000);
   });
 
-  test("a half-open watch ends after three minutes, and missed changes are found", async () => {
+  test("ends a half-open watch after three minutes, and missed changes are found", async () => {
     const running = await start();
     await running.until(isRight);
     await running.until(
@@ -91,7 +91,7 @@ describe("an API server that falls silent", () => {
     await running.until(isRight);
   });
 
-  test("an API server that is silent from the start leaves the kernel unchanged, and health reports the reason", async () => {
+  test("from the start leaves the kernel unchanged, and health reports the reason", async () => {
     api.addFault({ fault: { kind: "hang" }, times: Number.POSITIVE_INFINITY });
     const running = await start();
     await running.pass(300);
@@ -104,7 +104,7 @@ describe("an API server that falls silent", () => {
 });
 
 describe("a host", () => {
-  test("without IPv6 is served in IPv4 alone", async () => {
+  test("without IPv6 gets the IPv4 table alone", async () => {
     const running = await start({ families: ["ip"] });
     const { ip } = wanted();
     await running.until(

@@ -65,8 +65,8 @@ async function repairs(kind: "table" | "element", interfere: () => Promise<unkno
   }
 }
 
-describe("rules that someone else changes", () => {
-  test("nft flush ruleset, five times: packets flow again within 2 s", async () => {
+describe("a change of our rules by somebody else", () => {
+  test("such as nft flush ruleset stops packets for less than 2 s, the median of five times", async () => {
     const probe = { id: "echo", from: "pod2", to: "10.96.7.7", port: 7000, proto: "tcp", n: 1, wait: 0.2 } as const;
     await serveEcho(lab.lab, "pod1", 7000);
     const held = await HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000);
@@ -87,11 +87,11 @@ describe("rules that someone else changes", () => {
     expect(times.sort((a, b) => a - b)[2], `in the middle of ${times.map(Math.round)} ms`).toBeLessThan(2000);
   });
 
-  test("a deleted table is restored", async () => {
+  test("such as a deleted table is repaired", async () => {
     await repairs("table", () => lab.nft("delete", "table", "ip6", "nft-proxy"), "table ip6 nft-proxy was missing");
   });
 
-  test("an emptied chain is restored", async () => {
+  test("such as an emptied chain is repaired", async () => {
     await repairs(
       "element",
       () => lab.nft("flush", "chain", "ip", "nft-proxy", "services"),
@@ -99,11 +99,11 @@ describe("rules that someone else changes", () => {
     );
   });
 
-  test("removed elements are restored", async () => {
+  test("such as deleted elements is repaired", async () => {
     await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
   });
 
-  test("foreign elements, sets, chains and rules in our table are removed", async () => {
+  test("such as foreign elements, sets, chains and rules is removed", async () => {
     const foreign = `
       add set ip nft-proxy intruders { type ipv4_addr; }
       add element ip nft-proxy intruders { 192.0.2.66, 192.0.2.67 }
@@ -122,7 +122,7 @@ describe("rules that someone else changes", () => {
     );
   });
 
-  test("objects of kinds that we never make are removed from our tables", async () => {
+  test("such as objects of kinds that we never make is removed", async () => {
     await lab.nft("add", "counter", "ip", "nft-proxy", "spy");
     await lab.nft("add", "rule", "ip", "nft-proxy", "filter-input", "counter", "name", "spy");
     await daemon.saying(repaired, daemon.said(repaired).length + 1);
@@ -133,14 +133,14 @@ describe("rules that someone else changes", () => {
     expect(daemon.said(repaired), "repaired once and for all").toHaveLength(afterwards);
   });
 
-  test("tables of other software are never changed", async () => {
+  test("is repaired without a change to tables of other software", async () => {
     await lab.nft("add", "table", "inet", "other");
     await lab.nft("add", "chain", "inet", "other", "mine");
     await daemon.saying("full sync", daemon.said("full sync").length + 2);
     expect(await lab.nft("list", "tables")).toContain("table inet other");
   });
 
-  test("a connection survives comparisons and repairs", async () => {
+  test("is repaired without breaking a connection", async () => {
     const open = (address: string, port: number) =>
       HeldConnection.open(lab.lab, address.startsWith("10.") ? "pod2" : "ext", address, port);
     const held = await Promise.all([open("10.96.7.7", 7000), open("192.0.2.2", 32700)]);
@@ -151,7 +151,7 @@ describe("rules that someone else changes", () => {
   });
 });
 
-describe("a daemon whose next full sync is far away", () => {
+describe("a daemon whose next full sync is far in the future", () => {
   test("repairs a single deleted element, and tells when it verified the rules", async () => {
     await daemon.stop();
     daemon = lab.start(["--full-resync-period=10h"]);

@@ -41,17 +41,17 @@ async function swapTo(directory: string): Promise<void> {
 describe("objects from files", () => {
   beforeEach(() => expect(lab.api.requests).toEqual([]));
 
-  test("are programmed with no API server", async () => {
+  test("are programmed without an API server", async () => {
     await lab.converging(wanted("town"));
   });
 
-  test("are followed through the swap of a ConfigMap's symbolic links", async () => {
+  test("are followed when the symbolic links of a ConfigMap are swapped", async () => {
     await cp(townObjects("town-after"), join(mount, "..second"), { recursive: true });
     await swapTo("..second");
     await lab.converging(wanted("town-after"));
   });
 
-  test("stay in force when the files hold none at all", async () => {
+  test("stay in force when the files contain none at all", async () => {
     await mkdir(join(mount, "..none"));
     for (const name of ["services", "endpointslices", "nodes", "servicecidrs"]) {
       await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');

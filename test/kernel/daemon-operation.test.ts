@@ -61,7 +61,7 @@ describe("health", () => {
     await expect.poll(async () => (await lab.get(10256, "/healthz")).status).toBe(200);
   });
 
-  test("a node about to be deleted is not eligible but live", async () => {
+  test("a node about to be deleted is not eligible for new connections, but live", async () => {
     daemon = lab.start();
     await lab.converged();
     await lab.watched();
@@ -109,7 +109,7 @@ describe("a configuration that changes", () => {
     `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmetricsBindAddress: 0.0.0.0:10249\n${lines}`;
   const base = "clusterCIDR: 10.244.0.0/16,fd00:244::/32\nnodePortAddresses: [primary]\n";
 
-  test("takes effect where that is safe; other fields are reported to need a restart", async () => {
+  test("takes effect where that is safe, and needs a restart elsewhere", async () => {
     const healthPort = 32_124;
     put("local", "10.96.7.7", {
       type: "LoadBalancer",
@@ -154,21 +154,21 @@ describe("a configuration that changes", () => {
   });
 });
 
-describe("runs that end by themselves", () => {
+describe("a run that ends by itself", () => {
   const run = async (...flags: readonly string[]) => {
     const ended = lab.start(flags);
     const { exitCode, stdout, stderr } = await ended.ended;
     return { exitCode, stdout, stderr };
   };
 
-  test("--init-only sets up the host and programs nothing", async () => {
+  test("with --init-only sets up the host and programs nothing", async () => {
     await lab.nft("flush", "ruleset");
     expect(await run("--init-only")).toMatchObject({ exitCode: 0 });
     expect(await lab.kernelText()).toBe("");
     expect(lab.api.requests).toEqual([]);
   });
 
-  test("--write-config-to writes a file that can be read back, --cleanup removes the tables", async () => {
+  test("with --write-config-to writes a file that is read back, and with --cleanup removes the tables", async () => {
     const target = await lab.file("written.yaml", "");
     expect(await run(`--write-config-to=${target}`)).toMatchObject({ exitCode: 0 });
     daemon = lab.start([`--config=${target}`]);
@@ -179,23 +179,23 @@ describe("runs that end by themselves", () => {
   });
 
   test.each([
-    ["no API server at all", [], "no API server is configured"],
-    ["a kubeconfig that is not there", ["--kubeconfig=/nonexistent"], "/nonexistent"],
-    ["a kubeconfig that is none", ["--kubeconfig=/etc/hostname"], "/etc/hostname"],
-    ["an address that is none", ["--master=localhost"], "--master: must be a URL such as"],
-  ])("%s: exit code 2 with the reason", async (_what, from, why) => {
+    ["no API server", [], "no API server is configured"],
+    ["a kubeconfig that does not exist", ["--kubeconfig=/nonexistent"], "/nonexistent"],
+    ["a kubeconfig that is not YAML of that kind", ["--kubeconfig=/etc/hostname"], "/etc/hostname"],
+    ["an address that is not a URL", ["--master=localhost"], "--master: must be a URL such as"],
+  ])("given %s ends with exit code 2 and the reason", async (_what, from, why) => {
     const { exitCode, stderr } = await lab.start([], from).ended;
     expect(exitCode).toBe(2);
     expect(stderr).toContain(why);
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("a missing nft: exit code 1 with the reason", async () => {
+  test("with a missing nft ends with exit code 1 and the reason", async () => {
     const { exitCode, stderr } = await lab.start(["--nft-path=/nonexistent/nft"]).ended;
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
   });
 
-  test("--dry-run applies nothing, creates no Events and reports no drift", async () => {
+  test("with --dry-run applies nothing, creates no Events and reports no drift", async () => {
     await lab.nft("flush", "ruleset");
     daemon = lab.start(["--dry-run", "--full-resync-period=1s", "--healthz-bind-address=127.0.0.1:10256"]);
     await daemon.saying("dry run: would apply");

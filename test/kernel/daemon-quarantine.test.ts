@@ -38,7 +38,7 @@ async function refusingNft(address: string): Promise<{ readonly path: string; re
   return { path, accept: async () => void (await lab.lab.exec(["rm", flag])) };
 }
 
-test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined, reported, and programmed once it is accepted", async () => {
+test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined and reported, and programmed once it is accepted", async () => {
   for (let n = 0; n < 999; n++) put(`good-${n}`, `10.96.${20 + (n >> 8)}.${n & 255}`);
   const good = lab.wantedText();
   put("bad", "10.96.66.66");

@@ -37,7 +37,7 @@ async function refusals(...flags: readonly string[]): Promise<string> {
 const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
   lab.lab.probe([{ id: "only", from, to, port: 80, proto: "tcp", n: 1 }]);
 
-test("refusals is an error where nothing is recorded", async () => {
+test("refusals ends with an error where nothing is recorded", async () => {
   const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
   const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
@@ -63,7 +63,7 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
   expect(await daemon.stop()).toBe(0);
 });
 
-test("refusals: first times are unknown for those that began before the daemon, and absent without one", async () => {
+test("refusals gives no first times for packets before the daemon, and none at all without one", async () => {
   expect(await refusals(`--master=${lab.master}`, "--hostname-override=node-1", "--service=shop/none")).toMatch(
     /4 packets of 1 client, last \d+s ago\n/,
   );
@@ -81,7 +81,7 @@ test("refusals: first times are unknown for those that began before the daemon, 
   expect(await daemon.stop()).toBe(0);
 });
 
-test("refusals --watch tells of what is refused from then on, with the daemon's objects of then", async () => {
+test("refusals --watch tells what is refused from then on, with the daemon's objects of that time", async () => {
   const daemon = await started();
   const watch = lab.lab.start("node", [process.execPath, bundle, "refusals", "--watch", "-o", "json", socket]);
   const told: RefusedDestination[] = [];

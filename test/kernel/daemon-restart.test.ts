@@ -62,7 +62,7 @@ describe("a restart", () => {
     await lab.converged();
   });
 
-  test(`${ROUNDS} rounds of random changes and kill -9 leave the right rules, affinity and connections`, async () => {
+  test(`with kill -9 amid random changes, ${ROUNDS} times, leaves the right rules, affinity and connections`, async () => {
     await daemon.stop();
     const before = await affinityEntries(lab);
     await killRounds(lab, ROUNDS, seededRandom(20261120));
@@ -73,7 +73,7 @@ describe("a restart", () => {
   });
 });
 
-describe("signals", () => {
+describe("a signal to the daemon", () => {
   test("SIGUSR1 writes the desired and the committed state to a file", async () => {
     daemon.signal("SIGUSR1");
     const { path } = await daemon.saying("wrote the desired and the committed state");
@@ -95,7 +95,7 @@ describe("signals", () => {
     await lab.nft("-j", "-c", "-f", file);
   });
 
-  test("SIGTERM ends it with 0 and leaves the rules; a second one ends it at once", async () => {
+  test("SIGTERM ends it with 0 and leaves the rules, and a second SIGTERM ends it at once", async () => {
     const before = await handles();
     // An nft that hangs keeps a sync, and so a clean end, waiting.
     const slow = await lab.file("slow-nft", '#!/bin/sh\ncase "$*" in *"list map"*) sleep 100;; esac\nexec nft "$@"\n');

@@ -48,7 +48,7 @@ function putSlice(annotations: Readonly<Record<string, string>>, endpoints = END
 
 const verdict = () => lab.nft("get", "element", "ip", "nft-proxy", "service-ips", `{ ${CLUSTER_IP} . tcp . 80 }`);
 
-describe("an annotation that changes", () => {
+describe("an annotation for the scheduler", () => {
   test.each([
     ["round-robin", "goto round-robin-3"],
     ["flow-hash", "goto flow-hash-251"],
@@ -68,7 +68,7 @@ describe("an annotation that changes", () => {
   });
 });
 
-test("a hashed client keeps its endpoint when another one goes, and a restart sends nothing", async () => {
+test("a client of source-hash keeps its endpoint when another one goes, and a restart sends nothing", async () => {
   putService({ "nft-proxy.io/scheduler": "source-hash" });
   await expect.poll(verdict).toContain("goto source-hash-251");
   const endpointOf = async (from: "pod1" | "pod2" | "pod3") => {
@@ -90,7 +90,7 @@ test("a hashed client keeps its endpoint when another one goes, and a restart se
   expect(await endpointOf("pod1")).toEqual(before);
 });
 
-test("a drained slice gets no connections once another one is ready", async () => {
+test("a drained EndpointSlice gets no connections once another one is ready", async () => {
   putSlice({ "nft-proxy.io/weight": "0" });
   const other = apiSlice("web", ["10.244.3.11"]);
   lab.cluster.put("endpointslices", { ...other, metadata: { ...other.metadata, name: "web-2" } });

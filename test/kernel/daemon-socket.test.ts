@@ -42,7 +42,7 @@ describe("commands beside a running daemon", () => {
     ]);
   });
 
-  test("explain --live finds no difference on any Service, without flags", async () => {
+  test("explain --live finds no difference for any Service, without flags", async () => {
     const { exitCode, stdout, stderr } = await command("explain", "--live", "--all", "-o", "json");
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     const explanations: Explanation[] = JSON.parse(stdout).explanations;
@@ -62,7 +62,7 @@ describe("commands beside a running daemon", () => {
     }
   });
 
-  test("an element that someone deleted is named by diff and explain", async () => {
+  test("diff and explain name an element that somebody deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "service-ips"];
     /** Runs a command without the element; again where the daemon has repaired it meanwhile. */
     const without = async (args: readonly string[], isNamed: (result: RunResult) => boolean): Promise<void> => {
@@ -91,7 +91,7 @@ describe("commands beside a running daemon", () => {
     );
   });
 
-  test("cleanup refuses while the daemon answers; --dry-run names the tables; --force removes them", async () => {
+  test("cleanup refuses while the daemon answers, names the tables with --dry-run, and removes them with --force", async () => {
     const refused = await command("cleanup");
     expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
     expect(refused.stderr).toContain(`a daemon runs on this host (${socket})`);
@@ -107,12 +107,12 @@ describe("commands beside a running daemon", () => {
     await daemons.converged();
   });
 
-  test("cleanup notices the daemon by its metrics address where the socket is out of reach", async () => {
+  test("cleanup notices the daemon by its metrics address where the socket cannot be reached", async () => {
     const { exitCode, stderr } = await daemons.lab.exec([process.execPath, bundle, "cleanup", "--daemon-socket="]);
     expect({ exitCode, stderr }).toEqual({ exitCode: 1, stderr: expect.stringContaining("http://127.0.0.1:10249") });
   });
 
-  test("apply says that the daemon undoes it", async () => {
+  test("apply warns that the daemon will undo it", async () => {
     const empty = await daemons.file(
       "node.yaml",
       "apiVersion: v1\nkind: Service\nmetadata: { namespace: a, name: b }\nspec: { clusterIP: 10.96.9.9, ports: [{ port: 80 }] }\n",
@@ -125,7 +125,7 @@ describe("commands beside a running daemon", () => {
     await daemons.converged();
   });
 
-  test("support-bundle collects everything in one archive, without a name or an address when redacted", async () => {
+  test("support-bundle collects everything in one archive, without a name or an address with --redact", async () => {
     const directory = `${socket}.bundle`;
     await mkdir(directory);
     const path = join(directory, "a.tar.gz");
@@ -161,7 +161,7 @@ describe("commands beside a running daemon", () => {
     expect(redacted).toContain("ip4-1");
   });
 
-  test("options that are given go without the daemon", async () => {
+  test("config with options of its own does not ask the daemon", async () => {
     const { stdout } = await command("config", "--cluster-cidr=10.0.0.0/8");
     expect(stdout).toContain("clusterCIDR: 10.0.0.0/8");
     expect(stdout).not.toContain("daemon on");

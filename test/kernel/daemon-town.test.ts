@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 
 describe("the daemon in the recorded town", () => {
-  test("programs nothing before every resource was listed once", async () => {
+  test("programs nothing before every resource has been listed once", async () => {
     loadTown(lab.cluster);
     const fault = { kind: "status", status: 500 } as const;
     lab.api.addFault({ resource: "servicecidrs", verb: "list", fault, times: Number.POSITIVE_INFINITY });
@@ -25,7 +25,7 @@ describe("the daemon in the recorded town", () => {
     expect(daemon.said("full sync")).toHaveLength(1);
   });
 
-  test("answers as kube-proxy's servers do", async () => {
+  test("answers /healthz, /livez and /proxyMode as kube-proxy does", async () => {
     expect(await lab.get(10249, "/healthz")).toMatchObject({ status: 200, body: "ok" });
     expect(await lab.get(10249, "/proxyMode")).toMatchObject({ status: 200, body: "nftables" });
     for (const [path, fields] of [
@@ -41,7 +41,7 @@ describe("the daemon in the recorded town", () => {
     }
   });
 
-  test("follows the recorded changes to exactly the rules of a fresh start, and the packets go as kube-proxy's did", async () => {
+  test("follows the recorded changes to the rules of a fresh start, and packets go as kube-proxy's did", async () => {
     await lab.watched();
     replayTown(lab.cluster);
     const after = new StubCluster();

@@ -57,7 +57,7 @@ beforeEach(() => nft(["flush", "ruleset"]));
 afterEach(() => nft(["flush", "ruleset"]));
 
 describe("the doctor", () => {
-  test("finds nothing wrong with nft, the kernel and an empty node", async () => {
+  test("finds nothing wrong with nft, the kernel and a node without other software", async () => {
     const findings = await examine();
     for (const check of ["nft", "kernel", "kernel-modules", "capabilities", "other-proxy", "firewall"] as const) {
       expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
@@ -79,7 +79,7 @@ describe("the doctor", () => {
     ]);
   });
 
-  test("ends with 1 for a fault and with 2 for an unknown output format", async () => {
+  test("ends with exit code 1 for a fault, and 2 for an unknown output format", async () => {
     const { exitCode, stdout } = await nftProxy(["doctor", "--output=json", "--nft-path=/nowhere/nft"]);
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ worst: "fault", findings: expect.arrayContaining([NO_NFT]) });
@@ -89,7 +89,7 @@ describe("the doctor", () => {
     });
   });
 
-  test("lists what a migration changes, from the rules of kube-proxy and the Services of files", async () => {
+  test("lists what a migration changes, from kube-proxy's rules and the Services in files", async () => {
     nft(["-f", "-"], KUBE_PROXY);
     const files = ["--from", townObjects("town"), "--hostname-override=node-1"];
     const { exitCode, stdout } = await nftProxy(["doctor", "--migration", "--output=json", ...files]);

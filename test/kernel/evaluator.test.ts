@@ -42,7 +42,7 @@ describe("the evaluator and the kernel agree", () => {
     );
   });
 
-  test("on rules that treat packets in many ways", () => {
+  test("on rules that treat packets in all ways that there are", () => {
     const kinds = new Set(
       samples.flatMap(({ transaction }) => {
         const ruleset = applyTransaction({}, transaction);

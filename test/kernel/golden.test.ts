@@ -84,12 +84,12 @@ function lines({ nftables }: Transaction): string {
 const golden = (name: string) => fileURLToPath(new URL(`../fixtures/golden/${name}.json`, import.meta.url));
 
 describe("the golden transaction", () => {
-  test("of a cluster without Services is written and taken", async () => {
+  test("of a cluster without Services is accepted by nft", async () => {
     await expect(lines(empty)).toMatchFileSnapshot(golden("no-services"));
     expect(complaint([])).toBe("");
   });
 
-  test.each(WORLDS)("$name is written and taken", async (given) => {
+  test.each(WORLDS)("$name is accepted by nft", async (given) => {
     const transaction = addition(given);
     await expect(lines(transaction)).toMatchFileSnapshot(golden(given.name));
     expect(complaint(transaction.nftables)).toBe("");
@@ -97,10 +97,10 @@ describe("the golden transaction", () => {
 });
 
 test.each([
-  ["a chain that is not there", /goto":\{"target":"balance-2"/g, 'goto":{"target":"balance-3"', "No such file"],
-  ["a protocol that is none", /"tcp"/g, '"ip-over-pigeons"', "protocol name"],
-  ["a set that is not there", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
-])("nft refuses the same with %s", (_, what, by, complains) => {
+  ["a chain that does not exist", /goto":\{"target":"balance-2"/g, 'goto":{"target":"balance-3"', "No such file"],
+  ["an unknown protocol", /"tcp"/g, '"ip-over-pigeons"', "protocol name"],
+  ["a set that does not exist", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
+])("nft refuses a golden transaction with %s", (_, what, by, complains) => {
   const [clusterIP] = WORLDS;
   const damaged = JSON.stringify(addition(clusterIP as ObjectCache)).replaceAll(what, by);
   expect(complaint((JSON.parse(damaged) as Transaction).nftables)).toContain(complains);

@@ -33,7 +33,7 @@ describe("the host", () => {
     execaSync("nft", ["delete table ip host-test"]);
   });
 
-  test("reads secondary addresses, loopback addresses and those of an interface without a carrier", async () => {
+  test("has secondary addresses, loopback addresses and those of an interface without a carrier", async () => {
     const byNode = Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
     expect(byNode).not.toContain("198.51.100.1");
     // Not these alone: the links of a lab that was closed just now go when the kernel finds the time.
@@ -55,7 +55,7 @@ describe("the host", () => {
     expect(await onlineCores(hostFiles, 0)).toBeGreaterThan(0);
   });
 
-  test("changes the settings that it can and warns of the others", async () => {
+  test("changes the settings that it may, and warns of the others", async () => {
     const netfilter = "/proc/sys/net/netfilter";
     const timeout = `${netfilter}/nf_conntrack_udp_timeout`;
     const before = await hostFiles.read(timeout);

@@ -76,7 +76,7 @@ function bytesOf(part: Part): number[] {
 }
 
 describe.each(["ip", "ip6"] as const)("jhash of %s packets", (family) => {
-  test.each(["sources", "flows"])("is the kernel's for thousands of %s", (map) => {
+  test.each(["sources", "flows"])("equals the kernel's for thousands of %s", (map) => {
     const seen = hashes(family, map);
     expect(seen.length).toBeGreaterThanOrEqual(KEYS * 0.9);
     const computed = seen.map(({ key }) => {

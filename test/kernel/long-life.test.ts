@@ -36,7 +36,7 @@ afterAll(() => void nft(["flush", "ruleset"]));
 // The seed makes the same clusters in every run.
 const clusters = fc.sample(fc.tuple(anyObjects, anyContexts), { numRuns: 25, seed: 1 });
 
-test("the kernel follows deltas from cluster to cluster and lists the desired rules", () => {
+test("the kernel follows transactions from cluster to cluster, and lists the desired rules after each", () => {
   const fake = new FakeKernel();
   for (const [objects, nodeContext] of clusters) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
@@ -49,7 +49,7 @@ test("the kernel follows deltas from cluster to cluster and lists the desired ru
   }
 });
 
-test("a rebuild over whatever is there makes the same rules", () => {
+test("a rebuild over any rules leads to the desired ones", () => {
   for (const [objects, nodeContext] of clusters.slice(0, 5)) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
     load(rebuildTransaction(wanted));
@@ -64,7 +64,7 @@ test("a rebuild over whatever is there makes the same rules", () => {
   }
 });
 
-describe("the kernel and the fake one refuse", () => {
+describe("the kernel and the fake kernel refuse", () => {
   const at = { family: "ip", table: "nft-proxy" } as const;
   const wanted = rebuildTransaction(
     renderAll({
@@ -82,7 +82,7 @@ describe("the kernel and the fake one refuse", () => {
     ["the deletion of a chain that a rule leads to", { delete: chain("nodeports") }],
     ["the deletion of a set that a rule reads", { delete: { set: { ...at, name: "cluster-ips" } } }],
     [
-      "the deletion of an element that is not there",
+      "the deletion of an element that does not exist",
       { delete: { element: { ...at, name: "cluster-ips", elem: ["10.255.255.255"] } } },
     ],
     [

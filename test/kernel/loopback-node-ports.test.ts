@@ -65,11 +65,11 @@ describe("NodePorts on loopback", () => {
     expect(await ask(30_090)).toEqual([`${LOCAL} 8080`, `${REMOTE} 8080`]);
   });
 
-  test("reach them by IPv6", async () => {
+  test("reach endpoints by IPv6", async () => {
     expect(await ask(30_095, "::1")).toEqual(["fd00:244:1::11 8080", "fd00:244:2::11 8080"]);
   });
 
-  test("are refused on other loopback addresses and in the family that the Service has not", async () => {
+  test("are refused on other loopback addresses, and in a family that the Service does not have", async () => {
     expect(await ask(30_090, "127.0.0.2")).toBe("refused");
     expect(await ask(30_090, "::1")).toBe("refused");
   });
@@ -99,27 +99,30 @@ describe("NodePorts on loopback", () => {
   test.each([
     ["127.0.0.1", 30_096],
     ["[::1]", 30_097],
-  ])("carry an image from a registry at %s, whole and in ranges, on connections that are kept", async (host, port) => {
-    const server = lab.lab.start("pod1", [process.execPath, REGISTRY, "serve", String(REGISTRY_PORT)]);
-    try {
-      await new Promise<void>((resolve) => server.onLine(() => resolve()));
-      const url = `http://${host}:${port}`;
-      const { stdout, stderr } = await lab.lab.exec([process.execPath, REGISTRY, "pull", url]);
-      expect(stderr).toBe("");
-      const { status, wanted, pulled, resumed, connections } = JSON.parse(stdout);
-      expect({ status, pulled, resumed, connections }).toEqual({
-        status: 200,
-        pulled: wanted,
-        resumed: wanted,
-        connections: 2,
-      });
-    } finally {
-      server.kill("SIGKILL");
-      await server.ended;
-    }
-  });
+  ])(
+    "carry an image from a registry at %s, whole and in ranges, over connections that are kept open",
+    async (host, port) => {
+      const server = lab.lab.start("pod1", [process.execPath, REGISTRY, "serve", String(REGISTRY_PORT)]);
+      try {
+        await new Promise<void>((resolve) => server.onLine(() => resolve()));
+        const url = `http://${host}:${port}`;
+        const { stdout, stderr } = await lab.lab.exec([process.execPath, REGISTRY, "pull", url]);
+        expect(stderr).toBe("");
+        const { status, wanted, pulled, resumed, connections } = JSON.parse(stdout);
+        expect({ status, pulled, resumed, connections }).toEqual({
+          status: 200,
+          pulled: wanted,
+          resumed: wanted,
+          connections: 2,
+        });
+      } finally {
+        server.kill("SIGKILL");
+        await server.ended;
+      }
+    },
+  );
 
-  test("that another process has are told of, and served when it has gone", async () => {
+  test("that another process has are reported, and served when it is gone", async () => {
     expect(daemon.said("cannot bind; retrying (logged once)")).toMatchObject([
       { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
     ]);
@@ -137,7 +140,7 @@ describe("NodePorts on loopback", () => {
     await expect.poll(() => ask(30_090)).toEqual([`${REMOTE} 8080`]);
   });
 
-  test("are counted", async () => {
+  test("are counted in the metrics", async () => {
     expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listeners", 'ip_family="IPv6"')).toBe(2);
     await expect.poll(() => lab.metric("nft_proxy_localhost_nodeport_connections")).toBe(0);
   });

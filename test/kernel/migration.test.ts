@@ -98,7 +98,7 @@ async function answersDuring(change: () => Promise<unknown>): Promise<ReadonlySe
 
 const apply = () => nftProxy("apply", "--from", townObjects("town"), ...townFlags);
 
-describe("a node on its way", () => {
+describe("a node that migrates", () => {
   test("from kube-proxy to nft-proxy answers every connection", async () => {
     await loadKubeProxy();
     expect(await faultsDuring(apply)).toEqual([]);
@@ -113,7 +113,7 @@ describe("a node on its way", () => {
     expect(await node("nft", "list", "tables")).toBe("table ip kube-proxy\ntable ip6 kube-proxy");
   });
 
-  test("existing flows stay on their endpoint in both directions", async () => {
+  test("between both keeps existing flows on their endpoint", async () => {
     await loadKubeProxy();
     const thereAndBack = async () => {
       await apply();
@@ -125,7 +125,7 @@ describe("a node on its way", () => {
     expect(answers).toEqual([expect.stringMatching(/^10\.244\.\d\.\d+ 53 10\.244\.1\.13$/)]);
   });
 
-  test("control: removing the old rules first is noticed", async () => {
+  test("by removing the old rules first loses connections, so that the check can fail", async () => {
     await loadKubeProxy();
     const wrongWay = async () => {
       await nftProxy("cleanup", "--kube-proxy");
@@ -149,7 +149,7 @@ describe("a node with the tables of an earlier version", () => {
     return STICKY.map((_, index) => Object.keys(answers.get(String(index)) ?? {}).join());
   }
 
-  test("recreates them while every connection is answered and clients keep their endpoints", async () => {
+  test("recreates them while every connection is answered, and clients keep their endpoints", async () => {
     const { exitCode } = await lab.exec(["nft", "-j", "-f", "-"], { input: BY_TYPE });
     expect(exitCode).toBe(0);
     expect(await node("nft", "list", "table", "ip", "nft-proxy")).not.toContain("typeof");

@@ -59,14 +59,14 @@ function chosen(expr: string): string {
 
 describe("a real Prometheus that scrapes the daemon", () => {
   test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
-    "%s: the alert measures something",
+    "the alert %s measures something",
     async (_, { expr }) => {
       await expect.poll(async () => (await prometheus.query(measured(expr))).length).toBeGreaterThan(0);
     },
   );
 
   test.each(readAlerts().map((alert) => [alert.alert, alert] as const))(
-    "%s: the alert is silent while all is well",
+    "the alert %s is silent while all is well",
     async (_, { expr }) => {
       const samples = await prometheus.query(expr);
       expect(samples).toEqual([]);
@@ -74,11 +74,11 @@ describe("a real Prometheus that scrapes the daemon", () => {
   );
 
   const queries = readPanels().flatMap(({ title, targets }) => targets.map(({ expr }) => [title, expr] as const));
-  test.each(queries)("%s: the panel shows data of %s", async (_, expr) => {
+  test.each(queries)('the panel "%s" has data of %s', async (_, expr) => {
     await expect.poll(async () => (await prometheus.query(chosen(expr))).length).toBeGreaterThan(0);
   });
 
-  test("the alert for a target that is down fires without a daemon", async () => {
+  test("fires the alert for a target that is down without a daemon", async () => {
     const { expr } = readAlerts().find(({ alert }) => alert === "NftProxyTargetDown") ?? { expr: "" };
     expect(await prometheus.query(expr)).toEqual([]);
     await daemon.stop();

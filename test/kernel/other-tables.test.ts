@@ -81,7 +81,7 @@ function explainProbe(input: ExplainInput, live: LiveRules, { from, to, port, pr
 }
 
 describe.each(["nftables-conf", "firewalld", "docker", "calico"])("beside the tables of %s", (name) => {
-  test("connections are served or stopped as explain says", async () => {
+  test("connections end as explain predicts", async () => {
     const { input, renderer } = townInput();
     await lab.exec(["nft", "flush", "ruleset"]);
     await lab.loadTransaction(JSON.stringify(rebuildTransaction(renderer.state.ruleset)));
@@ -134,7 +134,7 @@ describe("explain --live", () => {
     await lab.exec(["nft", "delete", "table", "inet", "filter"]);
   });
 
-  test("shows a rule that is not understood as it stands", async () => {
+  test("prints a rule that it does not understand, and what happens if it does not match", async () => {
     await loadTables(
       "table inet odd { chain f { type filter hook forward priority 5; ip ttl < 3 drop; meta length 77 reject; }; }",
     );
@@ -146,7 +146,7 @@ describe("explain --live", () => {
     await lab.exec(["nft", "delete", "table", "inet", "odd"]);
   });
 
-  test("says that it is served where other tables only count and log", async () => {
+  test("predicts that a connection is served where other tables only count and log", async () => {
     await loadTables(
       "table inet odd { chain f { type filter hook forward priority 5; policy accept; ip ttl < 3 counter log; }; }",
     );

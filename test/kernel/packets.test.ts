@@ -210,7 +210,7 @@ packets(
   testNodeContext(),
   [
     {
-      shows: "a pod reaches itself, and sees the node's address",
+      shows: "a pod reaches itself, which sees the node's address",
       ...{ from: "pod1", to: "10.96.2.10", ...tcp, expected: answered("node", "10.244.1.11 8080") },
     },
     {
@@ -246,17 +246,17 @@ packets(
       ...{ from: "pod2", to: "10.96.2.11", port: 53, proto: "tcp", expected: refused },
     },
     {
-      shows: "two Services want one external IP: the older one has it",
+      shows: "the older of two Services that want one external IP has it",
       ...{ from: "ext", to: "203.0.113.30", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "two Services want one external IP: the newer one has its own cluster IP",
+      shows: "the newer of two Services that want one external IP has its own cluster IP",
       ...{ from: "pod1", to: "10.96.2.2", ...tcp, expected: answered("kept", "10.244.2.12 8080") },
     },
   ],
 );
 
-test("SCTP has its frontend in the kernel, as TCP and UDP have", async () => {
+test("SCTP has a frontend in the kernel, as TCP and UDP have", async () => {
   expect(await node.nft("get element ip nft-proxy service-ips { 10.96.2.12 . sctp . 36412 }")).toContain(
     "goto balance-1",
   );

@@ -15,7 +15,7 @@ function nftWithout(word: string): Nft {
 }
 
 describe("the probe of nft and the kernel", () => {
-  test("finds every feature in the tools of these tests and leaves nothing behind", async () => {
+  test("finds every feature in the tools of these tests, and leaves nothing behind", async () => {
     const nft = new Nft({ path: "nft" });
     const before = await nft.tableNames();
     await probeFeatures(nft, requiredFeatures());
@@ -28,13 +28,13 @@ describe("the probe of nft and the kernel", () => {
     ["verdict maps with counters", '"counter"', 1],
     ["fib lookups", '"fib"', 1],
     ["reject", '"reject"', 2],
-  ])("names %s when that is refused", async (name, word, lacking) => {
+  ])("names %s where that is refused", async (name, word, lacking) => {
     const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch((error: Error) => error.message);
     expect(refused).toContain(name);
     expect(String(refused).split("; ")).toHaveLength(lacking);
   });
 
-  test("names only the missing feature", async () => {
+  test("names the missing feature alone", async () => {
     await expect(probeFeatures(nftWithout('"masquerade"'), requiredFeatures())).rejects.toMatchObject({
       code: "NFT_FEATURE",
       message: 'nft at "nft" or this kernel lacks: masquerading with random ports',

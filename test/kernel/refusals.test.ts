@@ -84,7 +84,7 @@ async function outcomes(rows: readonly Row[], lab: Lab): Promise<readonly (reado
 
 const expected = (rows: readonly Row[]) => rows.map(([what, , result]) => [what, { result }]);
 
-describe("refusals", () => {
+describe("refused packets", () => {
   let entries: readonly RefusalEntry[];
 
   beforeAll(async () => {
@@ -95,7 +95,7 @@ describe("refusals", () => {
     entries = (await recorded()) ?? [];
   });
 
-  test.each(ROWS)("%s: recorded with client and destination", (_what, { from, to, port: toPort }) => {
+  test.each(ROWS)("are recorded with client and destination: %s", (_what, { from, to, port: toPort }) => {
     const own = addressesOf(from);
     const client = to.includes(":") ? own.v6 : own.v4;
     const found = entries.filter((entry) => entry.client === client && entry.address === to && entry.port === toPort);
@@ -105,15 +105,15 @@ describe("refusals", () => {
     expect(found[0]?.silentFor).toBeLessThan(60);
   });
 
-  test("nothing else is recorded", () => {
+  test("are recorded, and nothing else", () => {
     expect(entries).toHaveLength(ROWS.length);
   });
 });
 
 test.each([
-  ["a full set", 1],
-  ["no set", 0],
-])("%s: every refusal is as it was", async (_what, refusalLogSize) => {
+  ["a full set of records", 1],
+  ["no set of records", 0],
+])("%s changes nothing about what is refused", async (_what, refusalLogSize) => {
   const small = await ProgrammedLab.create();
   try {
     await small.program(OBJECTS, testNodeContext({ refusalLogSize }));

@@ -42,18 +42,18 @@ const reserved = async () => {
   return stdout.trim().split(",");
 };
 
-test("all NodePorts are reserved, besides the administrator's ports", async () => {
+test("all NodePorts are reserved, beside the administrator's ports", async () => {
   expect(await reserved()).toEqual(["8080", ...OURS.map(String)]);
 });
 
-test("a Service that goes gives its port back, and an administrator's port stays", async () => {
+test("the NodePort of a deleted Service is given back, and an administrator's port stays", async () => {
   for (const port of [30_000, 30_002]) {
     lab.cluster.remove("services", apiService(named(port), { clusterIP: addressOf(port) }));
   }
   await expect.poll(async () => (await reserved()).slice(0, 3)).toEqual(["8080", "30002", "30004"]);
 });
 
-test("cleanup takes them back", async () => {
+test("cleanup gives the reserved NodePorts back", async () => {
   await daemon.stop();
   expect((await reserved()).length).toBeGreaterThan(1000);
   const { stdout } = await lab.lab.exec([process.execPath, "dist/nft-proxy.js", "cleanup"]);

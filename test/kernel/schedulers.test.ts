@@ -157,13 +157,13 @@ const tcp = (from: ProbeSource, family: Family, number: number, n = 40): Try => 
   return { from, to: clusterIP(family, number), port: 80, proto: "tcp", n };
 };
 
-test("the kernel lists the rules as they were written", async () => {
+test("the kernel lists the rules of all schedulers as they were written", async () => {
   const listed = await Promise.all(FAMILIES.map((family) => node.nft("-j", "list", "table", family, "nft-proxy")));
   const kernel = Object.assign({}, ...listed.map((text) => parseListing(readListing(text))));
   expect(rulesetText(kernel)).toBe(rulesetText(renderAll(objectsOf(SERVICES)).state.ruleset));
 });
 
-describe.each(FAMILIES)("%s", (family) => {
+describe.each(FAMILIES)("by %s:", (family) => {
   test("round-robin gives each endpoint its turn", async () => {
     expect(Object.values(await counts(tcp("pod1", family, NUMBERS.turn)))).toEqual([10, 10, 10, 10]);
     for (const from of ["ext", "node2"] as const) {
@@ -216,7 +216,7 @@ describe.each(FAMILIES)("%s", (family) => {
     expect(Math.min(...Object.values(answer))).toBeGreaterThan(10);
   });
 
-  test("weights share connections", async () => {
+  test("random balancing shares connections by weight", async () => {
     const [light = "", heavy = ""] = remote(family, 2);
     const answer = await counts(tcp("pod1", family, NUMBERS.weighted, 400));
     // 100 of 400 expected, with a standard deviation of 9.
@@ -227,7 +227,7 @@ describe.each(FAMILIES)("%s", (family) => {
     expect(shares[heavy]).toBeCloseTo(0.75, 1);
   });
 
-  test("weights share turns exactly", async () => {
+  test("round-robin shares turns by weight exactly", async () => {
     const slots = 251;
     const answer = await counts(tcp("pod1", family, NUMBERS.weightedTurn, slots));
     const shares = simulated(tcp("pod1", family, NUMBERS.weightedTurn));
@@ -241,7 +241,7 @@ describe.each(FAMILIES)("%s", (family) => {
     );
   });
 
-  test("affinity keeps the endpoint that the scheduler chose", async () => {
+  test("session affinity keeps the endpoint that the scheduler chose", async () => {
     const probe = tcp("pod3", family, NUMBERS.stickyHash, 10);
     expect(Object.keys(await counts(probe))).toEqual(Object.keys(simulated(probe)));
     const inTurn = await Promise.all(
@@ -258,7 +258,7 @@ describe.each(FAMILIES)("%s", (family) => {
   });
 });
 
-test("an endpoint that goes moves its own clients, and few others", async () => {
+test("a deleted endpoint moves its own clients of source-hash, and few others", async () => {
   const fewer: readonly Balanced[] = [{ number: NUMBERS.hash, scheduler: "source-hash" }];
   const before = objectsOf(fewer, 4);
   const after = objectsOf(fewer, 3);

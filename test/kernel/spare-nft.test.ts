@@ -96,7 +96,7 @@ describe("the spare nft of a daemon", () => {
     return (await spares())[0] as number;
   }
 
-  test("that is killed is neither missed nor reported", async () => {
+  test("is replaced without an error when it is killed", async () => {
     const killed = await theSpare();
     process.kill(killed, "SIGKILL");
     await expect.poll(spares).toEqual([]);

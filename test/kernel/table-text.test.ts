@@ -33,7 +33,7 @@ describe.each(["ip", "ip6"] as const)("the text of the town's %s table", (family
   test.each([
     ["bare", {}],
     ["commented", { element: (_: unknown, key: string) => `of ${key}`, chain: (name: string) => `chain ${name}` }],
-  ])("makes the same table again, %s", (_, comments) => {
+  ])("loads as the same table, %s", (_, comments) => {
     nft(["-f", "-"], tableText(table, comments));
     expect(listed()).toEqual(table);
   });

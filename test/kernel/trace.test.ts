@@ -95,7 +95,7 @@ describe("trace", () => {
     expect(rules).toContain("a Service with endpoints");
   });
 
-  test("names the table of other software that drops a packet, and its rule as it stands", async () => {
+  test("names the table of other software that drops a packet, and prints its rule", async () => {
     const chain = "type filter hook forward priority 10; policy accept; ip daddr 10.244.1.11 tcp dport 8080 drop;";
     await lab.exec(["nft", "-f", "-"], { input: `table inet other { chain guard { ${chain} }; }` });
     const [first] = await storiesOf(["--to=10.96.7.7", "--port=80"], { from: "pod2", to: "10.96.7.7" });
@@ -105,18 +105,18 @@ describe("trace", () => {
     });
   });
 
-  test("tells of a Service without endpoints who rejects the packet", async () => {
+  test("names the chain that rejects a packet to a Service without endpoints", async () => {
     const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
     expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
   });
 
-  test("traces no other packets, and says so", async () => {
+  test("traces no other packets, and tells that there were none", async () => {
     const flags = ["--to=10.96.7.7", "--port=81", "--duration=1s"];
     const { stdout } = await lab.exec([process.execPath, bundle, "trace", objects, ...FLAGS, ...flags]);
     expect(stdout).toBe("no such packet came by within 1 s");
   });
 
-  test("a trace that was killed is removed by the next one, and by the daemon; a running one is not", async () => {
+  test("removes what a killed trace left behind, as the daemon does, and leaves a running one alone", async () => {
     const killed = await start(["--to=10.96.7.7", "--port=80", "--duration=1h"]);
     killed.kill("SIGKILL");
     await killed.ended;

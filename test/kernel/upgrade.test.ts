@@ -65,7 +65,7 @@ async function serves(): Promise<void> {
   });
 }
 
-test("an upgrade keeps connections and clients at their endpoints; a rollback to another layout keeps connections", async () => {
+test("an upgrade keeps connections and clients at their endpoints, and a rollback to another layout keeps connections", async () => {
   await replaceDaemon(oldBundle);
   await serves();
   held = await Promise.all([

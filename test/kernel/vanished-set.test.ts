@@ -31,7 +31,7 @@ beforeEach(() => {
   execaSync("nft", ["flush", "ruleset"]);
 });
 
-test("an endpoint that comes back is taken out in a partial sync, whether the kernel still has it or has ended it", async () => {
+test("an endpoint that is back is deleted in a partial sync, whether the kernel still has it or has ended it", async () => {
   const { sync, serve } = start();
   await sync();
   for (const isEnded of [false, true]) {
@@ -45,7 +45,7 @@ test("an endpoint that comes back is taken out in a partial sync, whether the ke
   }
 });
 
-test("the kernel ends an endpoint by itself, a while after the daemon's time for it", async () => {
+test("the kernel ends an endpoint by itself, later than the daemon does", async () => {
   const { sync, serve } = start();
   await sync();
   serve(B);

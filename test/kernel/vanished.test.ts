@@ -73,7 +73,7 @@ const inKernel = async (family = "ip") =>
     .sort();
 
 describe("clients of endpoints that left every EndpointSlice", () => {
-  test("are reset: pods, the node and others, by IPv4 and IPv6; not those of endpoints that terminate or connect directly", async () => {
+  test("are reset, be they pods, the node or others, by IPv4 and IPv6; clients of endpoints that terminate or that connect directly are not", async () => {
     const reset = await holdAll([
       ["pod4", "10.96.8.1"],
       ["pod4", "fd00:10:96::81"],
@@ -112,7 +112,7 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     expect((await lab.get(10249, "/")).body).toContain(`${POD1}:7000 left shop/`);
   });
 
-  test("are reset after a restart of the daemon if the endpoint left before it or meanwhile, from every Service, and has not come back", async () => {
+  test("are reset after a restart if the endpoint left before it or meanwhile, from every Service, and is not back", async () => {
     const held = await hold("pod4", "10.96.8.5");
     await daemon.stop();
     serve("other", []);
