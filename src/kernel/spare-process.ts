@@ -4,6 +4,13 @@ import { type ProcessLimits, type RunProcess, runProcess, type StartedProcess, s
 /** A spare that has waited for so long, milliseconds, is replaced: the program may have been upgraded on disk. */
 const MAX_AGE = 60_000;
 
+/**
+ * From one input to the start of the next spare, milliseconds: by then nft has most often committed what it was given,
+ * and is not slowed down. It ends later: when it deleted something, closing its netlink socket waits for the kernel's next
+ * RCU grace period, 10 to 30 ms (nft_rcv_nl_event in net/netfilter/nf_tables_api.c), and a change may come meanwhile.
+ */
+const START_DELAY = 3;
+
 /** What a {@link SpareProcess} is made of. */
 export interface SpareProcessParts {
   readonly path: string;
@@ -17,13 +24,14 @@ export interface SpareProcessParts {
  * For programs that do nothing before the end of their input, and nothing for an empty one: so it ends when the spare is
  * not needed any more, and when this process is killed. nft is one (test/kernel/spare-nft.test.ts).
  *
- * The first run, and one whose spare has ended, starts a process as it is asked for. The next spare is started after each
- * success; a command that fails gets none until it succeeds.
+ * The first run, and one whose spare has ended, starts a process as it is asked for. The next spare is started while a
+ * run is under way.
  */
 export class SpareProcess {
   readonly #parts: SpareProcessParts;
   #spare: StartedProcess | undefined;
-  #age: Timer | undefined;
+  /** For the start of the next spare, or the replacement of the one that waits. */
+  #timer: Timer | undefined;
   #stopped = false;
 
   constructor(parts: SpareProcessParts) {
@@ -36,9 +44,9 @@ export class SpareProcess {
       return await runProcess(path, args, input, limits);
     }
     const spare = this.#take();
-    const result = spare === undefined ? await runProcess(path, args, input, limits) : await spare.finish(input);
-    if (result.exitCode === 0) this.#startLater();
-    return result;
+    const finished = spare === undefined ? runProcess(path, args, input, limits) : spare.finish(input);
+    this.#timer = this.#parts.clock.after(START_DELAY, () => this.#start());
+    return await finished;
   };
 
   /** Ends the spare; there will be no other. */
@@ -49,16 +57,10 @@ export class SpareProcess {
 
   /** The spare, if it still waits. */
   #take(): StartedProcess | undefined {
-    this.#age?.cancel();
+    this.#timer?.cancel();
     const spare = this.#spare;
     this.#spare = undefined;
     return spare?.hasEnded === true ? undefined : spare;
-  }
-
-  /** After everything that the result is waited for: starting a process holds up the event loop for a millisecond. */
-  #startLater(): void {
-    this.#age?.cancel();
-    this.#age = this.#parts.clock.after(0, () => this.#start());
   }
 
   #start(): void {
@@ -66,6 +68,6 @@ export class SpareProcess {
     if (this.#stopped) return;
     const { path, args, limits, clock } = this.#parts;
     this.#spare = startProcess(path, args, limits);
-    this.#age = clock.after(MAX_AGE, () => this.#start());
+    this.#timer = clock.after(MAX_AGE, () => this.#start());
   }
 }

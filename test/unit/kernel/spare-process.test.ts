@@ -39,48 +39,59 @@ async function run(code = 0): Promise<number> {
   return Number(result.stdout);
 }
 
-test("SpareProcess starts the next process after a success, and gives it the next input", async () => {
+test("SpareProcess starts a spare 3 ms after a run has its input, while it is under way", async () => {
+  const running = run();
+  const [first] = children();
+  clock.advance(2);
+  expect(children()).toEqual([first]);
+  clock.advance(1);
+  const spare = children().find((pid) => pid !== first);
+  expect(await running).toBe(first);
+  expect(children()).toEqual([spare]);
+});
+
+test("SpareProcess gives its spare the next input, and starts another", async () => {
   await run();
-  expect(children()).toEqual([]);
-  clock.advance(0);
+  clock.advance(3);
   const [waiting] = children();
   expect(await run()).toBe(waiting);
-  clock.advance(0);
+  clock.advance(3);
   const [next] = children();
   expect([next === undefined, next === waiting]).toEqual([false, false]);
 });
 
 test("SpareProcess does not use a spare that has ended, and starts another", async () => {
   await run();
-  clock.advance(0);
+  clock.advance(3);
   const [dead = 0] = children();
   process.kill(dead, "SIGKILL");
   await expect.poll(children).toEqual([]);
   expect(await run()).not.toBe(dead);
-  clock.advance(0);
+  clock.advance(3);
   expect(children()).toHaveLength(1);
 });
 
 test("SpareProcess replaces its spare after a minute", async () => {
   await run();
-  clock.advance(0);
+  clock.advance(3);
   const [old] = children();
   clock.advance(60_000);
   await expect.poll(() => children().length).toBe(1);
   expect(children()).not.toEqual([old]);
 });
 
-test("SpareProcess has no spare after a command that fails, whose result it returns", async () => {
+test("SpareProcess starts a spare also during a command that fails, whose result it returns", async () => {
   await run();
-  clock.advance(0);
-  await run(3);
-  clock.advance(60_000);
-  expect(children()).toEqual([]);
+  clock.advance(3);
+  const [spare] = children();
+  expect(await run(4)).toBe(spare);
+  clock.advance(3);
+  expect(children()).toHaveLength(1);
 });
 
 test("SpareProcess runs other commands as they are, and leaves the spare alone", async () => {
   await run();
-  clock.advance(0);
+  clock.advance(3);
   const before = children();
   expect(await spare.run("cat", [], "input", LIMITS)).toMatchObject({ exitCode: 0, stdout: "input" });
   expect(children()).toEqual(before);
@@ -93,7 +104,7 @@ test("SpareProcess reports a program that is missing in the run that needs it, n
 
 test("SpareProcess kills its spare on stop(), and starts no other", async () => {
   await run();
-  clock.advance(0);
+  clock.advance(3);
   expect(children()).toHaveLength(1);
   spare.stop();
   await expect.poll(children).toEqual([]);
