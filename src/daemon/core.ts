@@ -105,7 +105,7 @@ export async function assembleCore(parts: CoreParts) {
   });
   const loopback = loopbackProxy(parts, state);
   const history = new SyncHistory();
-  const timeline = new SyncTimeline(runner);
+  const timeline = new SyncTimeline(state.health);
   const verifier = new Verifier({
     nft,
     clock,
@@ -116,6 +116,8 @@ export async function assembleCore(parts: CoreParts) {
   });
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers: SyncSubscriber[] = [
+    // Before the health tracker, which ends the time before the first sync.
+    timeline,
     state.health,
     new SyncMetrics(metrics, state.families),
     new SyncLog(logger),
@@ -123,7 +125,6 @@ export async function assembleCore(parts: CoreParts) {
     new SyncEvents(state.events),
     new SchedulerEvents(cache, state.events),
     history,
-    timeline,
     verifier,
     heap,
     new ServiceHealthSubscriber(cache, serviceHealth),

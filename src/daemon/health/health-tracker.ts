@@ -37,10 +37,19 @@ export class HealthTracker implements SyncSubscriber {
     this.#problem = messageOf(error);
   }
 
+  /**
+   * Since when the kernel has lacked something, milliseconds since 1970; undefined while it is up to date. Before the first
+   * sync it lacks everything, even while the first lists are awaited and nothing has requested a sync.
+   */
+  get pendingSince(): number | undefined {
+    const { startedAt, runner } = this.#parts;
+    return this.#lastSynced === undefined ? startedAt : runner.pendingSince;
+  }
+
   /** The state at this moment. */
   snapshot(): HealthSnapshot {
-    const { families, startedAt, tracker, runner, cache } = this.#parts;
-    const pendingSince = this.#lastSynced === undefined ? startedAt : runner.pendingSince;
+    const { families, tracker, cache } = this.#parts;
+    const { pendingSince } = this;
     const { waitingFor } = tracker;
     const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
     const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };

@@ -102,7 +102,7 @@ function metricsServerRoutes(parts: DaemonServersParts): Routes {
 
 async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
   const { cache, counts, dryRun, history, nodeContext, reconciler, judge, source, version, startedAt, clock } = parts;
-  const { runner, timeline } = parts;
+  const { health, timeline } = parts;
   const counted = await counts?.();
   const vanished = await vanishedStatus(parts);
   const refusals = parts.refusals?.recent;
@@ -119,7 +119,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     health: judge(),
     sources: source.states(),
     history: history.snapshot(),
-    pending: { since: runner.pendingSince, services: pendingServices(cache, reconciler.state) },
+    pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
     timeline: timeline.minutes(now),
     ...(refusals === undefined ? {} : { refusals }),
     ...(vanished === undefined ? {} : { vanished }),

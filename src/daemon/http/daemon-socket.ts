@@ -61,9 +61,9 @@ function daemonState(parts: DaemonSocketParts): DaemonState {
   };
 }
 
-function syncState({ history, runner }: DaemonSocketParts): DaemonState["sync"] {
+function syncState({ history, health }: DaemonSocketParts): DaemonState["sync"] {
   const { syncs, failures, lastSyncedAt, verifiedAt, problem } = history.snapshot();
-  const { pendingSince } = runner;
+  const { pendingSince } = health;
   return {
     syncs,
     failures,

@@ -3,19 +3,21 @@ import type { FamilyState } from "../../ruleset/ruleset-state.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
-
+import type { HealthTracker } from "../health/health-tracker.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** What the gauges show. */
 export interface GaugeSources {
   readonly reconciler: Pick<Reconciler, "state" | "quarantined" | "excludedFamilies">;
   readonly tracker: Pick<ChangeTracker, "services" | "endpoints">;
-  readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt" | "pendingSince">;
+  readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt">;
+  readonly health: Pick<HealthTracker, "pendingSince">;
   readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };
 }
 
 /** Sets the gauges that show the present state; for each scrape. */
-export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner, history }: GaugeSources): void {
+export function setStateGauges(metrics: Metrics, sources: GaugeSources): void {
+  const { reconciler, tracker, runner, health, history } = sources;
   metrics.own.quarantined.set(reconciler.quarantined.size);
   for (const family of FAMILIES) {
     const isExcluded = reconciler.excludedFamilies.has(family);
@@ -28,7 +30,7 @@ export function setStateGauges(metrics: Metrics, { reconciler, tracker, runner, 
       metrics.kubeProxy.lastQueued.set({ ip_family: FAMILY_NAMES[family] }, runner.lastRequestedAt / 1000);
     }
   }
-  metrics.own.outOfSyncSince.set((runner.pendingSince ?? 0) / 1000);
+  metrics.own.outOfSyncSince.set((health.pendingSince ?? 0) / 1000);
   metrics.own.lastVerified.set((history.snapshot().verifiedAt ?? 0) / 1000);
   setChangeCounts(metrics, tracker);
 }

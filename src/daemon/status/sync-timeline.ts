@@ -1,5 +1,5 @@
-import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { HealthTracker } from "../health/health-tracker.ts";
 
 /** How many minutes are remembered. */
 const TIMELINE_MINUTES = 60;
@@ -20,25 +20,25 @@ interface Bucket {
 
 /** Counts syncs and the time out of sync, minute by minute, for the last hour. Times are milliseconds since 1970. */
 export class SyncTimeline implements SyncSubscriber {
-  readonly #runner: Pick<BoundedFrequencyRunner, "pendingSince">;
+  readonly #health: Pick<HealthTracker, "pendingSince">;
   /** By minute since 1970. */
   readonly #buckets = new Map<number, Bucket>();
   /** Time out of sync is counted up to here. */
   #countedUntil = 0;
 
-  /** @param runner tells since when a sync has been waited for */
-  constructor(runner: Pick<BoundedFrequencyRunner, "pendingSince">) {
-    this.#runner = runner;
+  /** @param health reports since when the kernel has lacked something; to be told of a sync after this */
+  constructor(health: Pick<HealthTracker, "pendingSince">) {
+    this.#health = health;
   }
 
   synced({ startedAt, endedAt }: Pick<SyncReport, "startedAt" | "endedAt">): void {
-    this.#countOutOfSync(this.#runner.pendingSince ?? startedAt, endedAt);
+    this.#countOutOfSync(this.#health.pendingSince ?? startedAt, endedAt);
     this.#bucket(minuteOf(endedAt)).syncs++;
   }
 
   /** The last 60 minutes, oldest first; the last one is the current, incomplete minute. */
   minutes(now: number): readonly TimelineMinute[] {
-    const since = this.#runner.pendingSince;
+    const since = this.#health.pendingSince;
     if (since !== undefined) this.#countOutOfSync(since, now);
     const first = minuteOf(now) - TIMELINE_MINUTES + 1;
     return Array.from(

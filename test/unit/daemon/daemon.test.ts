@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 /** A daemon over a fake kernel that has synced one Service. */
-async function start({ dryRun = false } = {}) {
+async function start({ dryRun = false, listed = true } = {}) {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
@@ -56,9 +56,12 @@ async function start({ dryRun = false } = {}) {
   if (handlers === undefined) throw new Error("no source was made");
   handlers.nodes.onUpsert("node-1", node(), undefined);
   handlers.services.onUpsert("default/web", service(), undefined);
-  for (const name of RESOURCE_NAMES) handlers[name].onSynced();
-  await pass(0);
-  return { fake, logger, core, view, pass, firstSyncs: () => firstSyncs };
+  const list = async () => {
+    for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
+    await pass(0);
+  };
+  if (listed) await list();
+  return { fake, clock, logger, core, view, pass, list, firstSyncs: () => firstSyncs };
 }
 
 describe("Daemon", () => {
@@ -66,6 +69,19 @@ describe("Daemon", () => {
     const { fake, core, firstSyncs } = await start();
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
     expect([core.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
+  });
+
+  test("lacks everything from its start to the first sync, also while the first lists are awaited", async () => {
+    const { core, pass, list, clock } = await start({ listed: false });
+    const startedAt = clock.now();
+    await pass(90_000);
+    expect(core.runner.pendingSince).toBeUndefined();
+    expect(core.health.pendingSince).toBe(startedAt);
+    expect(core.timeline.minutes(clock.now()).at(-1)?.outOfSyncMs).toBeGreaterThan(0);
+    await list();
+    expect(core.health.pendingSince).toBeUndefined();
+    const outOfSync = core.timeline.minutes(clock.now()).reduce((sum, { outOfSyncMs }) => sum + outOfSyncMs, 0);
+    expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
   test("warns once that the mode ClusterCIDR lacks a cluster CIDR", async () => {

@@ -7,7 +7,8 @@ import { metricValue, testMetrics } from "../../../support/metric-values.ts";
 
 const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
 const tracker = { services: { total: 7, unsynced: 2 }, endpoints: { total: 9, unsynced: 0 } };
-const runner = { lastRequestedAt: 1500, pendingSince: 1200 as number | undefined };
+const runner = { lastRequestedAt: 1500 };
+const health = { pendingSince: 1200 };
 const history = new SyncHistory();
 const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 
@@ -16,7 +17,7 @@ test("the state gauges show the present state, times in seconds", async () => {
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
-  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, history });
+  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history });
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
   expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
   expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
@@ -26,8 +27,8 @@ test("the state gauges show the present state, times in seconds", async () => {
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
   history.verified(9000);
-  const idle = { ...runner, pendingSince: undefined };
-  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner: idle, history });
+  const idle = { pendingSince: undefined };
+  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health: idle, history });
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_total")).toBe(7);
@@ -45,6 +46,7 @@ test("Local policies without a local endpoint are counted until there is one", a
       reconciler: { state, quarantined: new Set(), excludedFamilies },
       tracker,
       runner,
+      health,
       history,
     });
     return [await missing("internal"), await missing("external")];

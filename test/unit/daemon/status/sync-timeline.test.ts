@@ -4,17 +4,17 @@ import { SyncTimeline } from "../../../../src/daemon/status/sync-timeline.ts";
 /** The beginning of a minute. */
 const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);
 
-/** A timeline with a runner that can be told since when something is pending. */
+/** A timeline with a health that can be told since when something is pending. */
 function timeline() {
-  const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
-  return { runner, timeline: new SyncTimeline(runner) };
+  const health: { pendingSince: number | undefined } = { pendingSince: undefined };
+  return { health, timeline: new SyncTimeline(health) };
 }
 
 test("the timeline counts a sync in the minute in which it ends, and its wait in the minutes in which it waited", () => {
-  const { runner, timeline: made } = timeline();
-  runner.pendingSince = START - 2000;
+  const { health, timeline: made } = timeline();
+  health.pendingSince = START - 2000;
   made.synced({ startedAt: START - 500, endedAt: START + 1000 });
-  runner.pendingSince = undefined;
+  health.pendingSince = undefined;
   const minutes = made.minutes(START + 30_000);
   expect(minutes).toHaveLength(60);
   expect(minutes.slice(-2)).toEqual([
@@ -24,12 +24,12 @@ test("the timeline counts a sync in the minute in which it ends, and its wait in
 });
 
 test("the timeline counts a wait that goes on up to now, and once", () => {
-  const { runner, timeline: made } = timeline();
-  runner.pendingSince = START;
+  const { health, timeline: made } = timeline();
+  health.pendingSince = START;
   made.minutes(START + 10_000);
   expect(made.minutes(START + 20_000).at(-1)).toEqual({ syncs: 0, outOfSyncMs: 20_000 });
   made.synced({ startedAt: START + 21_000, endedAt: START + 25_000 });
-  runner.pendingSince = undefined;
+  health.pendingSince = undefined;
   expect(made.minutes(START + 59_000).at(-1)).toEqual({ syncs: 1, outOfSyncMs: 25_000 });
 });
 
@@ -40,9 +40,9 @@ test("the timeline counts a sync that nobody requested as out of sync from its s
 });
 
 test("the timeline forgets what is older than an hour, and a long wait fills the whole hour", () => {
-  const { runner, timeline: made } = timeline();
+  const { health, timeline: made } = timeline();
   made.synced({ startedAt: START, endedAt: START });
-  runner.pendingSince = START;
+  health.pendingSince = START;
   const minutes = made.minutes(START + 3 * 3_600_000);
   expect(minutes.reduce((sum, { syncs }) => sum + syncs, 0)).toBe(0);
   expect(minutes.slice(0, -1).every(({ outOfSyncMs }) => outOfSyncMs === 60_000)).toBe(true);
