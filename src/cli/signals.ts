@@ -1,3 +1,4 @@
+import { constants } from "node:os";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
@@ -13,6 +14,8 @@ export interface Ended {
   readonly promise: Promise<End>;
   /** Ends it for another reason than a signal. */
   readonly end: (reason: string) => void;
+  /** Keeps the process alive no longer. */
+  readonly release: () => void;
 }
 
 /** The actions of signals. */
@@ -25,23 +28,24 @@ export interface SignalParts {
 /** The daemon's timers do not keep the process alive (unref); this one does. */
 const KEEP_ALIVE_PERIOD = 2 ** 30;
 
-/** Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM ends the process at once. */
+/** The exit code of a process that a signal ended, less the signal's number, as shells count. */
+const KILLED = 128;
+
+/** Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM or SIGINT ends the process at once. */
 export function onSignals({ dump, logger }: SignalParts): Ended {
   let end: (reason: string, failed?: boolean) => void = () => {};
+  let isEnding = false;
   const promise = new Promise<End>((resolve) => {
-    const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
-    end = (reason, failed = false) => {
-      clearInterval(keepAlive);
-      resolve({ reason, failed });
-    };
+    end = (reason, failed = false) => resolve({ reason, failed });
   });
+  const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    const listener = () => {
+    // Process 1 of a container does not end by a signal that nobody listens to: the second one is listened to as well.
+    process.on(signal, () => {
+      if (isEnding) process.exit(KILLED + constants.signals[signal]);
+      isEnding = true;
       end(signal);
-      // Not `once`: execa (9.6), while nft runs, ends the process when it finds itself the only one that listens.
-      setImmediate(() => process.off(signal, listener));
-    };
-    process.on(signal, listener);
+    });
   }
   process.on("SIGUSR1", dump);
   // A closed pipe at the log's other end must not end the process.
@@ -51,7 +55,7 @@ export function onSignals({ dump, logger }: SignalParts): Ended {
     logger.error({ error: messageOf(error) }, "internal error");
     end("internal error", true);
   });
-  return { promise, end };
+  return { promise, end, release: () => clearInterval(keepAlive) };
 }
 
 /** Resolves with the first SIGINT, SIGTERM or SIGHUP; from then on they are ignored, so that a command can clean up. */

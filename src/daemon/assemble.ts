@@ -24,7 +24,10 @@ export interface AssembledDaemon {
   setOptions(options: ProxyOptions): void;
   /** The desired and the committed state, for support. */
   snapshot(): Record<string, unknown>;
-  /** Opens the servers, follows the source and programs the kernel. @throws AppError HOST with `bindAddressHardFail` */
+  /**
+   * Opens the servers, follows the source and programs the kernel.
+   * @throws AppError HOST with `bindAddressHardFail`, when everything is closed again
+   */
   start(): Promise<void>;
   /** Stops everything and leaves the rules. Never rejects. */
   stop(): Promise<void>;
@@ -37,22 +40,32 @@ export async function assembleDaemon(parts: AssemblyParts): Promise<AssembledDae
   const { dryRun, flags, version, logger, recentLog, unservedServices } = parts;
   const netNamespace = parts.system.netNamespace();
   const servers = daemonServers({ ...core, dryRun, flags, version, logger, netNamespace, recentLog, unservedServices });
+  const stop = async () => {
+    refusals?.stop();
+    await daemon.stop();
+    heap.stop();
+    const closing = [...servers, serviceHealth, loopback].map((server) => server.close());
+    await Promise.all([...closing, events.recorder.stop()]);
+  };
+  const start = async () => {
+    for (const server of servers) await server.start();
+    events.recorder.record(startingEvent(events.node()));
+    daemon.start();
+    refusals?.start();
+  };
   return {
     options,
     setOptions: (next) => daemon.setOptions(next),
     snapshot: () => stateSnapshot({ ...core, now: clock.now }),
     start: async () => {
-      for (const server of servers) await server.start();
-      events.recorder.record(startingEvent(events.node()));
-      daemon.start();
-      refusals?.start();
+      try {
+        await start();
+      } catch (error) {
+        // Servers that do listen would keep the process alive, and answer for a daemon that does nothing.
+        await stop();
+        throw error;
+      }
     },
-    stop: async () => {
-      refusals?.stop();
-      await daemon.stop();
-      heap.stop();
-      const closing = [...servers, serviceHealth, loopback].map((server) => server.close());
-      await Promise.all([...closing, events.recorder.stop()]);
-    },
+    stop,
   };
 }

@@ -9,20 +9,18 @@ const PERIOD = 1000;
  */
 export class ConfigWatch {
   readonly #path: string | undefined;
-  readonly #onChange: () => void;
   #text: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param path undefined or "" for no file, which never changes */
-  constructor(path: string | undefined, onChange: () => void) {
+  /** Reads the file for the first time. @param path undefined or "" for no file, which never changes */
+  constructor(path: string | undefined) {
     this.#path = path;
-    this.#onChange = onChange;
     this.#text = this.#read();
   }
 
-  /** Begins to look. */
-  start(): void {
-    if (this.#path) this.#timer = setInterval(() => this.#look(), PERIOD);
+  /** Begins to look for changes since the construction. */
+  start(onChange: () => void): void {
+    if (this.#path) this.#timer = setInterval(() => this.#look(onChange), PERIOD);
   }
 
   /** Looks no more. */
@@ -30,11 +28,11 @@ export class ConfigWatch {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #look(onChange: () => void): void {
     const text = this.#read();
     if (text === undefined || text === this.#text) return;
     this.#text = text;
-    this.#onChange();
+    onChange();
   }
 
   #read(): string | undefined {

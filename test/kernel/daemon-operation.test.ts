@@ -195,6 +195,12 @@ describe("a run that ends by itself", () => {
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
   });
 
+  test("an address in use with --bind-address-hard-fail: exit code 1 with the reason, and nothing goes on", async () => {
+    const sameAddress = ["--bind-address-hard-fail", "--healthz-bind-address=0.0.0.0:10249"];
+    const { exitCode, stderr } = await lab.start(sameAddress).ended;
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("cannot listen on *:10249")]);
+  });
+
   test("with --dry-run applies nothing, creates no Events and reports no drift", async () => {
     await lab.nft("flush", "ruleset");
     daemon = lab.start(["--dry-run", "--full-resync-period=1s", "--healthz-bind-address=127.0.0.1:10256"]);

@@ -1,9 +1,12 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
 import { loadTown } from "../support/stub-api/town.ts";
+import { wrappedNft } from "../support/wrapped-nft.ts";
 
 const ROUNDS = 10;
 const CLIENTS = 200;
@@ -106,7 +109,19 @@ describe("a signal to the daemon", () => {
     daemon.signal("SIGTERM");
     await daemon.saying("stopping; the rules stay in the kernel");
     daemon.signal("SIGTERM");
-    expect((await daemon.ended).exitCode).not.toBe(0);
+    expect((await daemon.ended).exitCode).toBe(143);
     expect(await handles()).toBe(before);
+  });
+
+  test("SIGTERM during the start is not lost, as it would be for process 1 of a container without a listener", async () => {
+    const [asked, answer] = [await lab.file("asked", ""), await lab.file("answer", "")];
+    await lab.lab.exec(["rm", asked, answer]);
+    const path = await wrappedNft(lab, "nft-waits", `echo >${asked}; until [ -e ${answer} ]; do sleep 0.05; done`);
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
+    daemon.signal("SIGTERM");
+    await writeFile(answer, "");
+    expect((await daemon.ended).exitCode).toBe(0);
+    expect(daemon.said("stopping; the rules stay in the kernel")).toHaveLength(1);
   });
 });

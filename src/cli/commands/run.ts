@@ -4,12 +4,12 @@ import { readFlags } from "../../config/flags/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";
-import { assembleDaemon } from "../../daemon/assemble.ts";
+import { type AssembledDaemon, assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
 import { removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
-import { clusterOrigin, fileOrigin, NO_EVENTS } from "../../daemon/object-source.ts";
+import { clusterOrigin, fileOrigin, NO_EVENTS, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { DryRunNft } from "../../kernel/dry-run-nft.ts";
 import { Nft } from "../../kernel/nft.ts";
@@ -17,7 +17,7 @@ import { probeFeatures } from "../../kernel/probe.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
-import { type CommandOptions, commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
+import { commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { onSignals } from "../signals.ts";
 import { run as cleanup } from "./cleanup.ts";
@@ -25,6 +25,8 @@ import { run as cleanup } from "./cleanup.ts";
 /** `run`: the daemon. Ends on SIGTERM and SIGINT, and leaves the rules in the kernel. */
 export async function run(argv: Argv): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv);
+  // Before the configuration is read, so that a change meanwhile is noticed.
+  const watch = new ConfigWatch(textArgument(argv, "config"));
   const { options, notices } = commandOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
@@ -37,30 +39,68 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const dryRun = isSet(argv, "dry-run");
   if (!dryRun) await setUpHost(options, logger);
   if (isSet(argv, "init-only")) return { exitCode: EXIT.ok };
-  return await serve(argv, { options, notices }, { logger, recentLog: () => log.lines() }, dryRun);
+  return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
 }
 
-/** The log of a daemon, and its newest lines. */
-interface DaemonLog {
+/** What the daemon is started with. */
+interface DaemonParts {
+  readonly argv: Argv;
+  readonly options: ProxyOptions;
+  readonly watch: ConfigWatch;
   readonly logger: AdjustableLogger;
   readonly recentLog: () => readonly string[];
+  readonly dryRun: boolean;
 }
 
-async function serve(
-  argv: Argv,
-  { options }: CommandOptions,
-  { logger, recentLog }: DaemonLog,
-  dryRun: boolean,
-): Promise<CommandResult> {
-  const nodeName = nodeNameOf(options);
+async function serve(parts: DaemonParts): Promise<CommandResult> {
+  const { argv, options, watch, logger, dryRun } = parts;
   const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath, spare: systemClock });
-  await probeFeatures(nft, requiredFeatures());
-  if (!dryRun) await removeStaleTraces(nft, logger);
-  logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
+  let assembled: AssembledDaemon | undefined;
+  // From the first moment: process 1 of a container loses a signal that nobody listens to.
+  const ended = onSignals({ dump: () => assembled && writeStateFile(assembled.snapshot(), logger), logger });
+  let objects: ObjectOrigin | undefined;
+  try {
+    await probeFeatures(nft, requiredFeatures());
+    if (!dryRun) await removeStaleTraces(nft, logger);
+    const nodeName = nodeNameOf(options);
+    logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
+    objects = await objectOrigin(parts, nodeName);
+    const daemon = await assemble(parts, nodeName, nft, objects);
+    assembled = daemon;
+    await daemon.start();
+    watch.start(() => {
+      const reload = planned(argv, daemon.options.value, logger);
+      if (reload === undefined) return;
+      if (daemon.options.value.configChange === "exit") return ended.end("the configuration changed");
+      logger.level = logLevel(reload.logVerbosity);
+      daemon.setOptions(reload);
+    });
+    const { reason, failed } = await ended.promise;
+    logger.info({ reason }, "stopping; the rules stay in the kernel");
+    await daemon.stop();
+    return { exitCode: failed ? EXIT.refused : EXIT.ok };
+  } finally {
+    // Whatever is left open would keep a process alive that could not start.
+    ended.release();
+    watch.stop();
+    nft.close();
+    objects?.close();
+  }
+}
+
+async function objectOrigin({ argv, options, logger }: DaemonParts, nodeName: string): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
-  const access = { options, nodeName, env: process.env, userAgent: USER_AGENT };
-  const objects = paths.length > 0 ? fileOrigin(paths, nodeName, logger) : await clusterOrigin(access, logger);
-  const assembled = await assembleDaemon({
+  if (paths.length > 0) return fileOrigin(paths, nodeName, logger);
+  return await clusterOrigin({ options, nodeName, env: process.env, userAgent: USER_AGENT }, logger);
+}
+
+async function assemble(
+  { argv, options, logger, recentLog, dryRun }: DaemonParts,
+  nodeName: string,
+  nft: Nft,
+  objects: ObjectOrigin,
+): Promise<AssembledDaemon> {
+  return await assembleDaemon({
     options,
     nodeName,
     version: __VERSION__,
@@ -76,26 +116,6 @@ async function serve(
     dryRun,
     onFirstSync: () => void (dryRun ? undefined : setConntrackAgain(options, logger)),
   });
-  const ended = onSignals({
-    dump: () => writeStateFile(assembled.snapshot(), logger),
-    logger,
-  });
-  const watch = new ConfigWatch(textArgument(argv, "config"), () => {
-    const reload = planned(argv, assembled.options.value, logger);
-    if (reload === undefined) return;
-    if (assembled.options.value.configChange === "exit") return ended.end("the configuration changed");
-    logger.level = logLevel(reload.logVerbosity);
-    assembled.setOptions(reload);
-  });
-  await assembled.start();
-  watch.start();
-  const { reason, failed } = await ended.promise;
-  logger.info({ reason }, "stopping; the rules stay in the kernel");
-  watch.stop();
-  await assembled.stop();
-  nft.close();
-  objects.close();
-  return { exitCode: failed ? EXIT.refused : EXIT.ok };
 }
 
 /** The options of the changed configuration; undefined when it cannot be used, or changes nothing. */

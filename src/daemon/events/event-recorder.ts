@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
@@ -35,6 +36,8 @@ const SERIES_LIFETIME = 600_000;
 /** What is remembered and what is waiting, at most. */
 const MOST_SERIES = 500;
 const MOST_WAITING = 50;
+/** How long the end waits for Events that are being sent, milliseconds: the kubelet kills a pod that takes 10 s to end. */
+const STOP_WITHIN = 2000;
 
 /**
  * Records Events without ever making its caller wait or fail. The same Event again is counted in its series. What
@@ -49,6 +52,8 @@ export class EventRecorder {
   #refilledAt: number;
   #timer: Timer | undefined;
   #stopped = false;
+  /** Nothing is sent any more. */
+  #closed = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
@@ -71,16 +76,23 @@ export class EventRecorder {
     else this.#options.onDropped(event);
   }
 
-  /** Records nothing more. Resolves when what was under way has ended. */
+  /** Records nothing more. Resolves when everything is sent, within 2 s: what is left then is dropped. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
-    await this.#queue;
+    let timeout: Timer | undefined;
+    const timedOut = new Promise<void>((resolve) => {
+      timeout = this.#options.clock.after(STOP_WITHIN, resolve);
+    });
+    await Promise.race([this.#queue, timedOut]);
+    timeout?.cancel();
+    this.#closed = true;
   }
 
   #create(key: string, event: EventNote, at: number): void {
     const { instance, makeId } = this.#options;
-    const object = eventObject(event, { instance, id: makeId(), at });
+    const id = event.isClusterWide === true ? commonId(key) : makeId();
+    const object = eventObject(event, { instance, id, at });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, { path: `${path}/${object.metadata.name}`, count: 1, reported: 1, lastAt: at });
     this.#send("POST", path, object, () => {
@@ -109,7 +121,7 @@ export class EventRecorder {
     }
     this.#waiting += 1;
     this.#queue = this.#queue
-      .then(() => this.#options.sink.send(method, path, body))
+      .then(() => (this.#closed ? onFailure() : this.#options.sink.send(method, path, body)))
       .catch(onFailure)
       .finally(() => {
         this.#waiting -= 1;
@@ -131,4 +143,9 @@ export class EventRecorder {
     this.#tokens -= 1;
     return true;
   }
+}
+
+/** The same id on all nodes for the same Event. */
+function commonId(key: string): string {
+  return createHash("sha256").update(key).digest("hex").slice(0, 32);
 }

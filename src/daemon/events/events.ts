@@ -20,10 +20,14 @@ export interface EventNote {
   /** For people. */
   readonly note: string;
   readonly regarding: EventSubject;
+  /** Every node finds the same: one Event in the cluster is enough, where a thousand nodes would send a thousand. */
+  readonly isClusterWide?: true;
 }
 
-/** The most that the API server takes of a note, bytes. */
+/** The most that the API server takes of a note, in bytes, and of other fields, in characters. */
 const NOTE_LIMIT = 1024;
+const NAME_LIMIT = 253;
+const INSTANCE_LIMIT = 128;
 
 /** The proxy has started: kube-proxy's Event. */
 export function startingEvent(node: EventSubject): EventNote {
@@ -78,13 +82,13 @@ export function quarantineEvent(
 /** A service port lost an address and port to an older Service. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with the older ${winner}, which has the same address and port`;
-  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service };
+  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service, isClusterWide: true };
 }
 
 /** The annotation of a Service names a scheduler that does not exist. */
 export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
   const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${JSON.stringify(given)}: random is used`;
-  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service };
+  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service, isClusterWide: true };
 }
 
 /** Connections to a Service were refused or dropped on a node. `summary` says how many, and why. */
@@ -102,7 +106,7 @@ export function failedSyncEvent(node: EventSubject, problem: string): EventNote 
 export interface EventOrigin {
   /** `reportingInstance`: this node. */
   readonly instance: string;
-  /** Makes the name unique in the cluster. */
+  /** Makes the name unique in the cluster: lower-case letters and digits, at most 100. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -127,10 +131,13 @@ export function eventObject(event: EventNote, { instance, id, at }: EventOrigin)
   return {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
-    metadata: { name: `${name}.${id}`, namespace: eventNamespace(event.regarding) },
+    metadata: {
+      name: `${name.slice(0, NAME_LIMIT - id.length - 1)}.${id}`,
+      namespace: eventNamespace(event.regarding),
+    },
     eventTime: microTime(at),
     reportingController: "nft-proxy",
-    reportingInstance: instance,
+    reportingInstance: instance.slice(0, INSTANCE_LIMIT),
     type: event.type,
     reason: event.reason,
     action: event.action,

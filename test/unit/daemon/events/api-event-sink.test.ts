@@ -43,6 +43,13 @@ test("apiEventSink creates an Event with JSON, and changes one with a merge patc
   ]);
 });
 
+test("an Event that another node has created is as good as ours", async () => {
+  status = 409;
+  const sink = apiEventSink(client);
+  await sink.send("POST", "/apis/events", {});
+  await expect(sink.send("PATCH", "/apis/events/x", {})).rejects.toThrow("409");
+});
+
 test("apiEventSink rejects with the status when the API server refuses an Event", async () => {
   status = 403;
   await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");

@@ -10,8 +10,11 @@ import {
   failedSyncEvent,
   quarantineEvent,
   startingEvent,
+  unknownSchedulerEvent,
 } from "../../../../src/daemon/events/events.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
+
+type EventObject = ReturnType<typeof eventObject>;
 
 const NOW = Date.UTC(2026, 10, 20, 12, 0, 0, 7);
 const NODE = { kind: "Node", namespace: "", name: "node-1", uid: "u-1" } as const;
@@ -33,6 +36,15 @@ describe("eventObject", () => {
       note: "",
       regarding: { apiVersion: "v1", kind: "Node", name: "node-1", uid: "u-1" },
     });
+  });
+
+  test("of a Node with a long name keeps the API server's limits: 253 characters of a name, 128 of an instance", () => {
+    const name = `${"a".repeat(63)}.`.repeat(4).slice(0, 253);
+    const object = eventObject(startingEvent({ ...NODE, name }), { ...ORIGIN, instance: name, id: "f".repeat(32) });
+    expect(object.metadata.name).toMatch(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/);
+    expect(object.metadata.name).toHaveLength(253);
+    expect(object.reportingInstance).toHaveLength(128);
+    expect(object.regarding.name).toBe(name);
   });
 
   test("puts an Event about a Service into the Service's namespace", () => {
@@ -65,7 +77,7 @@ describe("eventObject", () => {
 });
 
 describe("EventRecorder", () => {
-  function makeRecorder() {
+  function makeRecorder(instance = "node-1") {
     const clock = new ManualClock(NOW);
     const sent: [string, string, object][] = [];
     const dropped: EventNote[] = [];
@@ -80,8 +92,8 @@ describe("EventRecorder", () => {
         },
       },
       clock,
-      instance: "node-1",
-      makeId: () => String(++ids),
+      instance,
+      makeId: () => `${instance}-${++ids}`,
       onDropped: (event) => dropped.push(event),
     });
     return { recorder, clock, sent, dropped, state };
@@ -104,10 +116,26 @@ describe("EventRecorder", () => {
     clock.advance(1000);
     await settle();
     expect(sent.slice(1)).toEqual([
-      ["PATCH", `${path}/node-1.1`, { series: { count: 3, lastObservedTime: "2026-11-20T12:00:03.007000Z" } }],
+      ["PATCH", `${path}/node-1.node-1-1`, { series: { count: 3, lastObservedTime: "2026-11-20T12:00:03.007000Z" } }],
     ]);
     expect(clock.timers).toBe(0);
   });
+
+  test.each([
+    [contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
+    [unknownSchedulerEvent(WEB, "least-conn"), 1],
+    [quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"), 2],
+  ])(
+    "%#: what all nodes find alike has one name in the cluster, anything else one for each node",
+    async (note, names) => {
+      const recorders = ["node-1", "node-2"].map(makeRecorder);
+      for (const { recorder } of recorders) recorder.record(note);
+      await settle();
+      const made = recorders.flatMap(({ sent }) => sent.map(([, , body]) => (body as EventObject).metadata.name));
+      expect([made.length, new Set(made).size]).toEqual([2, names]);
+      for (const name of made) expect(name).toMatch(/^web\.[a-z0-9-]{1,40}$/);
+    },
+  );
 
   test("creates a new Event after ten quiet minutes", async () => {
     const { recorder, clock, sent } = makeRecorder();
@@ -156,6 +184,28 @@ describe("EventRecorder", () => {
     expect(dropped).toHaveLength(50);
     open();
     await expect.poll(() => sent.length).toBe(50);
+  });
+
+  test("stop() waits 2 s at most for an API server that hangs, and sends nothing more", async () => {
+    const { recorder, clock, sent, dropped, state } = makeRecorder();
+    let open = () => {};
+    state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    for (const number of [1, 2, 3]) recorder.record(event(number));
+    await settle();
+    let isStopped = false;
+    const stopping = recorder.stop().then(() => {
+      isStopped = true;
+    });
+    clock.advance(1999);
+    await settle();
+    expect(isStopped).toBe(false);
+    clock.advance(1);
+    await stopping;
+    open();
+    await expect.poll(() => dropped).toEqual([event(2), event(3)]);
+    expect([sent.length, clock.timers]).toEqual([1, 0]);
   });
 
   test("stop() waits for requests under way, and sends nothing more", async () => {

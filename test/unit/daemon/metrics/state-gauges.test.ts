@@ -28,7 +28,13 @@ test("the state gauges show the present state, times in seconds", async () => {
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
   history.verified(9000);
   const idle = { pendingSince: undefined };
-  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health: idle, history });
+  setStateGauges(metrics, {
+    reconciler: { state, quarantined, excludedFamilies },
+    tracker,
+    runner,
+    health: idle,
+    history,
+  });
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_total")).toBe(7);
