@@ -132,7 +132,7 @@ export function eventObject(event: EventNote, { instance, id, at }: EventOrigin)
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
     metadata: {
-      name: `${name.slice(0, NAME_LIMIT - id.length - 1)}.${id}`,
+      name: eventName(name, id),
       namespace: eventNamespace(event.regarding),
     },
     eventTime: microTime(at),
@@ -150,6 +150,11 @@ export function eventObject(event: EventNote, { instance, id, at }: EventOrigin)
       ...(uid === "" ? {} : { uid }),
     },
   };
+}
+
+/** The subject's name, shortened where the API server would not take it, and the id. */
+function eventName(subject: string, id: string): string {
+  return `${subject.slice(0, NAME_LIMIT - id.length - 1).replace(/[.-]+$/, "")}.${id}`;
 }
 
 /** The change of an Event that has happened again. Nothing else of an Event may change. */
