@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
@@ -10,6 +11,12 @@ export interface OpenServer {
   readonly port: number;
   /** Stops listening and ends every connection, also those kept alive. Never rejects. */
   close(): Promise<void>;
+}
+
+/** An HTTP server that listens. */
+export interface HttpServer extends OpenServer {
+  /** How many connections are open. */
+  readonly connections: number;
 }
 
 /** An address to listen on: a TCP address, or the path of a Unix socket that only its owner can use. */
@@ -37,25 +44,67 @@ export function formatListenAddress(address: ListenAddress): string {
   return socketText(address.host ?? "*", address.port);
 }
 
+/** What clients may cost. */
+export interface HttpLimits {
+  /** Open connections; the oldest gives way to one more, so that idle clients do not keep the kubelet's probes out. */
+  readonly connections: number;
+  /** How long a client may neither send nor read anything, milliseconds: what it does not read is kept for it. */
+  readonly idleMs: number;
+}
+
+/** The limits of every server of the daemon. */
+export const HTTP_LIMITS: HttpLimits = { connections: 256, idleMs: 60_000 };
+
+/** Times within which a request has to arrive, milliseconds, and how often they are looked at: no request has a body. */
+const REQUEST_LIMITS = {
+  headersTimeout: 5000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 5000,
+  connectionsCheckingInterval: 1000,
+  maxHeaderSize: 8192,
+};
+
 /**
  * Serves `find`'s routes to GET and HEAD over HTTP.
  *
  * @throws AppError HOST when the address cannot be listened on
  */
-export function openHttpServer(address: ListenAddress, find: FindRoute, logger: Logger): Promise<OpenServer> {
-  // Slow or idle clients must not pile up: nothing here takes a body or a second to answer.
-  const limits = { headersTimeout: 5000, requestTimeout: 10_000, keepAliveTimeout: 5000, maxHeaderSize: 8192 };
-  const server = createServer(limits, (request, response) => void respond(request, response, find, logger));
-  server.maxConnections = 256;
+export function openHttpServer(
+  address: ListenAddress,
+  find: FindRoute,
+  logger: Logger,
+  limits: HttpLimits = HTTP_LIMITS,
+): Promise<HttpServer> {
+  const server = createServer(REQUEST_LIMITS, (request, response) => void respond(request, response, find, logger));
+  server.setTimeout(limits.idleMs);
+  const connections = limitConnections(server, limits.connections);
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(listenError(address, error)));
     listen(server, address, () => {
       server.removeAllListeners("error");
       // Accepting may fail later, when the process is out of files; the server goes on by itself.
       server.on("error", (error) => logger.warn({ error: error.message }, "HTTP server cannot accept a connection"));
-      resolve({ port: portOf(server), close: () => closeServer(server) });
+      resolve({
+        port: portOf(server),
+        get connections() {
+          return connections.size;
+        },
+        close: () => closeServer(server),
+      });
     });
   });
+}
+
+/** @returns the open connections, the oldest first */
+function limitConnections(server: Server, most: number): ReadonlySet<Socket> {
+  const open = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    const [oldest] = open;
+    if (open.size >= most) oldest?.destroy();
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return open;
 }
 
 function listen(server: Server, address: ListenAddress, onListening: () => void): void {

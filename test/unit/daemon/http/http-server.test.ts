@@ -5,8 +5,9 @@ import { AppError } from "../../../../src/base/errors.ts";
 import { type Route, type Routes, textAnswer } from "../../../../src/daemon/http/http-answers.ts";
 import {
   formatListenAddress,
+  HTTP_LIMITS,
+  type HttpServer,
   listenAddress,
-  type OpenServer,
   openHttpServer,
 } from "../../../../src/daemon/http/http-server.ts";
 import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
@@ -29,8 +30,8 @@ const routes: Routes = new Map<string, Route>([
   ],
 ]);
 
-async function serve(table: Routes = routes, logger = memoryLogger()): Promise<OpenServer> {
-  const server = await openHttpServer({ host: "127.0.0.1", port: 0 }, (path) => table.get(path), logger);
+async function serve(table: Routes = routes, logger = memoryLogger(), limits = HTTP_LIMITS): Promise<HttpServer> {
+  const server = await openHttpServer({ host: "127.0.0.1", port: 0 }, (path) => table.get(path), logger, limits);
   open.push(server);
   return server;
 }
@@ -59,6 +60,26 @@ describe("openHttpServer", () => {
       "cache-control": "no-store",
       "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     });
+  });
+
+  test("a server full of idle connections still answers: the oldest of them gives way", async () => {
+    const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 3 });
+    const idle = Array.from({ length: 3 }, () => connect(server.port, "127.0.0.1").on("error", () => {}));
+    const ended = idle.map((socket) => new Promise<void>((resolve) => socket.once("close", () => resolve())));
+    await Promise.all(idle.map((socket) => new Promise((resolve) => socket.once("connect", resolve))));
+    expect((await ask(server.port, "/ok?a=1")).body).toBe("ok 1");
+    await ended[0];
+    expect(idle.map(({ destroyed }) => destroyed)).toEqual([true, false, false]);
+  });
+
+  test("a client that does not read its answer is disconnected", async () => {
+    const large = new Map<string, Route>([["/large", () => textAnswer("x".repeat(20_000_000))]]);
+    const server = await serve(large, memoryLogger(), { ...HTTP_LIMITS, idleMs: 50 });
+    const socket = connect(server.port, "127.0.0.1").on("error", () => {});
+    socket.pause().write("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    await expect.poll(() => server.connections).toBe(1);
+    await expect.poll(() => server.connections).toBe(0);
+    socket.destroy();
   });
 
   test("answers HEAD with the headers of GET and no body", async () => {
