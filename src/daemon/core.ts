@@ -27,7 +27,7 @@ import { EventChannel } from "./events/event-channel.ts";
 import type { EventSink } from "./events/event-recorder.ts";
 import { SchedulerEvents } from "./events/scheduler-events.ts";
 import { SyncEvents } from "./events/sync-events.ts";
-import { type HealthReport, judgeHealth } from "./health/health.ts";
+import { type HealthReport, isServed, judgeHealth } from "./health/health.ts";
 import { HealthTracker } from "./health/health-tracker.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { ServiceHealthSubscriber } from "./health/service-health-subscriber.ts";
@@ -97,12 +97,7 @@ export async function assembleCore(parts: CoreParts) {
   const { clock } = system;
   const state = await assembleState(parts);
   const { options, cache, metrics, runner, tracker, nodeContext, reconciler, source } = state;
-  const serviceHealth = new ServiceHealthServers({
-    isProxyHealthy: () => state.judge().proxyHealthy,
-    clock,
-    logger,
-    onFailure: (service, port, error) => state.events.healthPortFailed(service, port, error),
-  });
+  const serviceHealth = serviceHealthServers(parts, state);
   const loopback = loopbackProxy(parts, state);
   const history = new SyncHistory();
   const timeline = new SyncTimeline(state.health);
@@ -127,8 +122,7 @@ export async function assembleCore(parts: CoreParts) {
     history,
     verifier,
     heap,
-    new ServiceHealthSubscriber(cache, serviceHealth),
-    ...(dryRun ? [] : [staleFlows(parts, state), new LoopbackSubscriber(loopback), reservedPorts(parts, state)]),
+    ...(dryRun ? [] : hostSubscribers(parts, state, { serviceHealth, loopback })),
     ...(state.vanished === undefined ? [] : [new VanishedTimer(state.vanished, clock, () => loop.request())]),
     firstSync(parts.onFirstSync),
   ];
@@ -200,6 +194,29 @@ async function assembleState({ options: initial, nodeName, version, nft, system,
     },
     ...{ families, health, judge },
   };
+}
+
+/** Those that change the host, or listen on ports of Services. */
+function hostSubscribers(
+  parts: CoreParts,
+  state: State,
+  { serviceHealth, loopback }: { readonly serviceHealth: ServiceHealthServers; readonly loopback: LoopbackProxy },
+): SyncSubscriber[] {
+  return [
+    new ServiceHealthSubscriber(state.cache, serviceHealth),
+    staleFlows(parts, state),
+    new LoopbackSubscriber(loopback),
+    reservedPorts(parts, state),
+  ];
+}
+
+function serviceHealthServers({ logger }: CoreParts, { clock, judge, events }: State): ServiceHealthServers {
+  return new ServiceHealthServers({
+    isProxyHealthy: (family) => isServed(judge(), family),
+    clock,
+    logger,
+    onFailure: (service, port, error) => events.healthPortFailed(service, port, error),
+  });
 }
 
 function reservedPorts({ system, logger }: CoreParts, { options }: State): ReservedPortsSubscriber {

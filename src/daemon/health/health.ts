@@ -75,6 +75,11 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   };
 }
 
+/** Whether new connections of a family are welcome: the kernel has its rules, and these are current. */
+export function isServed({ proxyHealthy, families }: HealthReport, family: Family): boolean {
+  return proxyHealthy && families[family]?.isExcluded !== true;
+}
+
 function excludedVerdict(family: Family, why: string): FamilyVerdict {
   const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
   return { healthy: false, lastSynced: undefined, reason, isExcluded: true };

@@ -24,8 +24,8 @@ export interface HealthCheckAddress {
 
 /** What the servers need. */
 export interface ServiceHealthOptions {
-  /** Whether the proxy is healthy, whatever becomes of the node. */
-  readonly isProxyHealthy: () => boolean;
+  /** Whether the proxy is healthy and serves a family, whatever becomes of the node. */
+  readonly isProxyHealthy: (family: Family) => boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Told once of a port that cannot be listened on; it is tried again in the background. */
@@ -99,7 +99,7 @@ export class ServiceHealthServers {
 
   #answer(service: ServiceName, family: Family): HttpAnswer {
     const localEndpoints = this.#wanted.get(service)?.localEndpoints[family] ?? 0;
-    return serviceHealthAnswer(service, localEndpoints, this.#options.isProxyHealthy());
+    return serviceHealthAnswer(service, localEndpoints, this.#options.isProxyHealthy(family));
   }
 }
 

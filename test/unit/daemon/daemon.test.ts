@@ -3,7 +3,7 @@ import { resolveOptions } from "../../../src/config/resolve.ts";
 import { assembleCore, type DaemonCore } from "../../../src/daemon/core.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
-import { node, service } from "../../support/build.ts";
+import { named, node, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -11,9 +11,14 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 
 const { options } = resolveOptions();
 const HOUR = 3_600_000;
+const NODE_ADDRESSES = {
+  ...{ primary: false, localhost: { ip: false, ip6: false } },
+  cidrs: { ip: ["192.0.2.0/24"], ip6: [] },
+};
 let core: DaemonCore | undefined;
 afterEach(async () => {
   await core?.daemon.stop();
+  await core?.serviceHealth.close();
 });
 
 /** A daemon over a fake kernel that has synced one Service. */
@@ -55,7 +60,7 @@ async function start({ dryRun = false, listed = true } = {}) {
   };
   if (handlers === undefined) throw new Error("no source was made");
   handlers.nodes.onUpsert("node-1", node(), undefined);
-  handlers.services.onUpsert("default/web", service(), undefined);
+  handlers.services.onUpsert("default/web", { ...service(), healthCheckNodePort: 30123 }, undefined);
   const list = async () => {
     for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
     await pass(0);
@@ -113,9 +118,7 @@ describe("Daemon", () => {
 
   test("serves NodePorts at an address that the host gets later", async () => {
     const { core, view, pass } = await start();
-    const cidrs = { ip: ["192.0.2.0/24"], ip6: [] };
-    const nodePortAddresses = { primary: false, localhost: { ip: false, ip6: false }, cidrs };
-    core.daemon.setOptions({ ...options, nodePortAddresses });
+    core.daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
     await pass(1000);
     view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
     await pass(options.syncPeriodMs + 2000);
@@ -129,6 +132,19 @@ describe("Daemon", () => {
     await pass(62_000);
     expect(core.history.snapshot().fullSync).toMatchObject({ reason: "periodic" });
   });
+
+  test.each([false, true])(
+    "dry run %s: health check node ports are listened on only where rules are made",
+    async (dryRun) => {
+      const { logger, core, pass } = await start({ dryRun });
+      core.daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
+      await pass(1000);
+      expect(core.cache.service(named("web"))?.healthCheckNodePort).toBe(30_123);
+      // Whether it succeeds is up to the machine.
+      const said = () => logger.lines.filter(({ fields }) => /^health check/.test(String(fields.server)));
+      await expect.poll(() => said().length > 0).toBe(!dryRun);
+    },
+  );
 
   test("lists nothing from the kernel after the start of a dry run", async () => {
     const { fake, pass } = await start({ dryRun: true });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
-import { judgeHealth } from "../../../../src/daemon/health/health.ts";
+import { isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { HealthTracker } from "../../../../src/daemon/health/health-tracker.ts";
 import type { Awaited } from "../../../../src/sync/change-tracker.ts";
@@ -126,6 +126,8 @@ describe("health", () => {
       reasons: ["IPv6 is not served: Operation not supported"],
     });
     expect((await ask(parts, "/readyz")).status).toBe(200);
+    const report = judgeHealth(parts.tracker.snapshot(), NOW, THRESHOLD);
+    expect([isServed(report, "ip"), isServed(report, "ip6")], "for load balancers").toEqual([true, false]);
   });
 
   test("/livez tells when the rules were last verified", async () => {

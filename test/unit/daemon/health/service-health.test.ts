@@ -22,9 +22,9 @@ afterEach(async () => {
 function makeServers() {
   const clock = new ManualClock();
   const failures: [ServiceName, number][] = [];
-  const state = { healthy: true };
+  const state: { healthy: boolean | "IPv4 alone" } = { healthy: true };
   const servers = new ServiceHealthServers({
-    isProxyHealthy: () => state.healthy,
+    isProxyHealthy: (family) => (state.healthy === "IPv4 alone" ? family === "ip" : state.healthy),
     clock,
     logger: memoryLogger(),
     onFailure: (service, port) => failures.push([service, port]),
@@ -121,15 +121,20 @@ describe("ServiceHealthServers", () => {
   });
 
   test("answers in both families on one port, each with its own count", async () => {
-    const { servers, failures } = makeServers();
+    const { servers, failures, state } = makeServers();
     const port = await freePort(25000);
     const everywhere = [
       { family: "ip", address: "0.0.0.0" },
       { family: "ip6", address: "::" },
     ] as const;
+    const statuses = async () => [(await ask("127.0.0.1", port))?.status, (await ask("[::1]", port))?.status];
     await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1, ip6: 0 } }]), everywhere);
     expect(failures).toEqual([]);
-    expect([(await ask("127.0.0.1", port))?.status, (await ask("[::1]", port))?.status]).toEqual([200, 503]);
+    expect(await statuses()).toEqual([200, 503]);
+    await servers.sync(wants([WEB, { port, localEndpoints: { ip: 1, ip6: 1 } }]), everywhere);
+    expect(await statuses()).toEqual([200, 200]);
+    state.healthy = "IPv4 alone";
+    expect(await statuses(), "the kernel refuses the rules of IPv6").toEqual([200, 503]);
   });
 
   test("passes a port from one Service to another in one sync", async () => {
