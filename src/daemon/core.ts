@@ -258,9 +258,9 @@ function connectionCounts({ nft, system, logger }: CoreParts, { options, metrics
   if (options.value.serviceCounters === "off") return undefined;
   return addConnectionMetrics(metrics.registry, {
     read: () => readConnectionCounts(nft, reconciler.state),
-    now: system.clock.now,
+    now: system.clock.monotonic,
     maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters"),
+    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters (logged once)"),
   });
 }
 
@@ -272,9 +272,9 @@ function resetPacketCounts({ nft, system, logger }: CoreParts, { metrics, famili
       Object.fromEntries(
         await Promise.all(families.map(async (family) => [family, await readResetPackets(nft, family)])),
       ),
-    now: system.clock.now,
+    now: system.clock.monotonic,
     maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the count of resets"),
+    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the count of resets (logged once)"),
   });
 }
 

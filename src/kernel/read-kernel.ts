@@ -109,12 +109,25 @@ async function listElements(
   take: (key: string, value: string) => void,
 ): Promise<void> {
   if (spec.dynamic) return;
-  const parser = new SetListingParser((item) => {
+  await listItems(nft, family, spec, (item) => {
     const { key, value } = parseElement(spec, item);
     take(key, value);
   });
+}
+
+/**
+ * Hands over the elements of a set or map one by one as nft prints them, none when it is not there.
+ * @throws AppError as {@link Nft.streamSet}; NFT_OUTPUT for a listing that is not understood
+ */
+export async function listItems(
+  nft: Nft,
+  family: Family,
+  { name, value }: SetSpec,
+  take: (item: unknown) => void,
+): Promise<void> {
+  const parser = new SetListingParser(take);
   let isListed = false;
-  for await (const text of nft.streamSet(family, spec.value === undefined ? "set" : "map", spec.name)) {
+  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name)) {
     parser.push(text);
     isListed = true;
   }

@@ -2,13 +2,16 @@
 export interface CachedReadingOptions<T> {
   /** A rejection leaves the last reading in place. */
   readonly read: () => Promise<T>;
-  /** Wall clock, milliseconds. */
+  /** A clock that never jumps, milliseconds. */
   readonly now: () => number;
   /** How long a reading is good for, milliseconds: whoever asks more often gets the last one. */
   readonly maxAge: number;
-  /** Told of each reading that failed. */
+  /** Told of the first of several readings in a row that fail. */
   readonly onError: (error: unknown) => void;
 }
+
+/** A reading is good for so many times its length, too: reading takes a twentieth of one processor at most. */
+const AGE_IN_LENGTHS = 20;
 
 /**
  * Reads when asked, at most once per `maxAge`, and once for those who ask at the same time.
@@ -17,22 +20,27 @@ export interface CachedReadingOptions<T> {
  */
 export function cachedReading<T>(first: T, { read, now, maxAge, onError }: CachedReadingOptions<T>): () => Promise<T> {
   let last = first;
-  let readAt = Number.NEGATIVE_INFINITY;
+  let validUntil = Number.NEGATIVE_INFINITY;
+  let isFailing = false;
   let underWay: Promise<T> | undefined;
   const refresh = async () => {
+    const startedAt = now();
     try {
       last = await read();
+      isFailing = false;
     } catch (error) {
-      onError(error);
+      if (!isFailing) onError(error);
+      isFailing = true;
     }
     // A failed reading counts as one, so that scrapes do not repeat it while nft is in trouble.
-    readAt = now();
+    const endedAt = now();
+    validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));
     underWay = undefined;
     return last;
   };
   return () => {
     if (underWay !== undefined) return underWay;
-    if (now() - readAt < maxAge) return Promise.resolve(last);
+    if (now() < validUntil) return Promise.resolve(last);
     underWay = refresh();
     return underWay;
   };

@@ -1,37 +1,48 @@
-import { FAMILIES } from "../../base/family.ts";
 import { socketText } from "../../base/text.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { type CountedElement, elementCounters, readListing } from "../../nft/canonical/parse.ts";
+import { listItems } from "../../kernel/read-kernel.ts";
+import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
 import { joinParts, splitParts, targetText } from "../../nft/elements.ts";
 import type { FamilyState, RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "../../ruleset/sets.ts";
 import type { ConnectionCount, ConnectionCounts } from "./connection-metrics.ts";
 
-/** Reads the counters of the maps that have them, and says whose they are. Costs a listing of each such map. */
+/**
+ * Reads the counters of the maps that have them, and the Services that they belong to. Costs a listing of each such map, which
+ * is read while nft prints it. Endpoints without a connection are not kept: a node uses few of a large cluster's.
+ */
 export async function readConnectionCounts(nft: Nft, state: RulesetState): Promise<ConnectionCounts> {
   const frontends: ConnectionCount[] = [];
-  const endpoints: ConnectionCount[] = [];
-  for (const family of FAMILIES) {
-    const ofFamily = state.families[family];
-    if (ofFamily === undefined) continue;
+  let endpoints: ConnectionCount[] | undefined;
+  for (const ofFamily of Object.values(state.families)) {
     for (const kind of ["service", "nodeport"] as const) {
-      const { services, endpoints: targets } = FRONTEND_MAPS[kind];
-      for (const counted of await counters(nft, ofFamily, services)) {
+      const maps = FRONTEND_MAPS[kind];
+      await eachCounter(nft, ofFamily, maps.services, (counted) => {
         frontends.push(...countOf(ofFamily, kind, counted.key, undefined, counted));
-      }
-      for (const counted of await counters(nft, ofFamily, targets)) {
+      });
+      if (ofFamily.table.sets.get(maps.endpoints)?.spec.counter) endpoints ??= [];
+      await eachCounter(nft, ofFamily, maps.endpoints, (counted) => {
+        if (counted.packets === 0) return;
         const frontend = joinParts(...splitParts(counted.key).slice(0, -1));
-        endpoints.push(...countOf(ofFamily, kind, frontend, counted.value, counted));
-      }
+        endpoints?.push(...countOf(ofFamily, kind, frontend, counted.value, counted));
+      });
     }
   }
   return { frontends, endpoints };
 }
 
-async function counters(nft: Nft, { table }: FamilyState, map: string): Promise<readonly CountedElement[]> {
-  if (!table.sets.get(map)?.spec.counter) return [];
-  const text = await nft.listSet(table.family, "map", map);
-  return text === undefined ? [] : elementCounters(readListing(text));
+async function eachCounter(
+  nft: Nft,
+  { table }: FamilyState,
+  map: string,
+  take: (counted: CountedElement) => void,
+): Promise<void> {
+  const spec = table.sets.get(map)?.spec;
+  if (!spec?.counter) return;
+  await listItems(nft, table.family, spec, (item) => {
+    const counted = parseCountedElement(spec, item);
+    if (counted !== undefined) take(counted);
+  });
 }
 
 /** Nothing for an element that is nobody's any more. */

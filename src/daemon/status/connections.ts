@@ -12,11 +12,12 @@ export interface ConnectionLookup {
 /** Makes counts easy to find. */
 export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   const frontends = byTarget(counts.frontends);
-  const endpoints = byTarget(counts.endpoints);
+  const endpoints = counts.endpoints && byTarget(counts.endpoints);
   return {
     toFrontend: (port, { address, port: number }) =>
       frontends.get(`${keyOf(port)} ${address === "" ? `nodePort:${number}` : socketText(address, number)}`),
-    toEndpoint: (port, address, number) => endpoints.get(`${keyOf(port)} ${socketText(address, number)}`),
+    toEndpoint: (port, address, number) =>
+      endpoints && (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0),
   };
 }
 

@@ -61,8 +61,6 @@ export function dynamicElements(listing: Listing): readonly DynamicElement[] {
 
 /** An element of a map that counts what it matched. */
 export interface CountedElement {
-  readonly family: Family;
-  readonly map: string;
   /** Canonical text, see {@link ElementSet}. */
   readonly key: string;
   readonly value: string;
@@ -70,16 +68,13 @@ export interface CountedElement {
   readonly packets: number;
 }
 
-/** The counters in a listing of maps (`nft -j list map ip nft-proxy service-ips`). */
-export function elementCounters(listing: Listing): readonly CountedElement[] {
-  const found: CountedElement[] = [];
-  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
-    const { counter } = properties;
-    if (counter === undefined) return;
-    const packets = asNumber(asObject(counter, "counter").packets, "packets");
-    found.push({ family, map: spec.name, key, value, packets });
-  });
-  return found;
+/** A listed element of a map with its counter; undefined when it has none. @throws AppError NFT_OUTPUT */
+export function parseCountedElement(spec: SetSpec, item: unknown): CountedElement | undefined {
+  const { key, value } = splitElement(item, true);
+  const { counter } = propertiesOf(key);
+  if (counter === undefined) return undefined;
+  const packets = asNumber(asObject(counter, "counter").packets, "packets");
+  return { key: dataText(unwrapKey(key), spec.key), value: valueText(value, spec.value), packets };
 }
 
 interface MapElement {

@@ -111,8 +111,24 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(2));
   });
 
+  test("a reading that takes long is good for twenty times as long", async () => {
+    let reads = 0;
+    const { scrape, time } = scraper(async () => {
+      reads += 1;
+      time.now += 2400;
+      return { frontends: [count], endpoints: [] };
+    });
+    await scrape();
+    time.now += 20 * 2400 - 1;
+    await scrape();
+    expect(reads).toBe(1);
+    time.now += 1;
+    await scrape();
+    expect(reads).toBe(2);
+  });
+
   test("keep their last values when a reading fails, and the failure is reported", async () => {
-    const failures = [false, true];
+    const failures = [false, true, true];
     const { scrape, time, errors } = scraper(async () => {
       if (failures.shift() === true) throw new Error("nft is busy");
       return { frontends: [count], endpoints: [] };
@@ -120,7 +136,9 @@ describe("connection metrics", () => {
     await scrape();
     time.now += 5000;
     expect(await scrape()).toContain(line(7));
-    expect(errors).toEqual([new Error("nft is busy")]);
+    time.now += 5000;
+    await scrape();
+    expect(errors, "once").toEqual([new Error("nft is busy")]);
   });
 });
 
