@@ -195,7 +195,7 @@ describe("a run that ends by itself", () => {
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining('cannot start nft at "/nonexistent/nft"')]);
   });
 
-  test("an address in use with --bind-address-hard-fail: exit code 1 with the reason, and nothing goes on", async () => {
+  test("with --bind-address-hard-fail and an address in use ends with exit code 1 and the reason", async () => {
     const sameAddress = ["--bind-address-hard-fail", "--healthz-bind-address=0.0.0.0:10249"];
     const { exitCode, stderr } = await lab.start(sameAddress).ended;
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining("cannot listen on *:10249")]);
