@@ -1,23 +1,25 @@
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FlowTable } from "../kernel/conntrack.ts";
-import { staleGroups, type UdpFrontends, withRemoved } from "./stale-flows.ts";
+import { staleFlows, staleGroups, type UdpFrontends, withRemoved } from "./stale-flows.ts";
 
-/** What one cleaning did. */
+/** The result of a cleaning. */
 export interface CleaningReport {
   readonly deleted: ByFamily<number>;
   /** Milliseconds. */
   readonly duration: number;
 }
 
-/** What the cleaner needs. */
-export interface StaleFlowCleanerOptions {
+/** Parts of a {@link StaleFlowCleaner}. */
+export interface StaleFlowCleanerParts {
   readonly table: FlowTable;
+  /** The UDP frontends of the objects at this moment: never older than those in the kernel. */
+  readonly frontends: () => UdpFrontends;
   /** The addresses of this node that serve NodePorts, of both families. */
   readonly nodeAddresses: () => Promise<ReadonlySet<string>>;
-  /** Wall clock, milliseconds. */
-  readonly now: () => number;
+  readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each successful cleaning. */
   readonly onCleaned: (report: CleaningReport) => void;
@@ -25,22 +27,24 @@ export interface StaleFlowCleanerOptions {
 
 /**
  * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
- * changed, the first included. Cleanings never overlap; of those requested during one, only the last is done.
+ * changed, and after every full sync. Cleanings never overlap; of those requested during one, only the last is done.
  */
 export class StaleFlowCleaner {
-  readonly #options: StaleFlowCleanerOptions;
-  #previous: UdpFrontends = new Map();
+  readonly #parts: StaleFlowCleanerParts;
+  /** The frontends that there were since the last cleaning that succeeded: flows to those that are gone are stale. */
+  #known = new Set<string>();
   #next: UdpFrontends | undefined;
   #underWay: Promise<void> | undefined;
   #warned = "";
 
-  constructor(options: StaleFlowCleanerOptions) {
-    this.#options = options;
+  constructor(parts: StaleFlowCleanerParts) {
+    this.#parts = parts;
   }
 
   /** Cleans, now or after the current cleaning; resolves when no cleaning is left to do. Never rejects. */
-  clean(frontends: UdpFrontends): Promise<void> {
-    this.#next = frontends;
+  clean(): Promise<void> {
+    this.#next = this.#parts.frontends();
+    for (const key of this.#next.keys()) this.#known.add(key);
     this.#underWay ??= this.#drain();
     return this.#underWay;
   }
@@ -57,18 +61,28 @@ export class StaleFlowCleaner {
   }
 
   async #cleanOnce(wanted: UdpFrontends): Promise<void> {
-    const { table, nodeAddresses, now, onCleaned } = this.#options;
-    const frontends = withRemoved(wanted, this.#previous);
-    if (frontends.size === 0) return;
-    const startedAt = now();
+    const { clock, onCleaned } = this.#parts;
+    const known = this.#known;
+    if (known.size === 0) return;
+    this.#known = new Set(wanted.keys());
+    const startedAt = clock.monotonic();
     try {
-      const deleted = await table.deleteFlows(await staleGroups(table.udpFlows(), frontends, await nodeAddresses()));
-      this.#previous = wanted;
+      const deleted = await this.#deleteStale(wanted, known);
       this.#warned = "";
-      onCleaned({ deleted, duration: now() - startedAt });
+      onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
+      for (const key of known) this.#known.add(key);
       this.#warn(error);
     }
+  }
+
+  async #deleteStale(wanted: UdpFrontends, known: ReadonlySet<string>): Promise<ByFamily<number>> {
+    const { table, frontends, nodeAddresses } = this.#parts;
+    const addresses = await nodeAddresses();
+    const flows = await staleFlows(table.udpFlows(), withRemoved(wanted, known), addresses);
+    if (flows.length === 0) return { ip: 0, ip6: 0 };
+    // Syncs go on while the table is listed: flows to an endpoint that they added are live.
+    return await table.deleteFlows(staleGroups(flows, withRemoved(frontends(), known), addresses));
   }
 
   /** Warns once for each reason: a host without the program stays without it. */
@@ -78,6 +92,6 @@ export class StaleFlowCleaner {
     this.#warned = reason;
     const hint =
       "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
-    this.#options.logger.warn({ error: reason, hint }, "cannot delete stale UDP flows");
+    this.#parts.logger.warn({ error: reason, hint }, "cannot delete stale UDP flows");
   }
 }

@@ -45,9 +45,9 @@ function nodePortKey(family: Family, port: number): string {
   return `${family} nodePort ${port}`;
 }
 
-/** `wanted`, and what was in `previous` but no longer is, as frontends without endpoints. */
-export function withRemoved(wanted: UdpFrontends, previous: UdpFrontends): UdpFrontends {
-  const removed = [...previous.keys()].filter((key) => !wanted.has(key));
+/** Adds the known frontends that are not wanted any more, as frontends without endpoints. */
+export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpFrontends {
+  const removed = [...known].filter((key) => !wanted.has(key));
   return new Map([...wanted, ...removed.map((key) => [key, new Set<string>()] as const)]);
 }
 
@@ -76,16 +76,25 @@ export function staleGroup(
   return translated ? { destination, replySource: undefined } : undefined;
 }
 
-/** The distinct groups of stale flows. Holds no more than these, however many flows there are. */
-export async function staleGroups(
+/** The stale flows, one for each destination and reply source. Holds no more than these, however many flows there are. */
+export async function staleFlows(
   flows: AsyncIterable<UdpFlow>,
   frontends: UdpFrontends,
   nodeAddresses: ReadonlySet<string>,
-): Promise<FlowGroup[]> {
-  const groups = new Map<string, FlowGroup>();
+): Promise<UdpFlow[]> {
+  const stale = new Map<string, UdpFlow>();
   for await (const flow of flows) {
-    const group = staleGroup(flow, frontends, nodeAddresses);
-    if (group !== undefined) groups.set(JSON.stringify(group), group);
+    if (staleGroup(flow, frontends, nodeAddresses) !== undefined) stale.set(JSON.stringify(flow), flow);
   }
-  return [...groups.values()];
+  return [...stale.values()];
+}
+
+/** The distinct groups of the stale ones among some flows. */
+export function staleGroups(
+  flows: readonly UdpFlow[],
+  frontends: UdpFrontends,
+  nodeAddresses: ReadonlySet<string>,
+): FlowGroup[] {
+  const groups = flows.flatMap((flow) => staleGroup(flow, frontends, nodeAddresses) ?? []);
+  return [...new Map(groups.map((group) => [JSON.stringify(group), group])).values()];
 }

@@ -3,6 +3,8 @@ import { FAMILIES } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import { udpFrontends } from "../conntrack/stale-flows.ts";
+import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refusals.ts";
 import { readResetPackets } from "../kernel/vanished.ts";
@@ -243,14 +245,16 @@ function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, log
 }
 
 function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): StaleFlowSubscriber {
+  const ports = new UdpServicePorts(cache);
   const cleaner = new StaleFlowCleaner({
     table: system.flows,
+    frontends: () => udpFrontends(ports.ports()),
     nodeAddresses: async () => new Set(Object.values((await system.readHost(ALL_ADDRESSES)).addresses).flat()),
-    now: system.clock.now,
+    clock: system.clock,
     logger,
     onCleaned: (report) => countCleaning(metrics, report),
   });
-  return new StaleFlowSubscriber(cache, cleaner);
+  return new StaleFlowSubscriber(ports, cleaner);
 }
 
 /** @returns the counts of connections, undefined where these are not counted */

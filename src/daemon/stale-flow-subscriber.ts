@@ -1,20 +1,22 @@
 import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { udpFrontends } from "../conntrack/stale-flows.ts";
-import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
+import type { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
-/** Has stale UDP flows deleted after each sync in which a Service with a UDP port changed. */
+/**
+ * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync: while
+ * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
+ */
 export class StaleFlowSubscriber implements SyncSubscriber {
   readonly #ports: UdpServicePorts;
-  readonly #cleaner: StaleFlowCleaner;
+  readonly #cleaner: Pick<StaleFlowCleaner, "clean">;
 
-  constructor(cache: ObjectCache, cleaner: StaleFlowCleaner) {
-    this.#ports = new UdpServicePorts(cache);
+  constructor(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">) {
+    this.#ports = ports;
     this.#cleaner = cleaner;
   }
 
-  synced({ rendered }: SyncReport): void {
-    if (this.#ports.update(rendered)) void this.#cleaner.clean(udpFrontends(this.#ports.ports()));
+  synced({ kind, rendered }: Pick<SyncReport, "kind" | "rendered">): void {
+    const isChanged = this.#ports.update(rendered);
+    if (isChanged || kind === "full") void this.#cleaner.clean();
   }
 }

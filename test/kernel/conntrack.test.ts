@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
 import type { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
 import { Conntrack } from "../../src/kernel/conntrack.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
 
 const families = [
@@ -49,14 +50,20 @@ function balanceTo(family: "ip" | "ip6", vip: string, server: string | undefined
 function makeCleaner(path = "conntrack") {
   const reports: CleaningReport[] = [];
   const logger = memoryLogger();
+  const view: { frontends: UdpFrontends } = { frontends: new Map() };
   const cleaner = new StaleFlowCleaner({
     table: new Conntrack(path),
+    frontends: () => view.frontends,
     nodeAddresses: async () => new Set<string>(),
-    now: () => Date.now(),
+    clock: systemClock,
     logger,
     onCleaned: (report) => reports.push(report),
   });
-  return { cleaner, reports, logger };
+  const clean = (frontends: UdpFrontends) => {
+    view.frontends = frontends;
+    return cleaner.clean();
+  };
+  return { clean, reports, logger };
 }
 
 const frontend = (vip: string, ...servers: readonly string[]): UdpFrontends =>
@@ -94,7 +101,7 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
   test("of a removed endpoint are deleted, so that the client moves to another one, and other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
-    const { cleaner, reports } = makeCleaner();
+    const { clean, reports } = makeCleaner();
     balanceTo(family, vip, at(b));
     const staying = await bind(type, undefined, 0);
     expect(await ask(staying, vip)).toBe("b");
@@ -102,12 +109,12 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
     balanceTo(family, vip, at(a));
     const client = await bind(type, undefined, 0);
     expect(await ask(client, vip)).toBe("a");
-    await cleaner.clean(frontend(vip, a, b));
+    await clean(frontend(vip, a, b));
     expect(reports.at(-1)?.deleted[family]).toBe(0);
 
     balanceTo(family, vip, at(b));
     expect(await ask(client, vip)).toBe("a");
-    await cleaner.clean(frontend(vip, b));
+    await clean(frontend(vip, b));
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(await ask(client, vip)).toBe("b");
     expect(flowIds(vip)).toEqual(expect.arrayContaining(before));
@@ -115,30 +122,30 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
 
   test("of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
     await serve(type, a, "a");
-    const { cleaner, reports } = makeCleaner();
+    const { clean, reports } = makeCleaner();
     const client = await bind(type, undefined, 0);
     balanceTo(family, vip, undefined);
     execaSync("nft", [`add chain ${family} conntrack-test in { type filter hook input priority 0; }`]);
     execaSync("nft", [`add rule ${family} conntrack-test in ct state new udp dport 53 accept`]);
     expect(await ask(client, vip)).toBe("nobody");
     expect(flowIds(vip)).toHaveLength(1);
-    await cleaner.clean(frontend(vip));
+    await clean(frontend(vip));
     expect(reports.at(-1)?.deleted[family]).toBe(0);
 
     balanceTo(family, vip, at(a));
-    await cleaner.clean(frontend(vip, a));
+    await clean(frontend(vip, a));
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(await ask(client, vip)).toBe("a");
-    await cleaner.clean(new Map());
+    await clean(new Map());
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(flowIds(vip)).toEqual([]);
   });
 });
 
 test("stale UDP flows cause one warning, and no failure, without the conntrack program", async () => {
-  const { cleaner, logger } = makeCleaner("/nonexistent/conntrack");
-  await cleaner.clean(frontend("10.96.0.10"));
-  await cleaner.clean(frontend("10.96.0.10"));
+  const { clean, logger } = makeCleaner("/nonexistent/conntrack");
+  await clean(frontend("10.96.0.10"));
+  await clean(frontend("10.96.0.10"));
   expect(logger.lines).toHaveLength(1);
   expect(logger.lines[0]).toMatchObject({ level: "warn", fields: { error: "/nonexistent/conntrack failed: ENOENT" } });
 });

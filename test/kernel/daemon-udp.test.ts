@@ -70,6 +70,19 @@ describe("UDP flows", () => {
     expect(flow.answers).toEqual([NEAR]);
   });
 
+  test("that passed untranslated while the rules were missing reach an endpoint once these are repaired", async () => {
+    serve(NEAR);
+    await lab.converged();
+    daemon.signal("SIGSTOP");
+    await lab.nft("delete", "table", "ip", "nft-proxy");
+    const before = await flows(CLUSTER_IP);
+    const flow = new HeldFlow(lab.lab, "pod6", CLUSTER_IP, 53);
+    await flow.answeredBy("nobody");
+    expect((await flows(CLUSTER_IP)).length).toBeGreaterThan(before.length);
+    daemon.signal("SIGCONT");
+    await flow.answeredBy(NEAR);
+  });
+
   test("end with their Service", async () => {
     const flow = new HeldFlow(lab.lab, "pod5", CLUSTER_IP, 53);
     await expect.poll(() => flow.answers.length).toBe(1);

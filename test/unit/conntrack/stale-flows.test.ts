@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import { staleGroup, staleGroups, type UdpFrontends, udpFrontends } from "../../../src/conntrack/stale-flows.ts";
+import {
+  staleFlows,
+  staleGroup,
+  staleGroups,
+  type UdpFrontends,
+  udpFrontends,
+} from "../../../src/conntrack/stale-flows.ts";
 import type { FlowEnd, FlowGroup, FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
 import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
@@ -58,7 +64,10 @@ describe("staleGroup", () => {
     const flows = async function* () {
       for (let count = 0; count < 1000; count += 1) yield flow("10.96.0.10 . 53", `10.244.9.${count % 2} . 5300`);
     };
-    expect(await staleGroups(flows(), WANTED, NODE_ADDRESSES)).toHaveLength(2);
+    const stale = await staleFlows(flows(), WANTED, NODE_ADDRESSES);
+    expect(stale).toHaveLength(2);
+    expect(staleGroups(stale, WANTED, NODE_ADDRESSES)).toHaveLength(2);
+    expect(staleGroups(stale, frontends({ "10.96.0.10 . 53": [] }), NODE_ADDRESSES)).toHaveLength(1);
   });
 });
 
@@ -134,70 +143,96 @@ describe("StaleFlowCleaner", () => {
   class FakeTable implements FlowTable {
     flows: UdpFlow[] = [];
     listings = 0;
-    forgotten: FlowGroup[][] = [];
+    deleted: FlowGroup[] = [];
     error: Error | undefined;
+    /** Called before a listing ends. */
+    whileListed: () => void = () => {};
 
     async *udpFlows(): AsyncIterable<UdpFlow> {
       this.listings += 1;
       if (this.error !== undefined) throw this.error;
       yield* this.flows;
+      this.whileListed();
     }
 
     async deleteFlows(groups: readonly FlowGroup[]) {
-      this.forgotten.push([...groups]);
+      this.deleted.push(...groups);
       return { ip: groups.length, ip6: 0 };
     }
   }
 
   function makeCleaner() {
     const table = new FakeTable();
-    const clock = new ManualClock();
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
+    const view = { frontends: frontends({}) };
     const cleaner = new StaleFlowCleaner({
       table,
+      frontends: () => view.frontends,
       nodeAddresses: async () => NODE_ADDRESSES,
-      now: () => clock.now(),
+      clock: new ManualClock(),
       logger,
       onCleaned: (report) => reports.push(report),
     });
-    return { cleaner, table, logger, reports };
+    const clean = (wanted: UdpFrontends) => {
+      view.frontends = wanted;
+      return cleaner.clean();
+    };
+    return { clean, table, view, logger, reports };
   }
 
+  const NONE = frontends({});
+  const TO_DNS = flow("10.96.0.10 . 53", "10.244.1.5 . 5300");
+  const ALL_TO_DNS: FlowGroup = { destination: end("10.96.0.10 . 53"), replySource: undefined };
+
   test("lists no flows when there was never a UDP frontend", async () => {
-    const { cleaner, table } = makeCleaner();
-    await cleaner.clean(new Map());
+    const { clean, table } = makeCleaner();
+    await clean(NONE);
     expect(table.listings).toBe(0);
   });
 
-  test("deletes the flows of a frontend that went, once", async () => {
-    const { cleaner, table, reports } = makeCleaner();
-    table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
-    await cleaner.clean(WANTED);
-    await cleaner.clean(new Map());
-    await cleaner.clean(new Map());
-    expect(table.forgotten).toEqual([[], [{ destination: end("10.96.0.10 . 53"), replySource: undefined }]]);
+  test("deletes the flows of a frontend that is gone, once", async () => {
+    const { clean, table, reports } = makeCleaner();
+    table.flows = [TO_DNS];
+    await clean(WANTED);
+    expect(table.deleted).toEqual([]);
+    await clean(NONE);
+    await clean(NONE);
+    expect(table.deleted).toEqual([ALL_TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
     expect(table.listings).toBe(2);
   });
 
-  test("does only the last of several requests that came during a run", async () => {
-    const { cleaner, table } = makeCleaner();
+  test("does only the last of several requests that came during a run, with the frontends of them all", async () => {
+    const { clean, table } = makeCleaner();
+    table.flows = [TO_DNS];
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
-    await Promise.all([cleaner.clean(WANTED), cleaner.clean(new Map()), cleaner.clean(other)]);
+    await Promise.all([clean(other), clean(WANTED), clean(other)]);
     expect(table.listings).toBe(2);
+    expect(table.deleted).toEqual([ALL_TO_DNS]);
+  });
+
+  test("keeps flows to an endpoint that is added while the table is listed", async () => {
+    const { clean, table, view } = makeCleaner();
+    const stale = flow("10.96.0.10 . 53", "10.244.9.9 . 5300");
+    table.flows = [stale, flow("10.96.0.10 . 53", "10.244.3.5 . 5300")];
+    table.whileListed = () => {
+      view.frontends = frontends({ "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.3.5 . 5300"] });
+    };
+    await clean(WANTED);
+    expect(table.deleted).toEqual([stale]);
   });
 
   test("warns once for each reason, and deletes the flows when conntrack works again", async () => {
-    const { cleaner, table, logger, reports } = makeCleaner();
-    table.flows = [flow("10.96.0.10 . 53", "10.244.1.5 . 5300")];
-    await cleaner.clean(WANTED);
+    const { clean, table, logger, reports } = makeCleaner();
+    table.flows = [TO_DNS];
     table.error = new Error("conntrack failed: ENOENT");
-    await cleaner.clean(new Map());
-    await cleaner.clean(new Map());
+    await clean(WANTED);
+    await clean(NONE);
     expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "conntrack failed: ENOENT" } }]);
     table.error = undefined;
-    await cleaner.clean(new Map());
-    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
+    await clean(NONE);
+    expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([ALL_TO_DNS]);
+    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([1]);
   });
 });
