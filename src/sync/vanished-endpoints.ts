@@ -50,6 +50,9 @@ export class VanishedEndpoints {
   /** By target, those that left first first. */
   readonly #gone: Readonly<Record<Family, Map<string, VanishedEndpoint>>> = byFamily(() => new Map());
 
+  /** When {@link VanishedEndpoints.putInto} was last called, milliseconds since 1970. */
+  #putAt = Number.NEGATIVE_INFINITY;
+
   constructor(parts: VanishedEndpointsParts) {
     this.#parts = parts;
   }
@@ -102,6 +105,7 @@ export class VanishedEndpoints {
 
   /** Puts the endpoints whose connections are reset into a desired state. */
   putInto({ families }: Pick<RulesetState, "families">): void {
+    this.#putAt = this.#parts.now();
     const held = this.held();
     for (const family of FAMILIES) {
       const own = held.filter((one) => one.family === family);
@@ -109,14 +113,16 @@ export class VanishedEndpoints {
     }
   }
 
-  /** When {@link VanishedEndpoints.held} changes next by itself, milliseconds since 1970; undefined for never. */
+  /**
+   * When {@link VanishedEndpoints.putInto} would first put in others than it last did, milliseconds since 1970: in the past
+   * if that moment passed since; undefined for never.
+   */
   nextChangeAt(): number | undefined {
-    const now = this.#parts.now();
     let next: number | undefined;
     for (const family of FAMILIES) {
       for (const one of this.#gone[family].values()) {
-        const at = now < this.#begin(one) ? this.#begin(one) : this.#end(one);
-        if (next === undefined || at < next) next = at;
+        const at = [this.#begin(one), this.#end(one)].find((moment) => moment > this.#putAt);
+        if (at !== undefined && (next === undefined || at < next)) next = at;
       }
     }
     return next;

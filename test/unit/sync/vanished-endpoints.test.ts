@@ -25,12 +25,13 @@ function tracking(...slices: readonly EndpointSlice[]) {
     cache.deleteSlice(one);
     vanished.update(cache.takeDirty());
   };
+  const sync = () => vanished.putInto({ families: {} });
   const held = () => vanished.held().map(({ target }) => target);
   const wait = (milliseconds: number) => {
     clock.now += milliseconds;
     return held();
   };
-  return { cache, clock, vanished, put, remove, held, wait };
+  return { cache, clock, vanished, put, remove, sync, held, wait };
 }
 
 describe("an endpoint that left every EndpointSlice", () => {
@@ -127,14 +128,32 @@ describe("the endpoints that are held", () => {
   });
 
   test("change next when one is due, or when its time is over", () => {
-    const { put, wait, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
+    const { put, wait, sync, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
+    sync();
     expect(vanished.nextChangeAt()).toBeUndefined();
     put(slice({ endpoints: [B] }));
+    sync();
     expect(vanished.nextChangeAt()).toBe(clock.now + DELAY);
     wait(DELAY);
+    sync();
     expect(vanished.nextChangeAt()).toBe(clock.now + PERIOD);
     put(slice({ endpoints: [], family: "ip" }));
+    sync();
     expect(vanished.nextChangeAt()).toBe(clock.now + DELAY);
+    wait(DELAY + PERIOD);
+    sync();
+    expect(vanished.nextChangeAt(), "the time of both is over").toBeUndefined();
+  });
+
+  test("change next at a time that passed while a sync was under way", () => {
+    const { put, sync, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
+    put(slice({ endpoints: [B] }));
+    sync();
+    const due = clock.now + DELAY;
+    clock.now += 2 * DELAY;
+    expect(vanished.nextChangeAt()).toBe(due);
+    sync();
+    expect(vanished.nextChangeAt()).toBe(due + PERIOD);
   });
 });
 
