@@ -26,7 +26,7 @@ function versionFaults() {
     ["package-lock.json", /^ {2}"version": "([^"]*)"/m],
     ["Dockerfile", /^ARG VERSION=(\S+)$/m],
     ["deploy/base/kustomization.yaml", /newTag: "?([^\s"}]+)/],
-    ["deploy/ci/github-workflow.yaml", /image: \S+:(\S+)$/m],
+    ["deploy/ci/github-workflow.yaml", /NFT_PROXY: \S+:(\S+)$/m],
   ];
   return places.flatMap(([path, pattern]) => {
     const found = pattern.exec(read(path))?.[1];

@@ -67,7 +67,7 @@ test.each([
   ["Dockerfile", /ARG VERSION=.*/, "ARG VERSION=0.0.9"],
   ["package-lock.json", /"version": "[^"]*"/, '"version": "0.0.9"'],
   ["deploy/base/kustomization.yaml", /newTag: [\w.]+/, "newTag: 0.0.9"],
-  ["deploy/ci/github-workflow.yaml", /(image: \S+):\S+/, "$1:0.0.9"],
+  ["deploy/ci/github-workflow.yaml", /(NFT_PROXY: \S+):\S+/, "$1:0.0.9"],
 ])("release-check refuses another version in %s", async (file, from, to) => {
   change(file, from, to);
   expect(await check()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(`${file} names version 0.0.9`) });

@@ -25,6 +25,16 @@ describe.each([
     expect(workflowErrors(content)).toEqual([]);
   });
 
+  test("uses actions by their commit, with the version beside it", () => {
+    const used = [...content.matchAll(/\buses: (.*)$/gm)].map(([, text]) => text);
+    expect(used.length).toBeGreaterThan(0);
+    for (const action of used) expect(action).toMatch(/^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  test("puts nothing of the event into a shell's text", () => {
+    expect(commands).not.toContain("${{");
+  });
+
   test("runs scripts and names files that exist", () => {
     const scripts = [...commands.matchAll(/\bnpm run ([\w:-]+)/g)].map(([, name]) => name);
     expect(Object.keys(PACKAGE.scripts)).toEqual(expect.arrayContaining(scripts));
