@@ -41,9 +41,14 @@ export class AppError extends Error {
   }
 }
 
-/** The message of anything that was thrown, without its stack. */
+/**
+ * Returns the message of anything that was thrown, without its stack: never "". Node reports a connection that failed at
+ * each of a name's addresses as an AggregateError without a message of its own.
+ */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error) || "unknown error";
+  if (error.message !== "") return error.message;
+  return error instanceof AggregateError ? error.errors.map(messageOf).join("; ") || error.name : error.name;
 }
 
 /** Makes an unhandled member of a closed union a compile error. @throws Error if such a value arrives nevertheless */

@@ -40,6 +40,7 @@ export interface FollowerOptions {
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
+  readonly availability?: Availability;
 }
 
 /** A reflector that follows one resource of a stub API server, and what it told. */
@@ -78,7 +79,7 @@ export class Follower {
       random: () => 0.5,
       logger: this.logger,
       timings: DEFAULT_TIMINGS,
-      availability: new Availability(),
+      availability: options.availability ?? new Availability(),
     });
   }
 

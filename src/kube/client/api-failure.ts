@@ -34,8 +34,9 @@ export function asApiFailure(error: unknown): ApiFailure {
   return error instanceof ApiFailure ? error : new ApiFailure("connection", messageOf(error), { cause: error });
 }
 
-/** The system errors of a connection that could not be established, unlike one that broke. */
+/** The system errors of a connection that could not be established, or whose other end no longer answers. */
 const UNREACHABLE: ReadonlySet<unknown> = new Set([
+  "ETIMEDOUT",
   "ECONNREFUSED",
   "EHOSTUNREACH",
   "EHOSTDOWN",
@@ -69,7 +70,8 @@ export function failureOfErrorEvent(object: unknown): ApiFailure {
   const expired = status.code === 410 || status.reason === "Expired" || status.reason === "Gone";
   const kind = expired ? "gone" : kindOfCode(Number(status.code ?? 500));
   return new ApiFailure(kind, `the watch reported: ${String(status.message ?? "an error")}`, {
-    relist: true,
+    // An overloaded server rejects the watch, and not its resourceVersion: a list would add to the load.
+    relist: kind !== "throttled",
     retryAfter: seconds > 0 ? seconds * 1000 : 0,
   });
 }

@@ -1,5 +1,13 @@
-import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+} from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import type { Connection, Credentials } from "./connection.ts";
 
 /** One request to an API server. */
@@ -55,6 +63,8 @@ export interface HttpApiClientOptions {
   /** The User-Agent header, by which operators of API servers tell clients apart. */
   readonly userAgent: string;
   readonly onRequest?: ApiRequestObserver;
+  /** Milliseconds within which a connection must be established; 10 s if not given. */
+  readonly connectWithin?: number;
 }
 
 /**
@@ -62,6 +72,9 @@ export interface HttpApiClientOptions {
  * is detected within 40 s.
  */
 const KEEPALIVE_AFTER = 30_000;
+
+/** Milliseconds within which a connection must be established, including the TLS handshake. */
+const CONNECT_WITHIN = 10_000;
 
 /** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
 export class HttpApiClient implements ApiClient {
@@ -116,7 +129,10 @@ export class HttpApiClient implements ApiClient {
         url.protocol === "http:"
           ? httpRequest(url, { ...options, agent: this.#agents.http }, resolve)
           : httpsRequest(url, { ...options, agent: this.#agents.https }, resolve);
-      sent.on("socket", (socket) => socket.setKeepAlive(true, KEEPALIVE_AFTER));
+      sent.on("socket", (socket) => {
+        socket.setKeepAlive(true, KEEPALIVE_AFTER);
+        if (socket.connecting) limitConnecting(sent, socket, this.#options.connectWithin ?? CONNECT_WITHIN);
+      });
       sent.on("error", reject);
       sent.end(body);
     });
@@ -134,6 +150,17 @@ export class HttpApiClient implements ApiClient {
     }
     return { server: this.#connection.server, ...(await this.#connection.credentials()) };
   }
+}
+
+/**
+ * Fails a request whose connection is not established in time. A host that is down does not answer at all: the kernel then
+ * repeats its first packet at ever longer intervals for two minutes, and notices late that the host is back.
+ */
+function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
+  const error = Object.assign(new Error(`no connection within ${within} ms`), { code: "ETIMEDOUT" });
+  const timer = setTimeout(() => sent.destroy(error), within);
+  for (const event of [socket instanceof TLSSocket ? "secureConnect" : "connect", "close"])
+    socket.once(event, () => clearTimeout(timer));
 }
 
 function contentType({ method }: ApiRequest): string {

@@ -11,6 +11,7 @@ import {
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { parse } from "yaml";
 import { AppError, messageOf } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
 import { systemReason } from "../files/diagnostic.ts";
 import { type Connection, type Credentials, parseServer } from "./connection.ts";
 import { RotatingFile } from "./rotating-file.ts";
@@ -95,16 +96,18 @@ function select(path: string, document: Record<string, unknown>): Selected {
     const context = newContexts(document.contexts).find((each) => each.name === name);
     const cluster = newClusters(document.clusters).find((each) => each.name === context?.cluster);
     if (context === undefined || cluster === undefined)
-      throw new Error(`current-context ${JSON.stringify(name ?? "")} names no context with a cluster`);
-    const user: User = newUsers(document.users).find((each) => each.name === context.user) ?? { name: "" };
+      throw new Error(`current-context ${quoted(name ?? "")} names no context with a cluster`);
+    const user: User | undefined = newUsers(document.users).find((each) => each.name === context.user);
+    if (user === undefined && context.user)
+      throw new Error(`the user ${quoted(context.user)} of the current context is missing`);
     return {
       cluster: { ...cluster, ...(cluster.caFile ? { caFile: absolute(directory, cluster.caFile) } : {}) },
       user: {
-        ...user,
-        ...(user.certFile ? { certFile: absolute(directory, user.certFile) } : {}),
-        ...(user.keyFile ? { keyFile: absolute(directory, user.keyFile) } : {}),
+        ...(user ?? { name: "" }),
+        ...(user?.certFile ? { certFile: absolute(directory, user.certFile) } : {}),
+        ...(user?.keyFile ? { keyFile: absolute(directory, user.keyFile) } : {}),
       },
-      tokenFile: absolute(directory, tokenFileOf(document.users, user.name)),
+      tokenFile: absolute(directory, tokenFileOf(document.users, user?.name ?? "")),
     };
   } catch (cause) {
     throw invalid(path, messageOf(cause));
@@ -117,14 +120,12 @@ function tokenFileOf(users: unknown, name: string): string {
   return typeof file === "string" ? file : "";
 }
 
-/** Reads a value from the file that one field names, or else from the field that holds it in base64. */
+/** Reads a value from the field that holds it in base64, or else from the file that another field names. */
 function content(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
-  if (file) {
-    const rotating = new RotatingFile(file);
-    return () => rotating.read();
-  }
   const fixed = data ? Buffer.from(data, "base64").toString("utf8") : undefined;
-  return async () => fixed;
+  if (fixed !== undefined || !file) return async () => fixed;
+  const rotating = new RotatingFile(file);
+  return () => rotating.read();
 }
 
 interface ExecCredentials {
@@ -150,9 +151,18 @@ function execPlugin(user: User, directory: string): () => Promise<ExecCredential
   const authenticator = new ExecAuth();
   return async () => {
     const answer: { headers: Record<string, string>; cert?: string; key?: string } = { headers: {} };
-    await authenticator.applyAuthentication(prepared, answer);
+    await authenticator.applyAuthentication(prepared, answer).catch((cause) => {
+      throw new Error(`the credential plugin ${command} failed: ${pluginReason(cause)}`, { cause });
+    });
     return { token: answer.headers.Authorization?.replace(/^Bearer /, ""), cert: answer.cert, key: answer.key };
   };
+}
+
+/** client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a status. */
+function pluginReason(error: unknown): string {
+  if (error instanceof TypeError) return "it did not print an ExecCredential with a status";
+  const text = error instanceof Error ? error.message.trim() : String(error);
+  return text === "" ? "it wrote nothing to its standard error" : text;
 }
 
 function authorization(user: User, token: string | undefined): Credentials["headers"] {

@@ -1,4 +1,4 @@
-import type { ApiClient } from "./client.ts";
+import { type ApiClient, readText } from "./client.ts";
 
 /** The most names that are read: enough to find a near one, and little work for the API server. */
 const MOST = 500;
@@ -9,7 +9,7 @@ const WITHIN = 5000;
 /** Asks for the metadata of objects alone. Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 
-/** The names of the cluster's nodes, 500 at most; empty when they cannot be listed, as without the permission to. */
+/** Returns the names of the cluster's nodes, 500 at most; none when they cannot be listed, as without the permission to. */
 export async function nodeNames(client: ApiClient): Promise<string[]> {
   try {
     const { status, body } = await client.request({
@@ -19,10 +19,9 @@ export async function nodeNames(client: ApiClient): Promise<string[]> {
       accept: METADATA_ONLY,
       signal: AbortSignal.timeout(WITHIN),
     });
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of body) chunks.push(chunk);
+    const text = await readText(body);
     if (status !== 200) return [];
-    const list = JSON.parse(Buffer.concat(chunks).toString("utf8")) as { items?: { metadata?: { name?: string } }[] };
+    const list = JSON.parse(text) as { items?: { metadata?: { name?: string } }[] };
     return (list.items ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
   } catch {
     return [];

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { AppError, messageOf } from "../../base/errors.ts";
+import { AppError } from "../../base/errors.ts";
+import { systemReason } from "../files/diagnostic.ts";
 
 /**
  * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or empty because
@@ -22,7 +23,7 @@ export class RotatingFile {
       const content = await readFile(this.#path, "utf8");
       this.#last = content === "" ? this.#last : content;
     } catch (cause) {
-      if (this.#last === "") throw unreadable(this.#path, messageOf(cause), cause);
+      if (this.#last === "") throw unreadable(this.#path, systemReason(cause), cause);
     }
     if (this.#last === "") throw unreadable(this.#path, "it is empty");
     return this.#last;

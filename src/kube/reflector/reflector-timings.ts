@@ -10,7 +10,7 @@ export interface ReflectorTimings {
   readonly watchSeconds: readonly [number, number];
   /** How long after `timeoutSeconds` the reflector closes a watch that the server did not. */
   readonly watchGrace: number;
-  /** A watch that lasted this long succeeded: there is no back-off after it. */
+  /** A watch that was open for this long succeeded: there is no back-off after it. */
   readonly stableAfter: number;
   /** The period of the checks whether a resource that is not served has become available. */
   readonly absentRecheck: number;

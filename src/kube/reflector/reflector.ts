@@ -116,8 +116,8 @@ export class Reflector<T> {
     const { client, clock, random, resource, timings } = this.#options;
     const [shortest, longest] = timings.watchSeconds;
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
-    const began = clock.monotonic();
     const newsBefore = this.#news;
+    let openedAt = Number.POSITIVE_INFINITY;
     let stable = false;
     try {
       await watchEvents(
@@ -129,12 +129,15 @@ export class Reflector<T> {
           timings,
           seconds,
           now: () => clock.now(),
-          onOpen: () => this.#opened(),
+          onOpen: () => {
+            openedAt = clock.monotonic();
+            this.#opened();
+          },
         },
         (event) => this.#take(event),
       );
     } finally {
-      stable = clock.monotonic() - began >= timings.stableAfter;
+      stable = clock.monotonic() - openedAt >= timings.stableAfter;
       if (stable) {
         this.#backoff.reset();
         this.#mayRelistAtOnce = true;
@@ -195,7 +198,7 @@ export class Reflector<T> {
   }
 
   #waitAfter(failure: ApiFailure): number {
-    this.#disconnected = failure.kind === "connection";
+    this.#disconnected = failure.kind === "connection" || failure.kind === "timeout";
     if (isUnreachable(failure)) return this.#backoff.nextUnreachable();
     if (!this.#disconnected) this.#answered();
     if (failure.kind !== "gone" || !this.#mayRelistAtOnce) return this.#backoff.next(failure.retryAfter);

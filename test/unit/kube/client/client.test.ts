@@ -1,7 +1,10 @@
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type ApiFailure, asApiFailure, isUnreachable } from "../../../../src/kube/client/api-failure.ts";
 import { type ApiRequestOutcome, HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
 import type { ConnectionOptions } from "../../../../src/kube/client/load-connection.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
@@ -63,6 +66,15 @@ function kubeconfig(user: object, cluster: object = {}): string {
   );
 }
 
+/** A kubeconfig whose current context names a user that it does not have. */
+function strangersKubeconfig(): string {
+  const path = kubeconfig({ token: "abc" });
+  return write(
+    "kubeconfig",
+    readFileSync(path, "utf8").replace('"cluster":"default","user":"default"', '"cluster":"default","user":"nobody"'),
+  );
+}
+
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 
 describe("the API client over http", () => {
@@ -120,6 +132,18 @@ describe("the API client over http", () => {
     await expect(asked).rejects.toThrow();
   });
 
+  test("gives up a server that accepts the connection and stays silent, as one that cannot be reached", async () => {
+    const silent = createServer(() => {}).listen(0, "127.0.0.1");
+    await once(silent, "listening");
+    const { port } = silent.address() as AddressInfo;
+    const connect = () => loadConnection({ kubeconfig: "", master: `https://127.0.0.1:${port}`, env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, connectWithin: 50 });
+    const error = await ask().catch((reason) => asApiFailure(reason));
+    expect(error).toMatchObject({ kind: "connection", message: "no connection within 50 ms" });
+    expect(isUnreachable(error as ApiFailure)).toBe(true);
+    silent.close();
+  });
+
   test("ends a request that waits for a credential plugin when its signal is aborted", async () => {
     await start({}, () => ({ kubeconfig: kubeconfig({ exec: { command: "sleep", args: ["1"] } }) }));
     const asked = client.request({ method: "GET", path: "/", signal: AbortSignal.timeout(50) });
@@ -151,6 +175,28 @@ describe("the API client with a kubeconfig", () => {
     await ask();
     const sent = api.requests.map(({ headers }) => headers.authorization);
     expect(sent).toEqual(["Bearer one", "Bearer two", "Bearer two", "Bearer two"]);
+  });
+
+  test("takes data in the kubeconfig rather than the file that is named beside it", async () => {
+    await start({}, () => {
+      const authority = { "certificate-authority": "none", "certificate-authority-data": base64("data") };
+      const user = { "client-certificate": "none", "client-certificate-data": base64("cert") };
+      const key = { "client-key": "none", "client-key-data": base64("key") };
+      return { kubeconfig: kubeconfig({ ...user, ...key }, authority) };
+    });
+    const kubeconfigFile = join(directory, "kubeconfig");
+    const connection = await loadConnection({ kubeconfig: kubeconfigFile, master: "", env: {} });
+    expect((await connection.credentials()).tls).toEqual({ ca: "data", cert: "cert", key: "key" });
+  });
+
+  test.each([
+    [{ command: "false" }, "false failed: it wrote nothing to its standard error"],
+    [{ command: "sh", args: ["-c", "echo no login >&2; exit 1"] }, "sh failed: no login"],
+    [{ command: "echo", args: ["{}"] }, "echo failed: it did not print an ExecCredential with a status"],
+    [{ command: "no-such-plugin" }, "no-such-plugin failed: spawn no-such-plugin ENOENT"],
+  ])("names the credential plugin %j when it fails, with the reason", async (exec, reason) => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ exec }) }));
+    await expect(ask()).rejects.toThrow(`the credential plugin ${reason}`);
   });
 
   test("reads the kubeconfig again after a 401", async () => {
@@ -207,6 +253,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
     ],
     ["a server that is no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
     ["a proxy", () => kubeconfig({}, { "proxy-url": "http://a" }), "BAD_CONFIG", "proxy-url"],
+    ["a context whose user is missing", () => strangersKubeconfig(), "BAD_CONFIG", 'the user "nobody" of the current context'],
     ["an auth provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
     ["no file", () => join(directory, "none"), "UNREADABLE_INPUT", "none"],
   ];

@@ -45,7 +45,7 @@ describe("a failed answer", () => {
 
   test("as an ERROR event may ask for a wait", () => {
     const failure = failureOfErrorEvent({ code: 429, message: "slow down", details: { retryAfterSeconds: 3 } });
-    expect(failure).toMatchObject({ kind: "throttled", retryAfter: 3000, relist: true });
+    expect(failure).toMatchObject({ kind: "throttled", retryAfter: 3000, relist: false });
     expect(failure.message).toContain("slow down");
   });
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Availability } from "../../../../src/kube/reflector/availability.ts";
 import type { SourceErrorKind } from "../../../../src/kube/source.ts";
 import { Follower, tinyService } from "../../../support/follower.ts";
 import type { InjectedFault, Verb } from "../../../support/stub-api/faults.ts";
@@ -131,6 +132,11 @@ describe("faults of an open watch", () => {
     ["a malformed line", (watch) => watch.sendRaw("{'type': 'ADDED'}\n"), 1],
     ["an ERROR event with 410", (watch) => watch.send({ type: "ERROR", object: { code: 410, reason: "Expired" } }), 1],
     ["an ERROR event with 500", (watch) => watch.send({ type: "ERROR", object: { code: 500, message: "etcd" } }), 1],
+    [
+      "an ERROR event with 429, which says nothing of the resourceVersion",
+      (watch) => watch.send({ type: "ERROR", object: { code: 429, details: { retryAfterSeconds: 1 } } }),
+      0,
+    ],
     ["an ERROR event without a Status", (watch) => watch.send({ type: "ERROR", object: {} }), 1],
   ];
 
@@ -225,6 +231,50 @@ describe("hung requests", () => {
 });
 
 describe("outages", () => {
+  test("waits grow while errors take long to arrive", async () => {
+    let failures = 0;
+    api.other = (_path, query) => {
+      if (query.watch === undefined || failures === 4) return undefined;
+      failures += 1;
+      follower.clock.advance(6_000);
+      return { status: 500, body: "{}" };
+    };
+    follower.start();
+    await follower.untilEqual();
+    expect(follower.clock.waits).toEqual([400, 800, 1600, 3200]);
+  });
+
+  test("a request that times out is no answer, which would end the waits of other resources", async () => {
+    const availability = new Availability();
+    const onAnswer = vi.fn();
+    availability.onAnswer(onAnswer);
+    follower = new Follower(api, { availability });
+    api.addFault({ verb: "list", fault: { kind: "hang" } });
+    follower.start();
+    await follower.until(() => api.requests.length === 1);
+    follower.clock.advance(60_000);
+    await follower.until(() => errors().timeout === 1);
+    expect(onAnswer).not.toHaveBeenCalled();
+    await follower.untilEqual();
+    expect(onAnswer).toHaveBeenCalledOnce();
+  });
+
+  test("an error without a message of its own, as of a name with two addresses, is a failure with a reason", async () => {
+    let isAway = true;
+    const refusals = ["::1", "127.0.0.1"].map((address) => new Error(`connect ECONNREFUSED ${address}:6443`));
+    const token = () => {
+      if (isAway) throw new AggregateError(refusals);
+      return "";
+    };
+    follower = new Follower(api, { token }).start();
+    await follower.until(() => errors().connection === 1);
+    expect(follower.reflector.state().failure).toBe(
+      "connect ECONNREFUSED ::1:6443; connect ECONNREFUSED 127.0.0.1:6443",
+    );
+    isAway = false;
+    await follower.untilEqual();
+  });
+
   test("Retry-After is honoured, with some spread", async () => {
     api.addFault({ fault: status(429, "20") });
     follower.start();
