@@ -30,7 +30,7 @@ const PERIOD = 1000;
 
 /**
  * Returns a source that reads objects from files, and reads them again when they change, also when a ConfigMap's
- * symbolic links are replaced.
+ * symbolic links are replaced. A pipe is read once.
  * @throws AppError BAD_ARGUMENT when standard input is among the paths
  */
 export function fileSource(options: FileSourceOptions): ObjectSource {
@@ -90,17 +90,31 @@ class FileSource implements ObjectSource {
   async #check(): Promise<void> {
     try {
       const fingerprint = await fingerprintOf(this.#options.paths);
-      if (fingerprint !== this.#fingerprint) {
-        const result = await readFiles(this.#options.paths, NO_INPUT);
-        const { services, endpointSlices, serviceCIDRs } = result.objects;
-        refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
-        this.#fingerprint = fingerprint;
-        if (!this.#stopped) this.#take(result);
-      }
+      if (fingerprint === this.#fingerprint) this.#clearFailure();
+      else await this.#read(fingerprint);
     } catch (error) {
       this.#failed(error);
     }
     if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#check());
+  }
+
+  async #read(fingerprint: string): Promise<void> {
+    const { paths } = this.#options;
+    const result = await readFiles(paths, NO_INPUT);
+    const { services, endpointSlices, serviceCIDRs } = result.objects;
+    refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
+    // A YAML list that ends too early may be valid: it would remove the rules of all objects that follow.
+    if ((await fingerprintOf(paths)) !== fingerprint)
+      throw new AppError("UNREADABLE_INPUT", "the files changed while they were read");
+    this.#fingerprint = fingerprint;
+    if (!this.#stopped) this.#take(result);
+  }
+
+  /** Records that the files are readable again, with the content that was read before. */
+  #clearFailure(): void {
+    if (this.#held.services.state.failure === "") return;
+    this.#options.logger.info({}, "the files can be read again");
+    for (const name of RESOURCE_NAMES) this.#held[name].state = { ...this.#held[name].state, failure: "" };
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again at the next check. */
@@ -158,12 +172,15 @@ function deliver<T extends { readonly uid: string }>(
   held.handler.onSynced();
 }
 
-/** Returns a text that changes whenever a file does: the names, inodes, sizes and times of all files. */
+/**
+ * Returns a text that changes whenever a file does: the names, inodes, sizes and times of all files, of pipes their names.
+ * The time of the last change is there for files that are replaced by older ones of the same size (`cp -p`, rsync).
+ */
 async function fingerprintOf(paths: readonly string[]): Promise<string> {
   const { files } = await listFiles(paths);
   const marks = files.map(async (file) => {
-    const { ino, size, mtimeMs } = await stat(file);
-    return `${file} ${ino} ${size} ${mtimeMs}`;
+    const found = await stat(file);
+    return found.isFile() ? `${file} ${found.ino} ${found.size} ${found.mtimeMs} ${found.ctimeMs}` : file;
   });
   return (await Promise.all(marks)).join("\n");
 }

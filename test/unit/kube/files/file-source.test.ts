@@ -1,0 +1,113 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { fileSource } from "../../../../src/kube/files/file-source.ts";
+import type { ObjectSource, SourceHandler, SourceHandlers } from "../../../../src/kube/source.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+let directory: string;
+let clock: ManualClock;
+let source: ObjectSource;
+let calls: string[];
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "file-source-"));
+  clock = new ManualClock(1);
+  calls = [];
+});
+
+afterEach(() => {
+  source.stop();
+  rmSync(directory, { recursive: true });
+});
+
+function handler<T>(): SourceHandler<T> {
+  return {
+    onUpsert: (key, _object, previous) => calls.push(`${previous === undefined ? "+" : "~"}${key}`),
+    onDelete: (key) => calls.push(`-${key}`),
+    onInvalid: (key) => calls.push(`!${key}`),
+    onSynced: () => {},
+  };
+}
+
+/** Starts to read the directory, or some paths. */
+function start(paths: readonly string[] = [directory]): void {
+  const handlers: SourceHandlers = {
+    services: handler(),
+    endpointslices: handler(),
+    nodes: handler(),
+    servicecidrs: handler(),
+  };
+  source = fileSource({ paths, handlers, clock, logger: memoryLogger() });
+  source.start();
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Waits for the end of a check, then starts the next. */
+async function check(): Promise<void> {
+  await until(() => clock.timers === 1);
+  clock.advance(1000);
+  await until(() => clock.timers === 1);
+}
+
+function service(name: string, ip: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name, uid: name },
+    spec: { clusterIP: ip, ports: [{ port: 80 }] },
+  });
+}
+
+function write(file: string, ...documents: string[]): void {
+  writeFileSync(join(directory, file), documents.join("\n---\n"));
+}
+
+describe("a source of files", () => {
+  test("reports what changes in the files, and nothing while they stay", async () => {
+    write("a.yaml", service("a", "10.96.0.1"), service("b", "10.96.0.2"));
+    start();
+    await check();
+    expect(calls.splice(0)).toEqual(["+default/a", "+default/b"]);
+    write("a.yaml", service("a", "10.96.0.9"));
+    await check();
+    expect(calls.splice(0)).toEqual(["-default/b", "~default/a"]);
+    await check();
+    expect(calls).toEqual([]);
+  });
+
+  test("keeps the objects of files that are away for a while, and recovers when the same files are back", async () => {
+    write("a.yaml", service("a", "10.96.0.1"));
+    start();
+    await check();
+    renameSync(directory, `${directory}.away`);
+    await check();
+    expect(source.states().services.failure).toContain("no such file or directory");
+    renameSync(`${directory}.away`, directory);
+    await check();
+    expect(source.states().services).toMatchObject({ failure: "", objects: 1 });
+    expect(calls).toEqual(["+default/a"]);
+  });
+
+  test("delivers nothing of files that change while they are read", async () => {
+    write("a.yaml", service("a", "10.96.0.1"));
+    const pipe = join(directory, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    start([directory, pipe]);
+    // The source reads files in the order of their names: it opens the pipe when it has read the other one.
+    const writer = await open(pipe, "w");
+    write("a.yaml", service("a", "10.96.0.1"), service("c", "10.96.0.3"));
+    await writer.writeFile(service("b", "10.96.0.2"));
+    await writer.close();
+    await until(() => clock.timers === 1);
+    expect(calls).toEqual([]);
+    expect(source.states().services.synced).toBe(false);
+  });
+});
