@@ -63,6 +63,8 @@ export const TRANSLATED_FIELDS: Readonly<Record<string, string>> = {
   clusterCIDR: "validated with detectLocalMode ClusterCIDR only",
   "conntrack.maxPerCore": "`nf_conntrack_max` is raised to it, and never lowered",
   "conntrack.min": "`nf_conntrack_max` is raised to it, and never lowered",
+  healthzBindAddress: "port 0 switches the server off, which a file for kube-proxy cannot",
+  metricsBindAddress: "port 0 switches the server off, which a file for kube-proxy cannot",
   "featureGates.AllowServiceExternalIPs": "false ignores `spec.externalIPs`; other gates are ignored with a warning",
   "ipvs.scheduler": "with mode ipvs: rr, wrr, sh and mh have an equivalent, others are replaced with a warning",
   "logging.verbosity": "4 and above is the level debug",

@@ -48,8 +48,10 @@ export interface ProxyOptions {
   readonly hostnameOverride: string;
   /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen address. */
   readonly bindAddress: string;
-  readonly healthzBindAddress: ListenAddress;
-  readonly metricsBindAddress: ListenAddress;
+  /** Of the health checks; undefined when they are switched off. */
+  readonly healthzBindAddress: ListenAddress | undefined;
+  /** Of metrics and the status page; undefined when they are switched off. */
+  readonly metricsBindAddress: ListenAddress | undefined;
   /** Exit when a port cannot be bound. */
   readonly bindAddressHardFail: boolean;
   readonly client: ClientOptions;

@@ -108,11 +108,12 @@ function flagOf(subject: string): string {
   return flag === undefined ? subject : `--${flag.name}`;
 }
 
-function flagWarnings({ flag: { name, target, successor } }: GivenFlag, hasFile: boolean): ConfigWarning[] {
-  if (target.kind === "ignored") return [ignoredWarning(`--${name}`, target.reason)];
-  if (successor !== undefined && !hasFile) {
-    return [{ subject: `--${name}`, message: `--${name} is deprecated: use --${successor}` }];
-  }
-  if (target.kind !== "field" || target.wins === "flag" || !hasFile) return [];
-  return [ignoredWarning(`--${name}`, "the configuration file decides it")];
+function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): ConfigWarning[] {
+  const { name, target, successor, ifEmpty } = flag;
+  const subject = `--${name}`;
+  if (target.kind === "ignored") return [ignoredWarning(subject, target.reason)];
+  if (target.kind !== "field") return [];
+  if (hasFile && target.wins === "file") return [ignoredWarning(subject, "the configuration file decides it")];
+  if (successor !== undefined) return [{ subject, message: `${subject} is deprecated: use --${successor}` }];
+  return value === "" && ifEmpty !== undefined ? [{ subject, message: `${subject} ${ifEmpty}` }] : [];
 }

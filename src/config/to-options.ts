@@ -7,7 +7,7 @@ import type { KubeProxyConfiguration } from "./configuration.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
 import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
-import type { ConfigChange, DetectLocal, ProxyOptions } from "./options.ts";
+import type { ConfigChange, DetectLocal, ListenAddress, ProxyOptions } from "./options.ts";
 
 /** Converts a complete configuration, which must be valid by `schemaDiagnostics` and `dependencyDiagnostics`, to options. */
 export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
@@ -15,8 +15,8 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
   return {
     hostnameOverride: configuration.hostnameOverride.trim().toLowerCase(),
     bindAddress: valid(canonicalAddress(configuration.bindAddress)),
-    healthzBindAddress: valid(parseListenAddress(configuration.healthzBindAddress, HEALTHZ_PORT)),
-    metricsBindAddress: valid(parseListenAddress(configuration.metricsBindAddress, METRICS_PORT)),
+    healthzBindAddress: serverAddress(configuration.healthzBindAddress, HEALTHZ_PORT),
+    metricsBindAddress: serverAddress(configuration.metricsBindAddress, METRICS_PORT),
     bindAddressHardFail: configuration.bindAddressHardFail,
     client: { ...clientConnection, master: nftProxy.master },
     // Other modes do not use the CIDRs, and accept any text.
@@ -43,6 +43,11 @@ export function toOptions(configuration: KubeProxyConfiguration): ProxyOptions {
     daemonSocket: nftProxy.daemonSocket,
     nftPath: nftProxy.nftPath,
   };
+}
+
+function serverAddress(text: string, defaultPort: number): ListenAddress | undefined {
+  const listen = valid(parseListenAddress(text, defaultPort));
+  return listen.port === 0 ? undefined : listen;
 }
 
 function detectLocal({ detectLocalMode, detectLocal }: KubeProxyConfiguration): DetectLocal {

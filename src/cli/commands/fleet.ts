@@ -1,3 +1,4 @@
+import { HEALTHZ_PORT, METRICS_PORT } from "../../config/defaults.ts";
 import { gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
@@ -28,8 +29,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     client,
     namespace: namespaceArgument(argv) ?? "kube-system",
     selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
-    healthPort: options.healthzBindAddress.port,
-    metricsPort: options.metricsBindAddress.port,
+    healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
+    metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
   };
   try {
     const deadline = systemClock.now() + (isSet(argv, "wait") ? WAIT_MS : 0);

@@ -32,7 +32,7 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   },
   "listen-address": {
     check: (text) => text === "" || parseListenAddress(text, 1) !== undefined,
-    rule: 'must be an IP address with a port 1..65535, such as "0.0.0.0:10256" or "[::]:10256"',
+    rule: 'must be an IP address with a port up to 65535, such as "0.0.0.0:10256" or "[::]:10256"; port 0 switches it off',
   },
   "node-port-address": {
     check: (text) => parseNodePortAddresses([text]) !== undefined,

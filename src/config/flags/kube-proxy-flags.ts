@@ -17,20 +17,22 @@ function refuseOtherModes(text: string): string | undefined {
     : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
 }
 
-/**
- * 0, which switches the server off in kube-proxy, is refused: probes of the kubelet and of load balancers would fail, and
- * `fleet` and `doctor` would know nothing of the daemon.
- */
 function portReason(text: string): string | undefined {
-  if (text === "0")
-    return "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it";
-  const isPort = /^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535;
-  return isPort ? undefined : `must be a port 1..65535, not ${quoted(text)}`;
+  const isPort = /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
+  return isPort ? undefined : `must be a port 1..65535, or 0 to switch the server off, not ${quoted(text)}`;
+}
+
+/** A flag for a server's address. kube-proxy's help promises that an empty one switches the server off, and it does not. */
+function serverFlag(name: string, path: string, description: string): Flag {
+  return {
+    ...setting(name, "string", path, `${description}; port 0 switches it off`),
+    ifEmpty: "is empty, which means its default, as in kube-proxy; port 0 switches the server off",
+  };
 }
 
 /**
- * A deprecated flag of kube-proxy that sets the port of a server. The port of the successor's address comes first, unless
- * it is the default one.
+ * A deprecated flag of kube-proxy that sets the port of a server, or switches it off with 0. The port of the successor's
+ * address comes before any other, unless it is the default one.
  */
 function portFlag(name: string, path: string, successor: string, defaultPort: number): Flag {
   return {
@@ -38,9 +40,10 @@ function portFlag(name: string, path: string, successor: string, defaultPort: nu
     successor,
     refuse: portReason,
     combine: (current, value) => {
-      const { address, port } = parseListenAddress(String(current), defaultPort) ?? { address: "", port: 0 };
-      const isUsed = port === defaultPort && portReason(String(value)) === undefined;
-      return isUsed ? formatListenAddress({ address, port: Number(value) }) : current;
+      const listen = parseListenAddress(String(current), defaultPort);
+      if (listen === undefined || portReason(String(value)) !== undefined) return current;
+      const isUsed = value === 0 || listen.port === defaultPort;
+      return isUsed ? formatListenAddress({ ...listen, port: Number(value) }) : current;
     },
   };
 }
@@ -102,7 +105,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
     "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
   ),
   setting("feature-gates", "feature-gates", "featureGates", "AllowServiceExternalIPs=false ignores external IPs"),
-  setting("healthz-bind-address", "string", "healthzBindAddress", "IP and port of the health checks"),
+  serverFlag("healthz-bind-address", "healthzBindAddress", "IP and port of the health checks"),
   portFlag("healthz-port", "healthzBindAddress", "healthz-bind-address", HEALTHZ_PORT),
   { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
   overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, instead of the host's name"),
@@ -142,7 +145,7 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   ignored("machine-id-file", "string", MACHINE),
   setting("masquerade-all", "boolean", "nftables.masqueradeAll", "Masquerade all traffic to cluster IPs"),
   overriding("master", "string", "nftProxy.master", "URL of the API server, instead of the kubeconfig's"),
-  setting("metrics-bind-address", "string", "metricsBindAddress", "IP and port of the metrics"),
+  serverFlag("metrics-bind-address", "metricsBindAddress", "IP and port of the metrics and the status page"),
   portFlag("metrics-port", "metricsBindAddress", "metrics-bind-address", METRICS_PORT),
   setting(
     "nodeport-addresses",

@@ -23,8 +23,8 @@ export interface DaemonServersParts extends DaemonSocketParts {
 export function daemonServers(parts: DaemonServersParts): RetryingServer[] {
   const { healthzBindAddress, metricsBindAddress } = parts.options.value;
   return [
-    server(parts, "healthz", healthzBindAddress, healthServerRoutes(parts)),
-    server(parts, "metrics", metricsBindAddress, metricsServerRoutes(parts)),
+    ...server(parts, "healthz", healthzBindAddress, healthServerRoutes),
+    ...server(parts, "metrics", metricsBindAddress, metricsServerRoutes),
     ...socketServer(parts),
   ];
 }
@@ -51,21 +51,27 @@ function socketServer(parts: DaemonServersParts): RetryingServer[] {
   ];
 }
 
+/** The server at an address, unless it is switched off. */
 function server(
-  { options, events, clock, logger }: DaemonServersParts,
+  parts: DaemonServersParts,
   name: "healthz" | "metrics",
-  { address, port }: ListenAddress,
-  routes: Routes,
-): RetryingServer {
-  return new RetryingServer({
-    name,
-    address: listenAddress(address, port),
-    open: (listen) => openHttpServer(listen, (path) => routes.get(path), logger),
-    clock,
-    logger,
-    hardFail: options.value.bindAddressHardFail,
-    onFailure: (error) => events.serverFailed(name, error),
-  });
+  listen: ListenAddress | undefined,
+  routesOf: (parts: DaemonServersParts) => Routes,
+): RetryingServer[] {
+  if (listen === undefined) return [];
+  const { options, events, clock, logger } = parts;
+  const routes = routesOf(parts);
+  return [
+    new RetryingServer({
+      name,
+      address: listenAddress(listen.address, listen.port),
+      open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
+      clock,
+      logger,
+      hardFail: options.value.bindAddressHardFail,
+      onFailure: (error) => events.serverFailed(name, error),
+    }),
+  ];
 }
 
 function healthServerRoutes({ judge, history, metrics, clock }: DaemonServersParts): Routes {

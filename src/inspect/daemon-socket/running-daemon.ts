@@ -1,5 +1,5 @@
 import { socketText } from "../../base/text.ts";
-import type { ProxyOptions } from "../../config/options.ts";
+import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { netNamespace } from "../../kernel/host.ts";
 import type { DaemonState } from "../../sync/daemon-protocol.ts";
 import { doctorHost } from "../doctor/doctor-host.ts";
@@ -25,7 +25,7 @@ export async function runningDaemon(socket: string): Promise<RunningDaemon | und
 }
 
 /** The URL at which this host itself reaches a server that listens on an address. */
-export function localUrl({ address, port }: ProxyOptions["metricsBindAddress"]): string {
+export function localUrl({ address, port }: ListenAddress): string {
   const local = address === "0.0.0.0" ? "127.0.0.1" : address === "::" ? "::1" : address;
   return `http://${socketText(local, port)}`;
 }
@@ -37,8 +37,9 @@ export function localUrl({ address, port }: ProxyOptions["metricsBindAddress"]):
 export async function daemonAddress(options: ProxyOptions): Promise<string | undefined> {
   const daemon = await runningDaemon(options.daemonSocket).catch(() => undefined);
   if (daemon?.isHere) return daemon.socket;
-  if (options.metricsBindAddress.port === 0) return undefined;
-  const url = `${localUrl(options.metricsBindAddress)}/metrics`;
+  const { metricsBindAddress: metrics } = options;
+  if (metrics === undefined || metrics.port === 0) return undefined;
+  const url = `${localUrl(metrics)}/metrics`;
   try {
     const { body } = await doctorHost.get(url);
     return body.includes("\nnft_proxy_") ? url : undefined;

@@ -6,9 +6,12 @@ export interface HealthAnswer {
   readonly body: string;
 }
 
-/** The state of the daemon that should run on this host, as its health endpoints report it. */
+/** The state of the daemon that should run on this host, as its health endpoints report it, or its socket. */
 export type DaemonFact =
+  /** `url` is where it was asked: a URL, or the path of its socket. */
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
+  /** It answers on its socket, and its health checks are switched off. */
+  | { readonly kind: "unchecked"; readonly socket: string; readonly problem?: string }
   | {
       readonly kind: "answers";
       readonly url: string;
@@ -30,6 +33,8 @@ export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): H
   switch (fact.kind) {
     case "silent":
       return judgeSilence(fact, hasTables);
+    case "unchecked":
+      return judgeSync(`the daemon answers at ${fact.socket}; its health checks are switched off`, fact.problem);
     case "answers":
       return judgeAnswers(fact, hasTables);
   }
@@ -75,12 +80,14 @@ function judgeAnswers(
     const means = `it is not healthy: ${reasons}`;
     return { check: "daemon", level: "fault", found, means, action: "look into its log, and at nft-proxy diff" };
   }
-  if (problem !== undefined) {
-    const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
-    return { check: "daemon", level: "warning", found, means, action: "look into its log, and at nft-proxy diff" };
-  }
-  if (healthz.status === 200) return { check: "daemon", level: "ok", found };
+  if (problem !== undefined || healthz.status === 200) return judgeSync(found, problem);
   return { check: "daemon", level: "warning", found, means: `load balancers are told to avoid this node: ${reasons}` };
+}
+
+function judgeSync(found: string, problem: string | undefined): HostDiagnostic {
+  if (problem === undefined) return { check: "daemon", level: "ok", found };
+  const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
+  return { check: "daemon", level: "warning", found, means, action: "look into its log, and at nft-proxy diff" };
 }
 
 function readBody(text: string): HealthBody | undefined {

@@ -1,10 +1,11 @@
-import type { ProxyOptions } from "../../config/options.ts";
+import { METRICS_PORT } from "../../config/defaults.ts";
+import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { localUrl, runningDaemon } from "../daemon-socket/running-daemon.ts";
+import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/running-daemon.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
 import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
@@ -68,12 +69,23 @@ export async function examineHost(
   ];
 }
 
+/** Where kube-proxy tells its mode by default. */
+const KUBE_PROXY_METRICS: ListenAddress = { address: "127.0.0.1", port: METRICS_PORT };
+
 /** How the daemon of this network namespace does: from its health checks, and its socket where that answers. */
 async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }: ProxyOptions): Promise<DaemonFact> {
-  const fact = await gatherDaemon(host, localUrl(healthzBindAddress));
   const daemon = await runningDaemon(daemonSocket).catch(() => undefined);
   const problem = daemon?.isHere === true ? daemon.state.sync.problem : undefined;
+  const fact =
+    healthzBindAddress === undefined
+      ? uncheckedFact(daemonSocket, daemon)
+      : await gatherDaemon(host, localUrl(healthzBindAddress));
   return fact.kind === "silent" || problem === undefined ? fact : { ...fact, problem };
+}
+
+function uncheckedFact(socket: string, daemon: RunningDaemon | undefined): DaemonFact {
+  if (daemon?.isHere === true) return { kind: "unchecked", socket };
+  return { kind: "silent", url: socket || "its socket", reason: "its health checks are switched off" };
 }
 
 async function migrationFacts(
@@ -83,7 +95,7 @@ async function migrationFacts(
 ): Promise<MigrationFacts> {
   return {
     ...known,
-    answeredMode: await gatherProxyMode(host, localUrl(metricsBindAddress)),
+    answeredMode: await gatherProxyMode(host, localUrl(metricsBindAddress ?? KUBE_PROXY_METRICS)),
     hostAddresses: await allLocalAddresses(host.files).catch(() => []),
   };
 }

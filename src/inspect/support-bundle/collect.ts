@@ -45,7 +45,7 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ["daemon.log", async () => logText(await answer(daemon, "log"))],
     ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(nft, family)] as const),
     ["doctor.json", async () => jsonText(await examineHost(doctorHost, options))],
-    ["metrics.txt", async () => (await doctorHost.get(`${localUrl(options.metricsBindAddress)}/metrics`)).body],
+    ["metrics.txt", () => metricsText(options)],
   ];
   const files: ArchiveFile[] = [];
   for (const [name, collect] of parts) {
@@ -53,6 +53,11 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   }
   const known = await namesOf(request);
   return { files, names: { ...known, ...namesInChains(files, known) } };
+}
+
+async function metricsText({ metricsBindAddress: metrics }: ProxyOptions): Promise<string> {
+  if (metrics === undefined) throw new Error("the metrics server is switched off");
+  return (await doctorHost.get(`${localUrl(metrics)}/metrics`)).body;
 }
 
 function unavailable(error: unknown): string {

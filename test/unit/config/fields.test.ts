@@ -160,6 +160,11 @@ describe("fields that have an effect:", () => {
     expect(resolveField(path, value)).toEqual({ options: { ...DEFAULTS, ...changes }, warnings: [] });
   });
 
+  it.each(["healthzBindAddress", "metricsBindAddress"])("%s with port 0 switches the server off", (path) => {
+    for (const value of ["127.0.0.1:0", '"[::]:0"'])
+      expect(resolveField(path, value)).toEqual({ options: { ...DEFAULTS, [path]: undefined }, warnings: [] });
+  });
+
   it.each(WORKING_FIELDS)("%s: null is the default", (path) => {
     expect(resolveField(path, "null")).toEqual({ options: DEFAULTS, warnings: [] });
   });

@@ -25,8 +25,8 @@ const path = fc.string({ minLength: 1 }).filter((text) => !text.includes("\0"));
 const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   hostnameOverride: fc.oneof(fc.constant(""), fc.domain()),
   bindAddress: fc.oneof(ipv4, ipv6),
-  healthzBindAddress: listen,
-  metricsBindAddress: listen,
+  healthzBindAddress: fc.option(listen, { nil: undefined }),
+  metricsBindAddress: fc.option(listen, { nil: undefined }),
   bindAddressHardFail: fc.boolean(),
   client: fc.record({
     kubeconfig: fc.oneof(fc.constant(""), path),

@@ -84,7 +84,7 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(warnings).toEqual([]);
     expect(options.clusterCIDRs.ip6).toHaveLength(overlay === "dual-stack" ? 1 : 0);
     // The probes ask this port.
-    expect(options.healthzBindAddress.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
+    expect(options.healthzBindAddress?.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
   });
 });
 

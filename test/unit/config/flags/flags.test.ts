@@ -172,16 +172,22 @@ describe("parseArguments, as Go does,", () => {
     expect(optionsOf("--masquerade-all", "--masquerade-all=false").masqueradeAll).toBe(false);
   });
 
-  it.each([
-    "--bind-address=",
-    "--healthz-bind-address=",
-    "--metrics-bind-address=",
-    "--cluster-cidr=",
-    "--nodeport-addresses=",
-    "--proxy-mode=",
-  ])("takes %s for not given", (argument) => {
-    expect(optionsOf(argument)).toEqual(DEFAULTS);
-  });
+  it.each(["--healthz-bind-address", "--metrics-bind-address"])(
+    "takes an empty %s for its default, as kube-proxy does, and tells how to switch the server off",
+    (name) => {
+      const { options, warnings } = resolveOptions({ flags: flagsOf(`${name}=`) });
+      expect(options).toEqual(DEFAULTS);
+      const message = `${name} is empty, which means its default, as in kube-proxy; port 0 switches the server off`;
+      expect(warnings).toEqual([{ subject: name, message }]);
+    },
+  );
+
+  it.each(["--bind-address=", "--cluster-cidr=", "--nodeport-addresses=", "--proxy-mode="])(
+    "takes %s for not given",
+    (argument) => {
+      expect(optionsOf(argument)).toEqual(DEFAULTS);
+    },
+  );
 
   it.each(["010", "0x10", "1e3", "1.5", " 1", "1_000", ""])("refuses %j as a whole number", (text) => {
     expect(errorOf(() => resolveOptions({ flags: flagsOf(`--conntrack-min=${text}`) })).evidence).toHaveProperty([
@@ -245,14 +251,19 @@ describe("a deprecated port flag", () => {
     const { options } = resolve("--healthz-bind-address=192.0.2.1", "--healthz-port=8080");
     expect(options.healthzBindAddress).toEqual({ address: "192.0.2.1", port: 8080 });
     const { healthzBindAddress } = resolve("--healthz-bind-address=192.0.2.1:99", "--healthz-port=8080").options;
-    expect(healthzBindAddress.port).toBe(99);
+    expect(healthzBindAddress?.port).toBe(99);
   });
 
-  it("cannot switch a server off", () => {
-    const { evidence } = errorOf(() => resolve("--healthz-port=0"));
-    expect(evidence).toEqual({
-      "--healthz-port": "must be a port 1..65535: this server cannot be switched off; bind it to 127.0.0.1 to hide it",
+  it("switches the server off with 0, whatever its address is", () => {
+    expect(resolve("--healthz-port=0", "--healthz-bind-address=192.0.2.1:99").options).toEqual({
+      ...DEFAULTS,
+      healthzBindAddress: undefined,
     });
+    expect(resolve("--metrics-port=0").options).toEqual({ ...DEFAULTS, metricsBindAddress: undefined });
+  });
+
+  it.each(["-1", "65536", "http", ""])("refuses %j", (port) => {
+    expect(errorOf(() => resolve(`--healthz-port=${port}`)).evidence).toHaveProperty(["--healthz-port"]);
   });
 
   it("is ignored beside a configuration file", () => {
