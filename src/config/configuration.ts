@@ -51,13 +51,14 @@ export interface KubeProxyConfiguration {
   };
 }
 
-/** The fields of kube-proxy's ipvs mode that mean something here. */
-interface IpvsConfiguration {
+/** The fields of kube-proxy's other modes that mean something here. */
+interface OtherModes {
+  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number };
   readonly ipvs: { readonly scheduler: string };
 }
 
 /** A configuration as a user wrote it: any field may be missing, or null for its default. */
-export type GivenConfiguration = Given<KubeProxyConfiguration & IpvsConfiguration>;
+export type GivenConfiguration = Given<KubeProxyConfiguration & OtherModes>;
 
 type Given<T> = {
   readonly [Key in keyof T]?:

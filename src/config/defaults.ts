@@ -1,6 +1,7 @@
 import { familyOf } from "../model/ip.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { parseDuration } from "./duration.ts";
+import { masqueradeSettings } from "./iptables-masquerade.ts";
 import { ipvsScheduler } from "./ipvs-scheduler.ts";
 import { formatListenAddress, parseListenAddress } from "./listen-address.ts";
 
@@ -40,7 +41,7 @@ export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration 
     clientConnection: {
       kubeconfig: given.clientConnection?.kubeconfig ?? "",
     },
-    nftables: nftables(given.nftables),
+    nftables: nftables(given),
     conntrack: conntrack(given.conntrack),
     oomScoreAdj: given.oomScoreAdj ?? -999,
     logging: { format: orDefault(given.logging?.format, "text"), verbosity: given.logging?.verbosity ?? 0 },
@@ -48,10 +49,10 @@ export function withDefaults(given: GivenConfiguration): KubeProxyConfiguration 
   };
 }
 
-function nftables(given: GivenConfiguration["nftables"]): KubeProxyConfiguration["nftables"] {
+function nftables(configuration: GivenConfiguration): KubeProxyConfiguration["nftables"] {
+  const given = configuration.nftables;
   return {
-    masqueradeAll: given?.masqueradeAll ?? false,
-    masqueradeBit: given?.masqueradeBit ?? 14,
+    ...masqueradeSettings(configuration),
     minSyncPeriod: given?.minSyncPeriod ?? "0s",
     syncPeriod: periodOrDefault(given?.syncPeriod, "30s"),
   };

@@ -24,10 +24,13 @@ export function sameScheduler(ipvs: string): Scheduler | undefined {
   return Object.hasOwn(SAME, ipvs) ? SAME[ipvs] : undefined;
 }
 
-/** The scheduler of a configuration for kube-proxy's ipvs mode; undefined for other modes, and where none is given. */
+/** kube-proxy's default. */
+const DEFAULT_SCHEDULER = "rr";
+
+/** Returns the scheduler of a configuration for kube-proxy's ipvs mode; undefined for other modes. */
 export function ipvsScheduler({ mode, ipvs }: GivenConfiguration): TranslatedScheduler | undefined {
-  const given = ipvs?.scheduler ?? "";
-  if (mode !== "ipvs" || given === "") return undefined;
+  if (mode !== "ipvs") return undefined;
+  const given = ipvs?.scheduler || DEFAULT_SCHEDULER;
   const same = sameScheduler(given);
   return { ipvs: given, scheduler: same ?? "random", isSame: same !== undefined };
 }

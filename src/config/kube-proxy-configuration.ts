@@ -4,6 +4,7 @@ import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-fields.ts";
+import { masqueradeWarnings } from "./iptables-masquerade.ts";
 import { ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
 import { featureGateWarnings, unknownFieldWarnings } from "./unknown-fields.ts";
 import { schemaDiagnostics } from "./validate-configuration.ts";
@@ -37,6 +38,7 @@ export function readConfiguration(text: string, name: string): ReadConfiguration
     warnings: [
       ...modeWarnings(given.mode),
       ...ipvsSchedulerWarnings(given),
+      ...masqueradeWarnings(given),
       ...ignoredFieldWarnings(given),
       ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),

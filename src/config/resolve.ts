@@ -3,6 +3,7 @@ import { withDefaults } from "./defaults.ts";
 import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
 import { valueAt, withValueAt } from "./field-path.ts";
 import { FLAGS, type GivenFlag } from "./flags/flags.ts";
+import { isMarkBit, masqueradeWarnings } from "./iptables-masquerade.ts";
 import { type IpvsSettingNames, ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
 import { modeWarnings, readConfiguration } from "./kube-proxy-configuration.ts";
 import type { ProxyOptions } from "./options.ts";
@@ -37,7 +38,7 @@ export function resolveOptions({
 }: ConfigSources = {}): ResolvedOptions {
   const file = configText === undefined ? undefined : readConfiguration(configText, configName);
   const used = flags.filter((given) => isUsed(given, file !== undefined));
-  const byFlags = ipvsSettings(used);
+  const byFlags = otherModes(used);
   const defaulted = withDefaults(file?.given ?? byFlags);
   if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
   const configuration = withFlags(defaulted, used);
@@ -45,20 +46,23 @@ export function resolveOptions({
   return {
     options: toOptions(configuration),
     warnings: [
-      ...(file?.warnings ?? ipvsWarnings(byFlags)),
+      ...(file?.warnings ?? otherModesWarnings(byFlags)),
       ...flags.flatMap((given) => flagWarnings(given, file !== undefined)),
     ],
   };
 }
 
-/** The settings by flags of which others depend: a mode decides whether an IPVS scheduler counts. */
-function ipvsSettings(used: readonly GivenFlag[]): GivenConfiguration {
+/** Returns the flags of kube-proxy's other modes, and those on which their effect depends. */
+function otherModes(used: readonly GivenFlag[]): GivenConfiguration {
+  const given = (name: string) => used.find(({ flag }) => flag.name === name)?.value;
   const textOf = (name: string) => {
-    const value = used.find(({ flag }) => flag.name === name)?.value;
+    const value = given(name);
     return typeof value === "string" ? value : null;
   };
+  const bit = given("iptables-masquerade-bit");
   return {
     mode: textOf("proxy-mode"),
+    iptables: { masqueradeBit: isMarkBit(bit) ? bit : null },
     ipvs: { scheduler: textOf("ipvs-scheduler") },
     nftProxy: { scheduler: textOf("scheduler") },
   };
@@ -70,8 +74,12 @@ const FLAG_NAMES: IpvsSettingNames = {
   own: "--scheduler",
 };
 
-function ipvsWarnings(byFlags: GivenConfiguration): ConfigWarning[] {
-  return [...modeWarnings(byFlags.mode, "--proxy-mode"), ...ipvsSchedulerWarnings(byFlags, FLAG_NAMES)];
+function otherModesWarnings(byFlags: GivenConfiguration): ConfigWarning[] {
+  return [
+    ...modeWarnings(byFlags.mode, "--proxy-mode"),
+    ...ipvsSchedulerWarnings(byFlags, FLAG_NAMES),
+    ...masqueradeWarnings(byFlags, "--iptables-masquerade-bit"),
+  ];
 }
 
 /** In kube-proxy, an empty text is the same as a flag that was not given. */
@@ -80,10 +88,12 @@ function isUsed({ flag: { target, type }, value }: GivenFlag, hasFile: boolean):
   return target.kind === "field" && (target.wins === "flag" || !hasFile) && !isEmpty;
 }
 
+/** The fields of kube-proxy's other modes that flags set: they have had their effect on the defaults. */
+const OTHER_MODES: ReadonlySet<string> = new Set(["iptables.masqueradeBit", "ipvs.scheduler"]);
+
 function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenFlag[]): KubeProxyConfiguration {
   return flags.reduce((changed, { flag: { target, combine }, value }) => {
-    // The default scheduler has been chosen by it.
-    if (target.kind !== "field" || target.path === "ipvs.scheduler") return changed;
+    if (target.kind !== "field" || OTHER_MODES.has(target.path)) return changed;
     const next = combine === undefined ? value : combine(valueAt(changed, target.path), value);
     return withValueAt(changed, target.path, next);
   }, configuration);

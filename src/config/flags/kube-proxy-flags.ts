@@ -1,9 +1,9 @@
 import { quoted } from "../../base/schema-error.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../defaults.ts";
+import { isMarkBit } from "../iptables-masquerade.ts";
 import { formatListenAddress, parseListenAddress } from "../listen-address.ts";
 import { commanding, type Flag, ignored, overriding, setting } from "./flag.ts";
 
-const IPTABLES = "it belongs to kube-proxy's iptables mode";
 const IPVS = "it belongs to kube-proxy's ipvs mode";
 const API_LIMITS = "nft-proxy makes four long requests and few others, so there is nothing to limit";
 const LOG_LINES = "each log line is written to standard error at once";
@@ -15,6 +15,10 @@ function refuseOtherModes(text: string): string | undefined {
   return MODES.includes(text)
     ? undefined
     : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
+}
+
+function refuseNoBit(text: string): string | undefined {
+  return text !== "" && isMarkBit(Number(text)) ? undefined : `must be an integer from 0 to 31, not ${quoted(text)}`;
 }
 
 function portReason(text: string): string | undefined {
@@ -111,7 +115,15 @@ export const KUBE_PROXY_FLAGS: readonly Flag[] = [
   overriding("hostname-override", "string", "hostnameOverride", "Name of this Node, instead of the host's name"),
   commanding("init-only", "boolean", "Do what needs full root privileges, and exit"),
   ignored("iptables-localhost-nodeports", "boolean", "nodeport-addresses decides it: add localhost"),
-  ignored("iptables-masquerade-bit", "integer", `${IPTABLES}; nftables.masqueradeBit in the file sets ours`),
+  {
+    ...setting(
+      "iptables-masquerade-bit",
+      "integer",
+      "iptables.masqueradeBit",
+      "The bit of the packet mark that asks for masquerading, 0..31; not with --proxy-mode=nftables",
+    ),
+    refuse: refuseNoBit,
+  },
   setting(
     "iptables-min-sync-period",
     "duration",

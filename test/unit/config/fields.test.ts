@@ -66,6 +66,8 @@ const WORKING_FIELDS: readonly Row[] = [
     },
   ],
   ["oomScoreAdj", "0", { oomScoreAdj: 0 }],
+  ["iptables.masqueradeAll", "true", { masqueradeAll: true }],
+  ["iptables.masqueradeBit", "0", { masqueradeBit: 0 }],
 ];
 
 /** Values that stand for "not given", besides null, in each field that has such. Everywhere else zero means zero. */
@@ -94,9 +96,8 @@ const IGNORED_VALUES: Readonly<Record<string, string>> = {
   configSyncPeriod: "1m",
   enableProfiling: "true",
   "iptables.localhostNodePorts": "maybe",
-  "iptables.masqueradeAll": "true",
-  "iptables.masqueradeBit": "15",
   "iptables.minSyncPeriod": "2s",
+  "iptables.snatNodeInternalIP": "true",
   "iptables.syncPeriod": "31s",
   "ipvs.excludeCIDRs": "[10.0.0.0/8]",
   "ipvs.minSyncPeriod": "1s",
@@ -247,9 +248,12 @@ describe("the mode", () => {
     expect(warnings[0]?.message).toMatch(/^mode is "", which means iptables for kube-proxy: nft-proxy always programs/);
   });
 
-  it.each(["iptables", "ipvs"])("%s is accepted with one warning", (mode) => {
+  it.each([
+    ["iptables", DEFAULTS.scheduler],
+    ["ipvs", "round-robin"],
+  ])("%s is accepted with one warning", (mode, scheduler) => {
     const { options, warnings } = resolveField("mode", mode);
-    expect(options).toEqual(DEFAULTS);
+    expect(options).toEqual({ ...DEFAULTS, scheduler });
     expect(warnings).toHaveLength(1);
     expect(warnings[0]?.message).toContain(`mode is ${mode}: nft-proxy always programs nftables`);
   });
@@ -273,6 +277,38 @@ describe("feature gates", () => {
   });
 });
 
+describe("the section iptables", () => {
+  const resolve = (mode: string, sections: string) => {
+    const { options, warnings } = resolveOptions({ configText: fileWith(`mode: ${mode}\n${sections}`) });
+    const { masqueradeAll: all, masqueradeBit: bit } = options;
+    return { all, bit, warnings: warnings.map(({ message }) => message).filter((text) => text.includes("masquerade")) };
+  };
+  const GIVEN = "iptables: {masqueradeAll: true, masqueradeBit: 20}\n";
+
+  it.each(['""', "iptables", "ipvs"])("decides how packets are masqueraded in mode %s, as in kube-proxy", (mode) => {
+    expect(resolve(mode, GIVEN)).toEqual({ all: true, bit: 20, warnings: [] });
+    // kubeadm writes every section.
+    const nothing = "nftables: {masqueradeAll: false, masqueradeBit: null}\n";
+    expect(resolve(mode, GIVEN + nothing)).toEqual({ all: true, bit: 20, warnings: [] });
+  });
+
+  it("is ignored with a reason in mode nftables, and where nftables.masqueradeBit is given", () => {
+    expect(resolve("nftables", GIVEN)).toEqual({
+      all: false,
+      bit: 14,
+      warnings: [
+        "iptables.masqueradeAll is ignored: it counts in other modes than nftables",
+        "iptables.masqueradeBit is ignored: it counts in other modes than nftables",
+      ],
+    });
+    expect(resolve("iptables", `${GIVEN}nftables: {masqueradeBit: 21}\n`)).toEqual({
+      all: true,
+      bit: 21,
+      warnings: ["iptables.masqueradeBit is ignored: nftables.masqueradeBit decides"],
+    });
+  });
+});
+
 describe("ipvs.scheduler", () => {
   const resolve = (lines: string) => resolveOptions({ configText: fileWith(lines) });
   const warningsOf = (lines: string) =>
@@ -285,6 +321,7 @@ describe("ipvs.scheduler", () => {
     ["wrr", "round-robin"],
     ["sh", "source-hash"],
     ["mh", "flow-hash"],
+    ['""', "round-robin"],
   ])("%s becomes %s in mode ipvs", (ipvs, scheduler) => {
     const lines = `mode: ipvs\nipvs: {scheduler: ${ipvs}}\n`;
     expect(resolve(lines).options.scheduler).toBe(scheduler);
@@ -321,7 +358,9 @@ describe("the defaults", () => {
       "nftables.syncPeriod": theirs.iptables.syncPeriod,
     };
     for (const [path] of WORKING_FIELDS.filter(([path]) => !path.startsWith("nftProxy."))) {
-      expect(valueAt(ours, path), path).toEqual(inNftablesMode[path] ?? valueAt(theirs, path));
+      expect(valueAt(ours, path.replace(/^iptables\./, "nftables.")), path).toEqual(
+        inNftablesMode[path] ?? valueAt(theirs, path),
+      );
     }
   });
 });

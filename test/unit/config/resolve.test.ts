@@ -97,6 +97,7 @@ describe("the flags of kube-proxy's ipvs mode", () => {
     ["wrr", "round-robin"],
     ["sh", "source-hash"],
     ["mh", "flow-hash"],
+    ["", "round-robin"],
   ])("--ipvs-scheduler=%s is %s, with one warning about the mode", (ipvs, scheduler) => {
     expect(resolve({ "proxy-mode": "ipvs", "ipvs-scheduler": ipvs })).toEqual({ scheduler, warnings: [MODE] });
   });

@@ -40,6 +40,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["full-resync-period", "10m", { fullResyncPeriodMs: 600_000 }],
   ["healthz-bind-address", "[::1]:99", { healthzBindAddress: { address: "::1", port: 99 } }],
   ["hostname-override", " Node-1 ", { hostnameOverride: "node-1" }],
+  ["iptables-masquerade-bit", "20", { masqueradeBit: 20 }],
   ["iptables-min-sync-period", "0s", { minSyncPeriodMs: 0 }],
   ["iptables-sync-period", "1m", { syncPeriodMs: 60_000 }],
   ["ipvs-scheduler", "rr", {}],
@@ -113,6 +114,21 @@ describe("a flag that sets a field", () => {
       for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
     },
   );
+
+  it("takes the bit for masquerading, but not with --proxy-mode=nftables, as in kube-proxy", () => {
+    const { options, warnings } = resolveOptions({
+      flags: flagsOf("--proxy-mode=nftables", "--iptables-masquerade-bit=20"),
+    });
+    expect(options).toEqual(DEFAULTS);
+    expect(warnings.map(({ message }) => message)).toEqual([
+      "--iptables-masquerade-bit is ignored: it counts in other modes than nftables",
+    ]);
+  });
+
+  it.each(["32", "-1", "1.5", "", "x"])("refuses %j as the bit for masquerading, once", (bit) => {
+    const { evidence } = errorOf(() => resolveOptions({ flags: flagsOf(`--iptables-masquerade-bit=${bit}`) }));
+    expect(Object.keys(evidence)).toEqual(["--iptables-masquerade-bit"]);
+  });
 
   it("sets the bridge or the interfaces of pods, together with --detect-local-mode", () => {
     expect(optionsOf("--detect-local-mode=BridgeInterface", "--pod-bridge-interface=br0").detectLocal).toEqual({
