@@ -28,8 +28,9 @@ export function flagOfSpelling(spelling: string): Flag | undefined {
 
 /**
  * Parses arguments as Go's pflag does: `--name value`, `--name=value`, `-n value`, `-n=value` and `-nvalue`, underscores
- * in names, a boolean's value only after an equals sign and in Go's spellings, no flags after `--`.
- * Source: https://pkg.go.dev/github.com/spf13/pflag
+ * in names, a boolean's value only after an equals sign and in Go's spellings, no flags after `--`. Unlike there, an
+ * argument that begins with a dash is a value only if it is `-` or a negative number: after a forgotten value,
+ * `--kubeconfig --v=4` is an error, and not a file of that name. Source: https://pkg.go.dev/github.com/spf13/pflag
  * @param takesWord whether a command takes an argument of its own. A list of paths takes one path from each of its
  *   flags there, and every word that follows elsewhere: `--from a b`
  * @throws AppError BAD_ARGUMENT for a missing value, or a boolean that is neither true nor false
@@ -90,19 +91,25 @@ interface GivenSpelling {
 }
 
 function flagOf(argument: string): GivenSpelling {
-  const [, short, joined] = /^(-[a-zA-Z])(?!-)=?(.*)$/s.exec(argument) ?? [];
-  if (short !== undefined) {
-    const flag = BY_SPELLING.get(short);
-    const hasValue = argument.length > 2;
-    if (flag === undefined || !hasValue || flag.type !== "boolean") {
-      return { spelling: flag === undefined ? argument : short, flag, value: hasValue ? joined : undefined };
-    }
-    return { spelling: argument, flag: undefined, value: undefined };
-  }
+  return argument.startsWith("--") ? namedFlag(argument) : letterFlag(argument);
+}
+
+/** Splits `--name` and `--name=value`. */
+function namedFlag(argument: string): GivenSpelling {
   const [, given = argument, value] = /^([^=]*)(?:=(.*))?$/s.exec(argument) ?? [];
   const spelling = `--${given.slice(2).replaceAll("_", "-")}`;
   const flag = BY_SPELLING.get(spelling);
   return { spelling: flag === undefined ? given : spelling, flag, value };
+}
+
+/** Splits `-n`, `-nvalue` and `-n=value`. No flag without a value has a letter beside `-h`, so that there are no groups. */
+function letterFlag(argument: string): GivenSpelling {
+  const [spelling, joined] = [argument.slice(0, 2), argument.slice(2)];
+  const flag = BY_SPELLING.get(spelling);
+  const mayHaveValue = flag?.type !== "boolean" || joined.startsWith("=");
+  if (flag === undefined || (joined !== "" && !mayHaveValue))
+    return { spelling: argument.replace(/=.*/s, ""), flag: undefined, value: undefined };
+  return { spelling, flag, value: joined === "" ? undefined : joined.replace(/^=/, "") };
 }
 
 /** Source: https://pkg.go.dev/strconv#ParseBool */

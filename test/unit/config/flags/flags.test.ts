@@ -179,6 +179,17 @@ describe("parseArguments, as Go does,", () => {
     expect(optionsOf(...args.split(" ")).logVerbosity).toBe(4);
   });
 
+  it.each([
+    [["-f-"], { from: ["-"] }],
+    [["-f=-"], { from: ["-"] }],
+    [["-n-5"], { namespace: ["-5"] }],
+    [["-h=false"], { help: false }],
+    [["-h=1"], { help: true }],
+    [["-f="], { from: [""] }],
+  ])("reads the value that is joined to a letter: %j", (args, values) => {
+    expect(parse(...args)).toEqual({ words: [], values, unknown: [] });
+  });
+
   it("takes the last value of a flag given twice, and all values of a list", () => {
     expect(optionsOf("--oom-score-adj=1", "--oom-score-adj=-2").oomScoreAdj).toBe(-2);
     expect(

@@ -145,7 +145,13 @@ describe("the daemon", () => {
 
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
     ["silent without tables is ok", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
-    ["without health checks is ok", { kind: "unchecked", socket: "/run/x" }, true, "ok", "/run/x; its health checks are"],
+    [
+      "without health checks is ok",
+      { kind: "unchecked", socket: "/run/x" },
+      true,
+      "ok",
+      "/run/x; its health checks are",
+    ],
     [
       "without health checks whose last sync failed is a warning",
       { kind: "unchecked", socket: "/run/x", problem: "nft is busy" },

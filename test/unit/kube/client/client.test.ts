@@ -253,7 +253,12 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
     ],
     ["a server that is no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
     ["a proxy", () => kubeconfig({}, { "proxy-url": "http://a" }), "BAD_CONFIG", "proxy-url"],
-    ["a context whose user is missing", () => strangersKubeconfig(), "BAD_CONFIG", 'the user "nobody" of the current context'],
+    [
+      "a context whose user is missing",
+      () => strangersKubeconfig(),
+      "BAD_CONFIG",
+      'the user "nobody" of the current context',
+    ],
     ["an auth provider", () => kubeconfig({ "auth-provider": { name: "gcp" } }), "BAD_CONFIG", "auth-provider"],
     ["no file", () => join(directory, "none"), "UNREADABLE_INPUT", "none"],
   ];
