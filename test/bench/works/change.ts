@@ -64,7 +64,7 @@ async function measureAlone(size: ClusterSize, limits: Limits): Promise<Figure[]
   return figuresOf(`one endpoint changed, event to kernel, ${sizeText(size)}`, times, limits);
 }
 
-/** In the rhythm that shows the kernel's own wait, beside nft alone. */
+/** At the interval that shows the kernel's own wait, beside nft alone. */
 async function measureClose(size: ClusterSize): Promise<Figure> {
   const bare = await bareChangeTimes(size.services * size.endpoints, CHANGES, CLOSE);
   const times = await followClosely(size, AT_ONCE, (...all) => changeTimes(size, CLOSE, ...all));
