@@ -1,8 +1,9 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { compareKernel } from "../kernel/read-kernel.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { PeriodicTask } from "./periodic-task.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
@@ -41,11 +42,13 @@ const QUIET = 500;
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
-  #timer: Timer | undefined;
+  #task: PeriodicTask | undefined;
   #stopped = false;
   #onDifferences: OnDifferences = () => {};
   /** When a sync last sent something, on the monotonic clock. */
   #changedAt = Number.NEGATIVE_INFINITY;
+  /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
+  #quietIn = 0;
   /** What syncs changed during the current comparison; undefined between two, so that no delta is kept. */
   #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
@@ -58,13 +61,17 @@ export class Verifier implements SyncSubscriber {
   /** Begins to verify. */
   start(onDifferences: OnDifferences): void {
     this.#onDifferences = onDifferences;
-    this.#schedule(MIN_PERIOD);
+    this.#task = new PeriodicTask(
+      this.#parts.clock,
+      (took) => this.#pause(took),
+      () => this.#verify(),
+    );
   }
 
   /** Verifies no more. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
-    this.#timer?.cancel();
+    this.#task?.stop();
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
@@ -79,24 +86,21 @@ export class Verifier implements SyncSubscriber {
     this.#inDoubt = true;
   }
 
-  #schedule(wait: number): void {
-    if (this.#stopped) return;
-    this.#timer = this.#parts.clock.after(wait, () => void this.#verify());
+  #pause(took: number): number {
+    if (this.#quietIn > 0) return this.#quietIn;
+    return Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
   }
 
   async #verify(): Promise<void> {
-    const { nft, clock, logger, reconciler, maxPeriodMs } = this.#parts;
-    const startedAt = clock.monotonic();
-    const quietIn = this.#changedAt + QUIET - startedAt;
-    if (quietIn > 0) return this.#schedule(quietIn);
+    const { nft, clock, logger, reconciler } = this.#parts;
+    this.#quietIn = this.#changedAt + QUIET - clock.monotonic();
+    if (this.#quietIn > 0) return;
     this.#changed = [];
     this.#inDoubt = false;
     const kernel = await compareKernel(nft, reconciler.state.ruleset);
     if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
     else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences, this.#changed);
     this.#changed = undefined;
-    const cost = clock.monotonic() - startedAt;
-    this.#schedule(Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * cost)));
   }
 
   #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {

@@ -68,8 +68,6 @@ export class RefusalWatch {
   /** By client and destination: exactly those of the last look. */
   #watched: ReadonlyMap<string, Watched> | undefined;
   #recent: RecentRefusals | undefined;
-  /** The length of the last look, milliseconds. */
-  #lookTook = 0;
   #looking: Promise<readonly RefusalEntry[]> | undefined;
   #task: PeriodicTask | undefined;
   #hasWarned = false;
@@ -87,7 +85,7 @@ export class RefusalWatch {
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
-      () => Math.max(PERIOD, PAUSE_RATIO * this.#lookTook),
+      (took) => Math.max(PERIOD, PAUSE_RATIO * took),
       () => this.look(),
     );
   }
@@ -129,9 +127,7 @@ export class RefusalWatch {
   }
 
   async #lookOnce(): Promise<readonly RefusalEntry[]> {
-    const startedAt = this.#parts.clock.monotonic();
     const entries = await this.#parts.read();
-    this.#lookTook = this.#parts.clock.monotonic() - startedAt;
     if (this.#watched !== undefined) this.#tell(newRefusals(this.#watched, entries));
     this.#recent = recentOf(entries);
     this.#watched = watchedOf(entries, this.#watched, this.#parts.clock.now());

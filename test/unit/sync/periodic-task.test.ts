@@ -5,11 +5,11 @@ import { ManualClock } from "../../support/manual-clock.ts";
 function setUp() {
   const clock = new ManualClock();
   const turns: number[] = [];
-  const settings = { period: 1000 };
+  const settings = { period: 1000, lengths: 0 };
   let end: () => void = () => {};
   const task = new PeriodicTask(
     clock,
-    () => settings.period,
+    (took) => settings.period + settings.lengths * took,
     () => {
       turns.push(clock.now());
       return new Promise((resolve) => {
@@ -32,6 +32,18 @@ describe("PeriodicTask", () => {
     await ended();
     clock.advance(1000);
     expect(turns).toEqual([1000, 4000]);
+  });
+
+  test("lets the length of the last turn decide on the period", async () => {
+    const { clock, turns, settings, ended } = setUp();
+    settings.lengths = 10;
+    clock.advance(1000);
+    clock.advance(200);
+    await ended();
+    clock.advance(2999);
+    expect(turns).toEqual([1000]);
+    clock.advance(1);
+    expect(turns).toEqual([1000, 4200]);
   });
 
   test("takes over another period at once, also during a turn", async () => {

@@ -85,10 +85,12 @@ describe("Verifier", () => {
     await pass(9900);
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
     await sync();
-    await pass(400);
+    await pass(100);
+    await pass(300);
     cache.putSlice(slice({ endpoints: ["10.244.2.12"] }));
     await sync();
-    await pass(499);
+    await pass(100);
+    await pass(399);
     expect(verified).toEqual([100_000]);
     await pass(1);
     expect(verified).toEqual([100_000, 110_800]);
