@@ -3,10 +3,10 @@ import type { Endpoint } from "./endpoint.ts";
 import type { Node } from "./node.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "./service-port.ts";
 
-/** Which hints decide: none, zone hints (KEP-2433) or node hints (KEP-3015). */
+/** The hints that decide: none, zone hints (KEP-2433) or node hints (KEP-3015). */
 export type TopologyMode = "none" | "same-zone" | "same-node";
 
-/** Which endpoints a list was filled with; terminating ones only when no ready one exists (KEP-1669). */
+/** The endpoints in a list: ready ones, or terminating ones where no ready one exists (KEP-1669). */
 export type FallbackMode = "ready" | "terminating";
 
 /** The endpoints that a service port uses on this node, and by which rules they were chosen. */

@@ -28,7 +28,7 @@ export async function adoptVanished(
   vanished.putInto(state);
 }
 
-/** Those that left first first. Resets are worth keeping, not worth failing for. */
+/** Returns the elements in the kernel, the first to expire first; none where they cannot be read: the sync must not fail for it. */
 async function known(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
   if ((sets.get(VANISHED)?.elements.size ?? 0) === 0) return [];
   try {

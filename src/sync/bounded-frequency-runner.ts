@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../base/clock.ts";
 
-/** When a {@link BoundedFrequencyRunner} runs. Milliseconds. */
+/** The pace of a {@link BoundedFrequencyRunner}. Milliseconds. */
 export interface SyncInterval {
   /**
    * At least between the starts of two runs. `adaptive`: after a run, four times as long as the shortest of the last

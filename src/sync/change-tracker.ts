@@ -8,7 +8,7 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 
-/** What a change tracker works with. */
+/** Parts of a {@link ChangeTracker}. */
 export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
   readonly clock: Clock;
@@ -19,7 +19,7 @@ export interface ChangeTrackerParts {
   readonly awaitsPodCIDRs: boolean;
 }
 
-/** What must have arrived before anything is programmed: the first list of each resource, and podCIDRs where needed. */
+/** A condition for the first sync: the first list of a resource, or the podCIDRs where rules depend on them. */
 export type Awaited = ResourceName | "podCIDRs";
 
 /** How long podCIDRs are waited for, milliseconds: kube-proxy's time (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go). */
@@ -84,7 +84,7 @@ export class ChangeTracker {
     return this.#endpoints;
   }
 
-  /** What has not arrived yet. */
+  /** The conditions for the first sync that are not met yet. */
   get waitingFor(): readonly Awaited[] {
     return [...this.#waitingFor];
   }

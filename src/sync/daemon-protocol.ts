@@ -46,7 +46,7 @@ export interface DaemonAnswers {
   readonly refusals: DaemonRefusals;
 }
 
-/** What a daemon knows of refusals. */
+/** The refusals that a daemon knows of. */
 export interface DaemonRefusals {
   /** Absent where the daemon does not watch them: they are not recorded, or it applies nothing. */
   readonly refusals?: readonly SeenRefusal[];

@@ -2,7 +2,7 @@ import { counted } from "../base/text.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
 import type { SyncOutcome } from "./sync-report.ts";
 
-/** What a full sync repaired that someone else had changed. */
+/** The changes of others that a full sync repaired. */
 export interface DriftSummary {
   /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
   readonly kind: "table" | "element";

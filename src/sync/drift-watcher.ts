@@ -15,12 +15,12 @@ export type Drift =
   /** Differences found by comparing everything, in words. */
   | { readonly kind: "elements"; readonly found: string };
 
-/** What a drift watcher works with. */
+/** Parts of a {@link DriftWatcher}. */
 export interface DriftWatcherParts {
   readonly nft: Nft;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What the kernel should have; undefined while a sync is due or under way, which suspends the watch. */
+  /** The ruleset that the kernel should have; undefined while a sync is due or under way, which suspends the watch. */
   readonly expected: () => Expectation | undefined;
   readonly onDrift: (drift: Drift) => void;
   /** Between two checks that the tables exist. One costs about 5 ms of CPU (nft 1.1.3). */

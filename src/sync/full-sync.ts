@@ -136,7 +136,7 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
   return commands;
 }
 
-/** Stickiness is worth keeping, not worth failing for. */
+/** Returns none where they cannot be listed: affinity is not worth a failed sync. */
 async function rememberedElements(nft: Nft, family: Family, map: string): Promise<readonly TimedElement[]> {
   try {
     const text = await nft.listSet(family, "map", map);

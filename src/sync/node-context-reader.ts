@@ -3,7 +3,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import type { CurrentOptions } from "./current-options.ts";
 import { type HostView, nodeContextOf } from "./node-context.ts";
 
-/** What a node context is read from. */
+/** Parts of a {@link NodeContextReader}. */
 export interface NodeContextReaderParts {
   readonly options: CurrentOptions;
   readonly cache: ObjectCache;
@@ -12,7 +12,7 @@ export interface NodeContextReaderParts {
   readonly readHost: () => Promise<HostView>;
 }
 
-/** Gives the node context from the current options, our Node object and the host as it was last read. */
+/** Makes the node context of the current options, our Node object and the host as it was last read. */
 export class NodeContextReader {
   readonly #parts: NodeContextReaderParts;
   #host: HostView;

@@ -19,7 +19,7 @@ import { refusedFamily } from "./refused-family.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import type { VanishedEndpoints } from "./vanished-endpoints.ts";
 
-/** What a reconciler works with. */
+/** Parts of a {@link Reconciler}. */
 export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
@@ -29,7 +29,7 @@ export interface ReconcilerParts {
   readonly vanished?: VanishedEndpoints | undefined;
 }
 
-/** What a sync depends on besides the objects in the cache. */
+/** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
   readonly nodeContext: NodeContext;
   /** Services that changed since the last call, whatever came of it. */

@@ -8,7 +8,7 @@ import type { NodeContextReader } from "./node-context-reader.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
 
-/** What a sync loop is made of. */
+/** Parts of a {@link SyncLoop}. */
 export interface SyncLoopParts {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -20,7 +20,7 @@ export interface SyncLoopParts {
   readonly subscribers: readonly SyncSubscriber[];
 }
 
-/** What the kernel should have. A new object after every sync. */
+/** The ruleset that the kernel should have. A new object after every sync. */
 export interface Expectation {
   readonly ruleset: Ruleset;
 }
@@ -49,7 +49,7 @@ export class SyncLoop {
     await this.#parts.runner.stop();
   }
 
-  /** What the kernel should have; undefined while a sync is due or under way. */
+  /** The ruleset that the kernel should have; undefined while a sync is due or under way. */
   get expectation(): Expectation | undefined {
     return this.#parts.runner.pendingSince === undefined ? this.#expectation : undefined;
   }

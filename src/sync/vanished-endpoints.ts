@@ -17,7 +17,7 @@ export interface VanishedEndpoint {
   readonly leftAt: number;
 }
 
-/** What {@link VanishedEndpoints} needs. */
+/** Parts of {@link VanishedEndpoints}. */
 export interface VanishedEndpointsParts {
   readonly cache: ObjectCache;
   /** Wall clock, milliseconds since 1970. */

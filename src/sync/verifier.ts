@@ -7,7 +7,7 @@ import { PeriodicTask } from "./periodic-task.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
-/** What a verifier works with. */
+/** Parts of a {@link Verifier}. */
 export interface VerifierParts {
   readonly nft: Nft;
   readonly clock: Clock;
@@ -49,7 +49,7 @@ export class Verifier implements SyncSubscriber {
   #changedAt = Number.NEGATIVE_INFINITY;
   /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
   #quietIn = 0;
-  /** What syncs changed during the current comparison; undefined between two, so that no delta is kept. */
+  /** Changes that syncs made during the current comparison; undefined between two, so that no delta is kept. */
   #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
   #inDoubt = false;
