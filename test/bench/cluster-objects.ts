@@ -12,8 +12,9 @@ export interface ClusterSize {
 export const NODE_NAME = "node-1";
 /** Where the made-up pods have their addresses. */
 export const CLUSTER_CIDR = "10.128.0.0/9";
-/** The port of every Service, and of the pods behind it. */
+/** The port of every Service. */
 export const SERVICE_PORT = 80;
+/** The port of the pods behind every Service. */
 export const POD_PORT = 8080;
 
 /** As the endpointslice controller fills them. */

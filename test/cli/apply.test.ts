@@ -18,11 +18,7 @@ beforeAll(async () => {
 afterAll(() => lab?.close());
 beforeEach(() => nft("flush", "ruleset"));
 
-async function nft(...args: string[]): Promise<string> {
-  const { exitCode, stdout, stderr } = await lab.exec(["nft", ...args]);
-  if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
-  return stdout;
-}
+const nft = (...args: string[]) => lab.mustRun("node", ["nft", ...args]);
 
 function apply(from: string, ...flags: string[]): Promise<RunResult> {
   return lab.exec([process.execPath, bundle, "apply", "--from", from, ...townFlags, ...flags]);

@@ -148,10 +148,7 @@ describe("explain --live", () => {
     await nft("flush", "ruleset");
   });
 
-  async function nft(...args: string[]): Promise<void> {
-    const { exitCode, stderr } = await lab.exec(["nft", ...args]);
-    if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
-  }
+  const nft = (...args: string[]) => lab.mustRun("node", ["nft", ...args]);
 
   /** Has the kernel have the rules that apply makes, without the process. */
   async function program(): Promise<void> {

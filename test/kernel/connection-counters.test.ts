@@ -1,39 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readConnectionCounts } from "../../src/daemon/metrics/connection-counts.ts";
-import { Nft } from "../../src/kernel/nft.ts";
-import type { RunProcess } from "../../src/kernel/process.ts";
-import type { StreamText } from "../../src/kernel/stream-lines.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
+import { nftOf } from "../support/lab/nft-of.ts";
 
 let lab: Lab;
 beforeAll(async () => {
   lab = await createLab();
 });
 afterAll(() => lab?.close());
-
-/** nft inside the lab's node. */
-const runInNode: RunProcess = async (path, args, input) => {
-  const { exitCode, stdout, stderr } = await lab.exec([path, ...args], { input });
-  return {
-    exitCode,
-    stdout,
-    stderr,
-    signal: undefined,
-    startError: undefined,
-    timedOut: false,
-    tooMuchOutput: false,
-    durationMs: 0,
-  };
-};
-
-/** {@link runInNode}, in two pieces. */
-const streamInNode: StreamText = async function* (path, args) {
-  const { stdout } = await runInNode(path, args, "", { timeoutMs: 1, maxOutputBytes: 1 });
-  yield stdout.slice(0, 100);
-  yield stdout.slice(100);
-};
 
 test("every connection is counted once, by its frontend and by its endpoint", async () => {
   const objects = {
@@ -54,10 +30,7 @@ test("every connection is counted once, by its frontend and by its endpoint", as
     { ...from, id: "sticky", to: "10.96.0.11", n: 5, sticky: true },
     { ...from, id: "nodeport", from: "ext", to: "192.0.2.2", port: 30_080, n: 3 },
   ]);
-  const { frontends, endpoints = [] } = await readConnectionCounts(
-    new Nft({ path: "nft", stream: streamInNode }),
-    state,
-  );
+  const { frontends, endpoints = [] } = await readConnectionCounts(nftOf(lab), state);
   const counted = frontends.map(({ service, target, connections }) => [service, target, connections]);
   expect(counted.sort()).toEqual([
     ["sticky", "10.96.0.11:80", 5],

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { counted } from "../../src/base/text.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 const ECHO = { port: 7000, nodePort: 32700, targetPort: 7000 };
@@ -141,9 +142,10 @@ describe("a change of our rules by somebody else", () => {
   });
 
   test("is repaired without breaking a connection", async () => {
-    const open = (address: string, port: number) =>
-      HeldConnection.open(lab.lab, address.startsWith("10.") ? "pod2" : "ext", address, port);
-    const held = await Promise.all([open("10.96.7.7", 7000), open("192.0.2.2", 32700)]);
+    const held = await HeldConnection.openAll(lab.lab, [
+      ["pod2", "10.96.7.7", 7000],
+      ["ext", "192.0.2.2", 32700],
+    ]);
     await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "nat-postrouting"));
     await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
     await daemon.saying("full sync", daemon.said("full sync").length + 2);

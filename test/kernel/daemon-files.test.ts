@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { townObjects } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 

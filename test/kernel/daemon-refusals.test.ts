@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RefusedDestination } from "../../src/inspect/refusals/refusals.ts";
 import { apiService } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { schemaErrors } from "../support/output-schema.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 let lab: DaemonLab;

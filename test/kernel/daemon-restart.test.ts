@@ -2,9 +2,10 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
 import { affinityEntries, killRounds, putSteady, rememberClients, seededRandom } from "../support/kill-rounds.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 import { wrappedNft } from "../support/wrapped-nft.ts";
 
@@ -25,9 +26,9 @@ beforeAll(async () => {
   daemon = lab.start();
   await lab.converged();
   await rememberClients(lab, CLIENTS);
-  held = await Promise.all([
-    HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000),
-    HeldConnection.open(lab.lab, "ext", "192.0.2.2", 32700),
+  held = await HeldConnection.openAll(lab.lab, [
+    ["pod2", "10.96.7.7", 7000],
+    ["ext", "192.0.2.2", 32700],
   ]);
 });
 afterAll(() => lab?.close());
@@ -101,8 +102,7 @@ describe("a signal to the daemon", () => {
   test("SIGTERM ends it with 0 and leaves the rules, and a second SIGTERM ends it at once", async () => {
     const before = await handles();
     // An nft that hangs keeps a sync, and so a clean end, waiting.
-    const slow = await lab.file("slow-nft", '#!/bin/sh\ncase "$*" in *"list map"*) sleep 100;; esac\nexec nft "$@"\n');
-    await lab.lab.exec(["chmod", "+x", slow]);
+    const slow = await wrappedNft(lab, "slow-nft", 'case "$*" in *"list map"*) sleep 100;; esac');
     expect(await daemon.stop()).toBe(0);
     daemon = lab.start([`--nft-path=${slow}`]);
     await daemon.saying("resource synced", 4);

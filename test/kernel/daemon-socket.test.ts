@@ -4,8 +4,9 @@ import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { bundle } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunResult } from "../support/lab/lab.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 50 };

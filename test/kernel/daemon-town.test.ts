@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { everyTenth, lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { StubCluster } from "../support/stub-api/stub-cluster.ts";
 import { loadTown, replayTown } from "../support/stub-api/town.ts";
 

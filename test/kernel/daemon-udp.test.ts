@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldFlow } from "../support/held-flow.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
 const DNS = { port: 53, protocol: "UDP", targetPort: 53, nodePort: 30_053 } as const;

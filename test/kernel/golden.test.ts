@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import {
+  type ContextOptions,
   endpoint,
   localEndpoint,
   type Objects,
@@ -17,33 +17,33 @@ import {
   testNodeContext,
 } from "../support/build.ts";
 
-/** One small cluster that shows one thing. Goldens are updated by `vitest -u` and then read. */
-interface ObjectCache {
+/** A cluster that shows one thing. Goldens are updated by `vitest -u` and then read. */
+interface SmallCluster {
   readonly name: string;
   readonly objects: Objects;
-  readonly context?: Partial<Omit<FamilyContext, "family">>;
+  readonly context?: ContextOptions;
 }
 
 const everywhere = slice({ endpoints: [localEndpoint("10.244.1.11"), endpoint("10.244.2.12")] });
 const elsewhere = slice({ endpoints: ["10.244.2.12"] });
 
-function cache(name: string, options: ServiceOptions, slices = [everywhere]): ObjectCache {
+function cluster(name: string, options: ServiceOptions, slices = [everywhere]): SmallCluster {
   return { name, objects: { services: [service(options)], slices } };
 }
 
 const nodePort = { ports: [port(80, { nodePort: 30080 })] };
 const balanced: ServiceOptions = { loadBalancerIPs: ["203.0.113.10"] };
 
-const WORLDS: readonly ObjectCache[] = [
-  cache("cluster-ip", {}),
-  cache("node-port", nodePort),
-  cache("session-affinity", { affinitySeconds: 10800 }),
-  cache("external-local", { ...balanced, external: "Local" }),
-  cache("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
-  cache("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
-  cache("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
-  cache("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
-  cache("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
+const CLUSTERS: readonly SmallCluster[] = [
+  cluster("cluster-ip", {}),
+  cluster("node-port", nodePort),
+  cluster("session-affinity", { affinitySeconds: 10800 }),
+  cluster("external-local", { ...balanced, external: "Local" }),
+  cluster("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
+  cluster("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
+  cluster("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
+  cluster("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
+  cluster("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
     slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),
     slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::12"] }),
   ]),
@@ -64,8 +64,8 @@ const WORLDS: readonly ObjectCache[] = [
 const nothing = renderAll({}).state.ruleset;
 const empty = rebuildTransaction(nothing);
 
-/** What the object cache adds to the rules of a cluster without Services. */
-function addition({ objects, context }: ObjectCache): Transaction {
+/** What the cluster adds to the rules of a cluster without Services. */
+function addition({ objects, context }: SmallCluster): Transaction {
   return toTransaction(diffRuleset(nothing, renderAll(objects, testNodeContext(context)).state.ruleset));
 }
 
@@ -89,7 +89,7 @@ describe("the golden transaction", () => {
     expect(complaint([])).toBe("");
   });
 
-  test.each(WORLDS)("$name is accepted by nft", async (given) => {
+  test.each(CLUSTERS)("$name is accepted by nft", async (given) => {
     const transaction = addition(given);
     await expect(lines(transaction)).toMatchFileSnapshot(golden(given.name));
     expect(complaint(transaction.nftables)).toBe("");
@@ -101,7 +101,7 @@ test.each([
   ["an unknown protocol", /"tcp"/g, '"ip-over-pigeons"', "protocol name"],
   ["a set that does not exist", /@endpoints/g, "@endpointz", "did you mean map 'endpoints'"],
 ])("nft refuses a golden transaction with %s", (_, what, by, complains) => {
-  const [clusterIP] = WORLDS;
-  const damaged = JSON.stringify(addition(clusterIP as ObjectCache)).replaceAll(what, by);
+  const [clusterIP] = CLUSTERS;
+  const damaged = JSON.stringify(addition(clusterIP as SmallCluster)).replaceAll(what, by);
   expect(complaint((JSON.parse(damaged) as Transaction).nftables)).toContain(complains);
 });

@@ -1,7 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
 // The built daemon with `--nodeport-addresses primary,localhost`: a registry behind NodePorts, and others.

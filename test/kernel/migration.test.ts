@@ -22,17 +22,12 @@ beforeEach(async () => {
   await node("conntrack", "-F");
 });
 
-async function node(...argv: [string, ...string[]]): Promise<string> {
-  const { exitCode, stdout, stderr } = await lab.exec(argv);
-  if (exitCode !== 0) throw new Error(`${argv.join(" ")}: ${stderr}`);
-  return stdout;
-}
+const node = (...argv: [string, ...string[]]): Promise<string> => lab.mustRun("node", argv);
 
 const nftProxy = (...args: string[]): Promise<string> => node(process.execPath, bundle, ...args);
 
 async function loadKubeProxy(): Promise<void> {
-  const { exitCode, stderr } = await lab.exec(["nft", "-f", "-"], { input: KUBE_PROXY });
-  if (exitCode !== 0) throw new Error(stderr);
+  await lab.mustRun("node", ["nft", "-f", "-"], { input: KUBE_PROXY });
 }
 
 /**
@@ -150,8 +145,7 @@ describe("a node with the tables of an earlier version", () => {
   }
 
   test("recreates them while every connection is answered, and clients keep their endpoints", async () => {
-    const { exitCode } = await lab.exec(["nft", "-j", "-f", "-"], { input: BY_TYPE });
-    expect(exitCode).toBe(0);
+    await lab.loadTransaction(BY_TYPE);
     expect(await node("nft", "list", "table", "ip", "nft-proxy")).not.toContain("typeof");
     const before = await stickyAnswers();
     expect(new Set(before).size).toBeGreaterThan(1);

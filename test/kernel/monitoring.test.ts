@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { readAlerts, readPanels } from "../support/monitoring.ts";
 import { Prometheus } from "../support/prometheus.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 let lab: DaemonLab;

@@ -5,13 +5,14 @@ import { type ExplainInput, explainInputOf, type LiveRules } from "../../src/ins
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
 import type { HostFiles } from "../../src/kernel/host.ts";
-import { Nft } from "../../src/kernel/nft.ts";
+import type { Nft } from "../../src/kernel/nft.ts";
 import { readOtherTables } from "../../src/kernel/other-tables.ts";
 import { interfaceLookup } from "../../src/kernel/routes.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
+import { nftOf } from "../support/lab/nft-of.ts";
 import type { Probe } from "../support/lab/outcome.ts";
 import { loadScenario } from "../support/lab/scenario.ts";
 import { addressesOf } from "../support/lab/topology.ts";
@@ -28,14 +29,7 @@ let nft: Nft;
 let files: HostFiles;
 beforeAll(async () => {
   lab = await createLab();
-  nft = new Nft({
-    path: "nft",
-    run: async (program, args) => {
-      const { exitCode, stdout, stderr } = await lab.exec([program, ...args]);
-      const ended = { signal: undefined, startError: undefined, timedOut: false, tooMuchOutput: false, durationMs: 0 };
-      return { exitCode, stdout, stderr, ...ended };
-    },
-  });
+  nft = nftOf(lab);
   files = {
     read: async (path) => (await lab.exec(["cat", path])).stdout,
     write: () => Promise.reject(new Error("not written")),
@@ -51,8 +45,7 @@ function fixture(name: string): string {
 }
 
 async function loadTables(text: string): Promise<void> {
-  const { exitCode, stderr } = await lab.exec(["nft", "-f", "-"], { input: text });
-  if (exitCode !== 0) throw new Error(stderr);
+  await lab.mustRun("node", ["nft", "-f", "-"], { input: text });
 }
 
 function townInput(): { readonly input: ExplainInput; readonly renderer: Renderer } {

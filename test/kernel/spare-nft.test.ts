@@ -2,7 +2,8 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { runProcess, type StartedProcess, startProcess } from "../../src/kernel/process.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };

@@ -3,8 +3,9 @@ import { execaSync } from "execa";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 // An upgrade of the DaemonSet replaces one daemon by another over the same kernel, and a rollback does the same backwards.
@@ -68,9 +69,9 @@ async function serves(): Promise<void> {
 test("an upgrade keeps connections and clients at their endpoints, and a rollback to another layout keeps connections", async () => {
   await replaceDaemon(oldBundle);
   await serves();
-  held = await Promise.all([
-    HeldConnection.open(lab.lab, "pod2", "10.96.7.7", 7000),
-    HeldConnection.open(lab.lab, "ext", "192.0.2.2", 32700),
+  held = await HeldConnection.openAll(lab.lab, [
+    ["pod2", "10.96.7.7", 7000],
+    ["ext", "192.0.2.2", 32700],
   ]);
   const before = await answers();
   await replaceDaemon(bundle);

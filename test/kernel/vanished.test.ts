@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
-import { DaemonLab, type RunningDaemon } from "../support/daemon-lab.ts";
-import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import { HeldConnection, type HeldEnds, serveEcho } from "../support/held-connection.ts";
 import type { NamespaceName } from "../support/lab/topology.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { townList } from "../support/stub-api/town.ts";
 
@@ -25,7 +26,8 @@ beforeAll(async () => {
   for (const resource of ["nodes", "servicecidrs"] as const) lab.cluster.load(resource, townList("town", resource));
   await lab.lab.exec(["ip", "route", "add", "blackhole", "10.244.1.0/24"]);
   await lab.lab.exec(["ip", "-6", "route", "add", "blackhole", "fd00:244:1::/64"]);
-  for (const machine of ["pod1", "pod2", "pod3", "node2"] as const) await serveEcho(lab.lab, machine, 7000);
+  for (const client of ["pod4", "node", "ext"] as const) await askAgainSoon(client);
+  await Promise.all((["pod1", "pod2", "pod3", "node2"] as const).map((machine) => serveEcho(lab.lab, machine, 7000)));
   offer("gone", "10.96.8.1", [POD1]);
   offer("gone-six", "fd00:10:96::81", ["fd00:244:1::11"]);
   offer("far", "10.96.8.2", [FAR]);
@@ -62,10 +64,12 @@ function terminating(name: string, endpoints: readonly string[]): StubObject {
   return { ...slice, endpoints: endpoints.map((address) => ({ addresses: [address], conditions })) };
 }
 
-type End = readonly [machine: NamespaceName, address: string, port?: number];
-const hold = (machine: NamespaceName, address: string, port = 7000) =>
-  HeldConnection.open(lab.lab, machine, address, port);
-const holdAll = (ends: readonly End[]) => Promise.all(ends.map((end) => hold(...end)));
+/** Has a machine send unanswered bytes again at least every second, not ever later. Kernels before 6.15 cannot. */
+async function askAgainSoon(machine: NamespaceName): Promise<void> {
+  await lab.lab.run(machine, ["sysctl", "-w", "net.ipv4.tcp_rto_max_ms=1000"]);
+}
+
+const hold = (machine: NamespaceName, address: string) => HeldConnection.open(lab.lab, machine, address, 7000);
 
 const inKernel = async (family = "ip") =>
   [...(await lab.nft("list", "set", family, "nft-proxy", "vanished")).matchAll(/[\d.a-f:]+ \. 7000/g)]
@@ -74,22 +78,24 @@ const inKernel = async (family = "ip") =>
 
 describe("clients of endpoints that left every EndpointSlice", () => {
   test("are reset, be they pods, the node or others, by IPv4 and IPv6; clients of endpoints that terminate or that connect directly are not", async () => {
-    const reset = await holdAll([
-      ["pod4", "10.96.8.1"],
-      ["pod4", "fd00:10:96::81"],
-      ["pod4", "10.96.8.2"],
-      ["node", "10.96.8.1"],
-      ["node", "fd00:10:96::81"],
-      ["node", "10.96.8.2"],
+    const toReset: readonly HeldEnds[] = [
+      ["pod4", "10.96.8.1", 7000],
+      ["pod4", "fd00:10:96::81", 7000],
+      ["pod4", "10.96.8.2", 7000],
+      ["node", "10.96.8.1", 7000],
+      ["node", "fd00:10:96::81", 7000],
+      ["node", "10.96.8.2", 7000],
       ["ext", "192.0.2.2", 32_706],
       ["ext", "192.0.2.2", 32_707],
       ["node", "127.0.0.1", 32_706],
-    ]);
-    const kept = await holdAll([
-      ["pod4", FAR],
-      ["pod4", "10.96.8.3"],
-      ["pod4", "10.96.8.4"],
-    ]);
+    ];
+    const toKeep: readonly HeldEnds[] = [
+      ["pod4", FAR, 7000],
+      ["pod4", "10.96.8.3", 7000],
+      ["pod4", "10.96.8.4", 7000],
+    ];
+    const held = await HeldConnection.openAll(lab.lab, [...toReset, ...toKeep]);
+    const [reset, kept] = [held.slice(0, toReset.length), held.slice(toReset.length)];
     lab.cluster.put("endpointslices", terminating("draining", [POD2]));
     const traced: string[] = [];
     const trace = ["trace", "--to", "10.96.8.1", "--port", "7000", "--rate", "20"];

@@ -121,7 +121,7 @@ const nodePorts = (family: Family): fc.Arbitrary<NodePortAddresses> =>
     { kind: "addresses", addresses: family === "ip" ? ["192.0.2.2", "198.51.100.2"] : ["fd00:c0::9"] },
   );
 
-/** ProgramContext of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
+/** Node contexts of both families: all ways to tell pods and NodePorts, with and without ServiceCIDRs, in two zones. */
 export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
   .record({
     masqueradeAll: fc.boolean(),

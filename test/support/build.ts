@@ -156,8 +156,11 @@ const NODE_ADDRESSES: ByFamily<string> = { ip: "192.0.2.2", ip6: "fd00:c0::2" };
 const POD_CIDRS: ByFamily<string> = { ip: "10.244.0.0/16", ip6: "fd00:244::/32" };
 const SERVICE_CIDRS: ByFamily<string> = { ip: "10.96.0.0/16", ip6: "fd00:10:96::/112" };
 
+/** How a node's context differs from the one that tests have unless they say otherwise. */
+export type ContextOptions = Partial<Omit<FamilyContext, "family">>;
+
 /** The context in one family: those of the recorded town unless told otherwise. */
-export function familyContext(family: Family, options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext {
+export function familyContext(family: Family, options: ContextOptions = {}): FamilyContext {
   return {
     family,
     place: HERE,
@@ -178,11 +181,11 @@ export function familyContext(family: Family, options: Partial<Omit<FamilyContex
 }
 
 /** {@link familyContext} for both families. */
-export function testNodeContext(options: Partial<Omit<FamilyContext, "family">> = {}): FamilyContext[] {
+export function testNodeContext(options: ContextOptions = {}): FamilyContext[] {
   return FAMILIES.map((family) => familyContext(family, options));
 }
 
-/** A world of these objects, on {@link HERE}. */
+/** An object cache of these objects, on {@link HERE}. */
 export function cacheOf({ services = [], slices = [] }: Objects): ObjectCache {
   const cache = new ObjectCache(HERE.name);
   for (const each of services) cache.putService(each);

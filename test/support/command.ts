@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
+import type { ScenarioName } from "./lab/scenario.ts";
 
 /** The built product. */
 export const bundle: string = fileURLToPath(new URL("../../dist/nft-proxy.js", import.meta.url));
@@ -12,7 +13,7 @@ export const townFlags: readonly string[] = [
 ];
 
 /** The objects of a recorded town. */
-export function townObjects(name: "town" | "town-after"): string {
+export function townObjects(name: ScenarioName): string {
   return fileURLToPath(new URL(`../fixtures/${name}/objects`, import.meta.url));
 }
 

@@ -7,65 +7,14 @@ import { expect, vi } from "vitest";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
-import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import type { ContextOptions } from "./build.ts";
 import { bundle, townFlags } from "./command.ts";
-import { createLab, type Lab, type RunningCommand, type RunResult } from "./lab/lab.ts";
+import { createLab, type Lab } from "./lab/lab.ts";
 import { textWithoutPlacement } from "./ruleset-text.ts";
+import { PATIENCE, RunningDaemon } from "./running-daemon.ts";
 import { StubApi } from "./stub-api/stub-api.ts";
 import { StubCluster } from "./stub-api/stub-cluster.ts";
 import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
-
-/** A line of the daemon's log. */
-export interface LogLine {
-  readonly level: string;
-  readonly msg: string;
-  readonly [field: string]: unknown;
-}
-
-/** How long to wait for something that a slow machine takes long to do: a test that waits longer has failed. */
-const PATIENCE = { timeout: Number(process.env.NFT_PROXY_TEST_PATIENCE_MS ?? 60_000), interval: 100 };
-
-/** A daemon that runs, or has ended. */
-export class RunningDaemon {
-  readonly log: LogLine[] = [];
-  /** Lines that are not the log's. */
-  readonly otherLines: string[] = [];
-  readonly ended: Promise<RunResult>;
-  readonly #command: RunningCommand;
-
-  constructor(command: RunningCommand) {
-    this.#command = command;
-    this.ended = command.ended;
-    command.onLine((line) => {
-      if (line.startsWith("{")) this.log.push(JSON.parse(line));
-      else this.otherLines.push(line);
-    });
-  }
-
-  signal(signal: NodeJS.Signals): void {
-    this.#command.kill(signal);
-  }
-
-  /** Ends it as a kubelet does; resolves with its exit code. */
-  async stop(): Promise<number | undefined> {
-    this.signal("SIGTERM");
-    return (await this.ended).exitCode;
-  }
-
-  /** The log lines with this message. */
-  said(message: string): readonly LogLine[] {
-    return this.log.filter(({ msg }) => msg === message);
-  }
-
-  /** Waits until this message has been logged `times` times. */
-  async saying(message: string, times = 1): Promise<LogLine> {
-    await vi.waitFor(() => expect(this.said(message).length).toBeGreaterThanOrEqual(times), PATIENCE);
-    return this.said(message)[times - 1] as LogLine;
-  }
-}
-
-/** How the rules' context differ from those of the towns. */
-export type ProgramContext = Partial<Omit<FamilyContext, "family">>;
 
 /** What an HTTP server of the daemon answered. */
 export interface HttpReply {
@@ -106,6 +55,7 @@ export class DaemonLab {
     return this.#api;
   }
 
+  /** The objects of that server. */
   get cluster(): StubCluster {
     return this.api.cluster;
   }
@@ -156,10 +106,8 @@ export class DaemonLab {
   }
 
   /** Runs nft on the node; throws what it complains of. */
-  async nft(...args: readonly string[]): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.lab.exec(["nft", ...args]);
-    if (exitCode !== 0) throw new Error(`nft ${args.join(" ")}: ${stderr}`);
-    return stdout;
+  nft(...args: readonly string[]): Promise<string> {
+    return this.lab.mustRun("node", ["nft", ...args]);
   }
 
   /** Our tables as the kernel has them. */
@@ -180,13 +128,13 @@ export class DaemonLab {
   }
 
   /** What a fresh rendering of the API server's objects would make of it. */
-  wantedText(context: ProgramContext = {}, cluster = this.cluster): string {
+  wantedText(context: ContextOptions = {}, cluster = this.cluster): string {
     const cache = cacheOfApi((resource) => cluster.objects(resource));
     return textWithoutPlacement(rulesetOfCache(cache, { affinityMapSize: 1_048_576, ...context }));
   }
 
   /** Waits until the kernel has exactly what a fresh rendering of the API server's objects makes. */
-  async converged(context: ProgramContext = {}): Promise<void> {
+  async converged(context: ContextOptions = {}): Promise<void> {
     await this.converging(this.wantedText(context));
   }
 
@@ -220,6 +168,7 @@ export class DaemonLab {
     await api?.close();
   }
 
+  /** Ends the lab and its API server. */
   async close(): Promise<void> {
     await this.stopApi();
     await this.lab.close();
@@ -240,15 +189,13 @@ interface Link {
   readonly there: string;
 }
 
+/** Makes that link. */
 async function connect(lab: Lab): Promise<Link> {
   const subnet = `172.31.${process.pid % 250}`;
   const [here, there, device] = [`${subnet}.1`, `${subnet}.2`, `api${process.pid}`];
   const add = ["link", "add", "api", "type", "veth", "peer", "name", device, "netns", String(process.pid)];
   const commands = [add, ["addr", "add", `${there}/30`, "dev", "api"], ["link", "set", "api", "up"]];
-  for (const command of commands) {
-    const { exitCode, stderr } = await lab.exec(["ip", ...command]);
-    if (exitCode !== 0) throw new Error(`ip ${command.join(" ")}: ${stderr}`);
-  }
+  for (const command of commands) await lab.mustRun("node", ["ip", ...command]);
   await execa("ip", ["addr", "add", `${here}/30`, "dev", device]);
   await execa("ip", ["link", "set", device, "up"]);
   return { here, there };

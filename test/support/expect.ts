@@ -64,6 +64,7 @@ export function probeOutcomes(tables: readonly AnyTable[], probe: Probe): readon
   });
 }
 
+/** The answers that an evaluator's outcomes stand for, each once. */
 export function tallyOf(packet: Packet, outcomes: readonly Outcome[]): Tally {
   return Object.fromEntries(outcomes.map((outcome) => [answerOf(packet, outcome), 1]));
 }

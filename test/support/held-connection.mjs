@@ -1,5 +1,6 @@
-// `serve PORT`: a TCP server that sends back what it gets. `hold ADDRESS PORT`: a connection that stays open and is
-// used ten times a second; prints "broken" and why if it ends, and "alive N" for every tenth answer.
+// `serve PORT`: a TCP server that sends back what it gets. `hold ADDRESS PORT ...`: connections that stay open and are
+// used ten times a second. Prints, after the number of the connection, "answered" for every answer, and "broken" and why
+// if it ends.
 import net from "node:net";
 
 const say = (line) => process.stdout.write(`${line}\n`);
@@ -8,20 +9,18 @@ if (mode === "serve") {
   net.createServer((socket) => socket.on("error", () => {}).pipe(socket)).listen(Number(rest[0]), "::");
   say("listening");
 } else {
-  hold(rest[0], Number(rest[1]));
+  for (let n = 0; 2 * n < rest.length; n++) hold(n, rest[2 * n], Number(rest[2 * n + 1]));
 }
 
-function hold(host, port) {
+function hold(n, host, port) {
   const socket = net.connect({ host, port, noDelay: true });
-  let answers = 0;
   let waiting = false;
   socket.on("data", () => {
     waiting = false;
-    answers += 1;
-    if (answers % 10 === 1) say(`alive ${answers}`);
+    say(`${n} answered`);
   });
-  socket.on("error", (error) => say(`broken ${error.code}`));
-  socket.on("close", () => say("broken"));
+  socket.on("error", (error) => say(`${n} broken ${error.code}`));
+  socket.on("close", () => say(`${n} broken`));
   setInterval(() => {
     if (waiting) return;
     waiting = true;

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, vi } from "vitest";
-import type { Lab } from "./lab/lab.ts";
+import type { Lab, RunningCommand } from "./lab/lab.ts";
 import type { NamespaceName } from "./lab/topology.ts";
 
 const program = fileURLToPath(new URL("./held-connection.mjs", import.meta.url));
@@ -11,31 +11,53 @@ export async function serveEcho(lab: Lab, machine: NamespaceName, port: number):
   await new Promise<void>((resolve) => server.onLine(() => resolve()));
 }
 
+/** Who connects, and where to. */
+export type HeldEnds = readonly [machine: NamespaceName, address: string, port: number];
+
 /** A TCP connection that is used all the time. */
 export class HeldConnection {
   readonly #lines: string[] = [];
 
-  private constructor(lab: Lab, machine: NamespaceName, address: string, port: number) {
-    const client = lab.start(machine, [process.execPath, program, "hold", address, String(port)]);
-    client.onLine((line) => this.#lines.push(line));
+  private constructor(client: RunningCommand, index: number) {
+    client.onLine((line) => {
+      if (line.startsWith(`${index} `)) this.#lines.push(line.slice(`${index} `.length));
+    });
   }
 
   /** Opens one; resolves when it has been answered. */
-  static async open(lab: Lab, machine: NamespaceName, address: string, port: number): Promise<HeldConnection> {
-    const held = new HeldConnection(lab, machine, address, port);
-    await held.stillAnswered();
-    return held;
+  static async open(lab: Lab, ...ends: HeldEnds): Promise<HeldConnection> {
+    const [held] = await HeldConnection.openAll(lab, [ends]);
+    return held as HeldConnection;
+  }
+
+  /** Opens several, by one process a machine; resolves when all have been answered. */
+  static async openAll(lab: Lab, all: readonly HeldEnds[]): Promise<readonly HeldConnection[]> {
+    const held = new Map<HeldEnds, HeldConnection>();
+    for (const machine of new Set(all.map(([name]) => name))) {
+      const own = all.filter(([name]) => name === machine);
+      const targets = own.flatMap(([, address, port]) => [address, String(port)]);
+      const client = lab.start(machine, [process.execPath, program, "hold", ...targets]);
+      for (const [index, ends] of own.entries()) held.set(ends, new HeldConnection(client, index));
+    }
+    await Promise.all([...held.values()].map((one) => one.stillAnswered()));
+    return all.flatMap((ends) => held.get(ends) ?? []);
   }
 
   /** Why it is broken, in node's words: `ECONNRESET`; undefined while it is not. */
   get brokenBy(): string | undefined {
-    return this.#lines.find((line) => /^broken [A-Z]/.test(line))?.slice("broken ".length);
+    return this.#broken.find((line) => /^broken [A-Z]/.test(line))?.slice("broken ".length);
   }
 
-  /** Waits until it has been answered anew; throws if it is broken. */
+  /** Waits until a question that was asked from now on has been answered; throws if it is broken. */
   async stillAnswered(): Promise<void> {
     const before = this.#lines.length;
-    await vi.waitFor(() => expect(this.#lines.slice(before).length).toBeGreaterThan(1), { timeout: 20_000 });
-    expect(this.#lines.filter((line) => line.startsWith("broken"))).toEqual([]);
+    // The first answer may be one that was under way.
+    const isNews = () => this.#lines.slice(before).length > 1 || this.#broken.length > 0;
+    await vi.waitFor(() => expect(isNews()).toBe(true), { timeout: 20_000 });
+    expect(this.#broken).toEqual([]);
+  }
+
+  get #broken(): readonly string[] {
+    return this.#lines.filter((line) => line.startsWith("broken"));
   }
 }

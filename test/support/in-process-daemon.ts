@@ -1,17 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { assembleCore, type DaemonCore } from "../../src/daemon/core.ts";
-import type { EventNote } from "../../src/daemon/events/events.ts";
-import type { HostSystem } from "../../src/daemon/host-system.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import { HttpApiClient } from "../../src/kube/client/client.ts";
 import { parseServer } from "../../src/kube/client/connection.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
-import { FakeReservedPorts } from "./fake-reserved-ports.ts";
+import { idleHost } from "./idle-host.ts";
 import { ManualClock } from "./manual-clock.ts";
-import { type MemoryLogger, memoryLogger } from "./memory-logger.ts";
+import { memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 
 /** How an {@link InProcessDaemon} differs from that of the recorded towns. */
@@ -36,18 +34,15 @@ nftProxy: { affinityMapSize: 1024 }
 
 /** A daemon without its servers inside this process, on a clock that a test moves: for waits of minutes. */
 export class InProcessDaemon {
+  /** The daemon's time. */
   readonly clock: ManualClock;
-  readonly logger: MemoryLogger;
-  /** The Events that were sent. */
-  readonly events: EventNote[];
+  /** The daemon itself. */
   readonly core: DaemonCore;
   readonly #client: HttpApiClient;
 
-  private constructor(parts: Pick<InProcessDaemon, "clock" | "logger" | "events" | "core">, client: HttpApiClient) {
-    this.clock = parts.clock;
-    this.logger = parts.logger;
-    this.events = parts.events;
-    this.core = parts.core;
+  private constructor(clock: ManualClock, core: DaemonCore, client: HttpApiClient) {
+    this.clock = clock;
+    this.core = core;
     this.#client = client;
   }
 
@@ -55,14 +50,13 @@ export class InProcessDaemon {
   static async start({ api, nft, families = ["ip", "ip6"] }: InProcessOptions): Promise<InProcessDaemon> {
     const clock = new ManualClock(Date.UTC(2026, 10, 20));
     const logger = memoryLogger();
-    const events: EventNote[] = [];
     const client = stubClient(api);
     const core = await assembleCore({
       options: resolveOptions({ configText: CONFIGURATION }).options,
       nodeName: "node-1",
       version: "test",
       nft,
-      system: testSystem(clock, families),
+      system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
       logger,
       makeSource: (handlers) =>
         clusterSource({
@@ -75,12 +69,12 @@ export class InProcessDaemon {
           logger,
         }),
       observeRequests: () => {},
-      eventSink: { send: async (_method: string, _path: string, body: object) => void events.push(body as EventNote) },
+      eventSink: { send: async () => {} },
       dryRun: false,
       onFirstSync: () => {},
     });
     core.daemon.start();
-    return new InProcessDaemon({ clock, logger, events, core }, client);
+    return new InProcessDaemon(clock, core, client);
   }
 
   /** Lets things happen, on both clocks alike, until `condition` holds; the test's own timeout is the limit. */
@@ -102,6 +96,7 @@ export class InProcessDaemon {
     }
   }
 
+  /** Ends it. */
   async stop(): Promise<void> {
     await this.core.daemon.stop();
     this.#client.close();
@@ -116,17 +111,4 @@ function stubClient({ url }: StubApi): HttpApiClient {
       credentials: async () => ({ headers: {}, tls: {} }),
     }),
   });
-}
-
-/** A host without addresses, flows or memory to give back. */
-function testSystem(clock: ManualClock, families: HostView["families"]): HostSystem {
-  return {
-    clock,
-    readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }),
-    flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
-    conntrack: { entries: async () => 7, capacity: async () => 100 },
-    reservedPorts: new FakeReservedPorts(),
-    netNamespace: () => "net:[1]",
-    compactHeap: () => {},
-  };
 }

@@ -18,6 +18,8 @@ export function seededRandom(seed: number): () => number {
 /** A Service that no round touches, with affinity. */
 const STEADY = { name: "steady", clusterIP: "10.96.8.8", endpoints: ["10.244.1.11", "10.244.2.12"] } as const;
 
+const FRONTEND = `${STEADY.clusterIP} . tcp . 80`;
+
 const STICKY = { sessionAffinity: "ClientIP", sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } };
 
 const POOL = Array.from({ length: 12 }, (_, n) => (n < 6 ? `10.244.1.${11 + n}` : `10.244.2.${5 + n}`));
@@ -55,22 +57,22 @@ function changeSomething(cluster: StubCluster, random: () => number): void {
 /** What session affinity remembers of the steady Service: client to endpoint id. */
 export async function affinityEntries(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
   const listed = dynamicElements(readListing(await lab.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
-  const own = listed.filter(({ key }) => key.includes(` . ${STEADY.clusterIP} . `));
+  const own = listed.filter(({ key }) => key.endsWith(` . ${FRONTEND}`));
   return new Map(own.map(({ key, value }) => [key.slice(0, key.indexOf(" ")), value]));
 }
 
 /** Makes session affinity remember clients of the steady Service, as their packets would. */
 export async function rememberClients(lab: DaemonLab, count: number): Promise<void> {
   const { ip } = await lab.kernel();
-  const ids = STEADY.endpoints.map((_, n) =>
-    ip?.sets.get("affinity-ids")?.elements.get(`${STEADY.clusterIP} . tcp . 80 . ${n}`),
-  );
-  const elements = Array.from({ length: count }, (_, n) => {
-    const id = Number(ids[n % ids.length]);
+  const elements = [...(ip?.sets.get("affinity-ids")?.elements ?? [])];
+  const ids = elements.filter(([key]) => key.startsWith(`${FRONTEND} . `)).map(([, id]) => Number(id));
+  if (ids.length !== STEADY.endpoints.length) throw new Error(`${ids.length} endpoint ids of ${FRONTEND}`);
+  const clients = Array.from({ length: count }, (_, n) => {
+    const id = ids[n % ids.length] as number;
     const classid = `${(id >>> 16).toString(16)}:${(id & 0xffff).toString(16)}`;
-    return `198.18.${n >> 8}.${n & 255} . ${STEADY.clusterIP} . tcp . 80 timeout 3h : ${classid}`;
+    return `198.18.${n >> 8}.${n & 255} . ${FRONTEND} timeout 3h : ${classid}`;
   });
-  const file = await lab.file("clients.nft", `add element ip nft-proxy affinity { ${elements.join(", ")} }\n`);
+  const file = await lab.file("clients.nft", `add element ip nft-proxy affinity { ${clients.join(", ")} }\n`);
   await lab.nft("-f", file);
 }
 

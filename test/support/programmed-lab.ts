@@ -44,10 +44,8 @@ export class ProgrammedLab {
   }
 
   /** Runs one nft command on the node and gives its output; throws what nft complains of. */
-  async nft(...command: [string, ...string[]]): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.lab.exec(["nft", ...command]);
-    if (exitCode !== 0) throw new Error(`nft ${command.join(" ")}: ${stderr}`);
-    return stdout;
+  nft(...command: [string, ...string[]]): Promise<string> {
+    return this.lab.mustRun("node", ["nft", ...command]);
   }
 
   /** Ends the lab. */

@@ -18,6 +18,7 @@ import { type AddressPair, addressesOf } from "./lab/topology.ts";
 
 /** Kinds of chains, by the statements that the kernel allows in them: before dnat, filtering, dnat, masquerading. */
 export const CHAIN_KINDS = ["early", "filter", "nat", "source"] as const;
+/** One of those kinds. */
 export type ChainKind = (typeof CHAIN_KINDS)[number];
 
 /** The ports that random rules tell apart. */

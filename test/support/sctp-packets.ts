@@ -44,11 +44,12 @@ export async function associate(lab: Lab, { from, to, port, count }: Association
   const own = addressesOf(from);
   // Kernels before 6.3 have no `destroy`; a table that is added is there to be deleted.
   const clear = ["ip", "ip6"].map((each) => `add table ${each} sctp-seen; delete table ${each} sctp-seen`).join("\n");
-  await run(lab, "node2", ["nft", "-f", "-"], `${clear}\n${COUNTING}`);
+  await lab.mustRun("node2", ["nft", "-f", "-"], { input: `${clear}\n${COUNTING}` });
   const packets = Array.from({ length: count }, (_, i) => initPacket(FIRST_PORT + i, port).toString("hex"));
-  await run(lab, from, ["perl", "-e", SEND, family === "ip" ? own.v4 : own.v6, to], `${packets.join("\n")}\n`);
+  const send = ["perl", "-e", SEND, family === "ip" ? own.v4 : own.v6, to] as const;
+  await lab.mustRun(from, send, { input: `${packets.join("\n")}\n` });
   return await vi.waitFor(async () => {
-    const listing = await run(lab, "node2", ["nft", "list", "set", family, "sctp-seen", "seen"]);
+    const listing = await lab.mustRun("node2", ["nft", "list", "set", family, "sctp-seen", "seen"]);
     const seen = [...listing.matchAll(/([0-9a-f.:]+) counter packets (\d+)/g)];
     const counts = Object.fromEntries(
       seen.map(([, address = "", packets]): [string, number] => [address, Number(packets)]),
@@ -56,12 +57,6 @@ export async function associate(lab: Lab, { from, to, port, count }: Association
     expect(Object.values(counts).reduce((sum, each) => sum + each, 0)).toBe(count);
     return counts;
   }, PATIENCE);
-}
-
-async function run(lab: Lab, machine: MachineName, argv: [string, ...string[]], input = ""): Promise<string> {
-  const { exitCode, stdout, stderr } = await lab.run(machine, argv, { input });
-  if (exitCode !== 0) throw new Error(`${argv[0]}: ${stderr}`);
-  return stdout;
 }
 
 /** An INIT chunk with its common header. Source: RFC 9260, 3.1 and 3.3.2. */

@@ -5,13 +5,13 @@ import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { familyContext } from "./build.ts";
+import { type ContextOptions, familyContext } from "./build.ts";
 import type { ScenarioName } from "./lab/scenario.ts";
 import { townList } from "./stub-api/town.ts";
 
 const decoders = apiDecoders(() => undefined);
 
-/** The world of API objects, as node-1 sees it. */
+/** The object cache of node-1 after these API objects. */
 export function cacheOfApi(objects: (resource: ResourceName) => readonly unknown[]): ObjectCache {
   const cache = new ObjectCache("node-1");
   const put: Readonly<Record<ResourceName, (object: unknown) => void>> = {
@@ -24,7 +24,7 @@ export function cacheOfApi(objects: (resource: ResourceName) => readonly unknown
   return cache;
 }
 
-/** The world of a recorded cluster, as node-1 sees it. */
+/** The object cache of node-1 in a recorded cluster. */
 export function townCache(town: ScenarioName): ObjectCache {
   return cacheOfApi((resource) => townList(town, resource).items);
 }
@@ -35,10 +35,7 @@ export function townRuleset(town: ScenarioName): Ruleset {
 }
 
 /** The context that an object cache makes, with the options of the recorded clusters where not told otherwise. */
-export function contextsOfCache(
-  cache: ObjectCache,
-  context: Partial<Omit<FamilyContext, "family">> = {},
-): FamilyContext[] {
+export function contextsOfCache(cache: ObjectCache, context: ContextOptions = {}): FamilyContext[] {
   return FAMILIES.map((family) =>
     familyContext(family, {
       place: { name: cache.node.name, zone: cache.node.zone },
@@ -50,7 +47,7 @@ export function contextsOfCache(
 }
 
 /** The rules for an object cache in the context of {@link contextsOfCache}. */
-export function rulesetOfCache(cache: ObjectCache, context: Partial<Omit<FamilyContext, "family">> = {}): Ruleset {
+export function rulesetOfCache(cache: ObjectCache, context: ContextOptions = {}): Ruleset {
   const renderer = new Renderer(cache, contextsOfCache(cache, context));
   renderer.update(cache.takeDirty());
   return Object.fromEntries(Object.values(renderer.state.families).map(({ table }) => [table.family, table]));

@@ -50,6 +50,8 @@ export interface RunningCommand {
 export interface Lab {
   /** Runs a command inside a namespace and waits for it; a failing command is a result, not an exception. */
   run(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
+  /** Like {@link run}, but gives what the command printed; throws with its words if it fails. */
+  mustRun(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<string>;
   /** Runs a command inside the node: {@link run} for `node`. */
   exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
   /** Starts a command inside a namespace and leaves it running; `close` kills what is left of it. */
@@ -113,6 +115,12 @@ class NamespaceLab implements Lab {
     return this.start(namespace, argv, { timeoutMs: 60_000, ...options }).ended;
   }
 
+  async mustRun(namespace: NamespaceName, argv: readonly [string, ...string[]], options?: RunOptions): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.run(namespace, argv, options);
+    if (exitCode !== 0) throw new Error(`${argv.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
   exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult> {
     return this.run("node", argv, options);
   }
@@ -140,8 +148,7 @@ class NamespaceLab implements Lab {
   }
 
   async loadTransaction(json: string): Promise<void> {
-    const { exitCode, stderr } = await this.exec(["nft", "-j", "-f", "-"], { input: json });
-    if (exitCode !== 0) throw new Error(`nft refused the transaction: ${stderr}`);
+    await this.mustRun("node", ["nft", "-j", "-f", "-"], { input: json });
   }
 
   async observe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Tally>> {

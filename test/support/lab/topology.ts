@@ -1,13 +1,16 @@
 /** The pods of the node in the box. */
 export const podNames = ["pod1", "pod2", "pod3", "pod4", "pod5", "pod6"] as const;
+/** One of those pods. */
 export type PodName = (typeof podNames)[number];
 
 /** A machine with an address on the local network: the node under test, another node, an outside client. */
 export const hostNames = ["node", "node2", "ext"] as const;
+/** One of those machines. */
 export type HostName = (typeof hostNames)[number];
 
 /** Every namespace that has addresses, hence everyone who can connect and be connected to. */
 export type MachineName = HostName | PodName;
+/** All of them. */
 export const machineNames: readonly MachineName[] = [...hostNames, ...podNames];
 
 /** A network namespace of the lab; `lan` holds the bridge between the hosts. */
@@ -51,8 +54,9 @@ export const remotePods: readonly AddressPair[] = [2, 3].flatMap((node) =>
   [11, 12, 13, 14, 15, 16].map((suffix) => ({ v4: `10.244.${node}.${suffix}`, v6: `fd00:244:${node}::${suffix}` })),
 );
 
-/** Pod ranges of the other nodes, and of the node itself. */
+/** The pod ranges of the other nodes. */
 export const remotePodRanges = ["10.244.2.0/24", "10.244.3.0/24", "fd00:244:2::/64", "fd00:244:3::/64"] as const;
+/** The pod ranges of the node itself. */
 export const ownPodRanges = ["10.244.1.0/24", "fd00:244:1::/64"] as const;
 
 /** Ranges of cluster, external and load-balancer IPs; the other hosts route them to the node. */

@@ -1,6 +1,7 @@
 import type { OpenWatch, WireEvent } from "./open-watch.ts";
 import { isSelected, keyOf, type Selectors, type StubObject } from "./selectors.ts";
 
+/** What happened to an object. */
 interface Change {
   readonly version: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
@@ -21,16 +22,19 @@ export class Collection {
     this.#type = type;
   }
 
+  /** The objects that a list or a watch with these selectors sees. */
   selected(selectors: Selectors): StubObject[] {
     return [...this.objects.values()].filter((object) => isSelected(object, selectors));
   }
 
+  /** Adds or changes an object, and tells the watches. */
   put(object: StubObject, version: number): void {
     const previous = this.objects.get(keyOf(object));
     this.objects.set(keyOf(object), object);
     this.#change({ version, type: previous === undefined ? "ADDED" : "MODIFIED", object, previous });
   }
 
+  /** Deletes an object, and tells the watches. */
   remove(object: StubObject, version: number): void {
     const previous = this.objects.get(keyOf(object)) ?? object;
     this.objects.delete(keyOf(object));
@@ -43,6 +47,7 @@ export class Collection {
     this.#history = this.#history.filter((change) => change.version > version);
   }
 
+  /** Whether the history no longer goes back to `version`. */
   isCompacted(version: number): boolean {
     return version < this.#compacted;
   }
@@ -55,6 +60,7 @@ export class Collection {
     this.watches.add(watch);
   }
 
+  /** Sends a bookmark to all watches. */
   bookmark(version: number): void {
     for (const watch of this.watches) {
       watch.send({ type: "BOOKMARK", object: { ...this.#type, metadata: { resourceVersion: String(version) } } });

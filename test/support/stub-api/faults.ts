@@ -31,14 +31,17 @@ export interface FaultRule {
 export class FaultQueue {
   #rules: (FaultRule & { left: number })[] = [];
 
+  /** Adds a rule behind those that wait. */
   add(rule: FaultRule): void {
     this.#rules.push({ ...rule, left: rule.times ?? 1 });
   }
 
+  /** Drops all rules. */
   clear(): void {
     this.#rules = [];
   }
 
+  /** The fault for a request, which uses it up; undefined if the request is to be answered rightly. */
   take(resource: ResourceName | undefined, verb: Verb): InjectedFault | undefined {
     const rule = this.#rules.find(
       (each) => (each.resource ?? resource) === resource && (each.verb ?? verb) === verb && each.left > 0,

@@ -20,6 +20,7 @@ export class OpenWatch {
     response.flushHeaders();
   }
 
+  /** Sends an event as an API server does. */
   send(event: WireEvent): void {
     this.sendRaw(`${JSON.stringify(event)}\n`);
   }

@@ -81,16 +81,19 @@ export class StubApi {
     return api;
   }
 
+  /** Stops to listen and ends all connections. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeAllConnections();
     await closed;
   }
 
+  /** Where it listens. */
   get port(): number {
     return (this.#server.address() as AddressInfo).port;
   }
 
+  /** Its address for clients of this process. */
   get url(): string {
     return `http${"setSecureContext" in this.#server ? "s" : ""}://127.0.0.1:${this.port}`;
   }
@@ -110,16 +113,12 @@ export class StubApi {
     (this.#server as HttpsServer).setSecureContext(certificate);
   }
 
-  /** Lists that were begun cannot be continued: 410. */
-  expireContinueTokens(): void {
-    this.#snapshots.clear();
-  }
-
   /** The next requests that fit are answered wrongly. */
   addFault(rule: FaultRule): void {
     this.#faults.add(rule);
   }
 
+  /** From now on every request is answered rightly. */
   clearFaults(): void {
     this.#faults.clear();
   }

@@ -36,6 +36,7 @@ export class StubCluster {
     return this.#version;
   }
 
+  /** The objects of a resource, with their history. */
   collection(resource: ResourceName): Collection {
     return this.#collections[resource];
   }
@@ -45,6 +46,7 @@ export class StubCluster {
     return [...this.#collections[resource].objects.values()];
   }
 
+  /** Who watches a resource now. */
   watches(resource: ResourceName): readonly OpenWatch[] {
     return [...this.#collections[resource].watches];
   }

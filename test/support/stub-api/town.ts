@@ -1,16 +1,17 @@
 import { readFileSync } from "node:fs";
 import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
+import type { ScenarioName } from "../lab/scenario.ts";
 import type { StubCluster } from "./stub-cluster.ts";
 
 const FIXTURES = new URL("../../fixtures/", import.meta.url);
 
 /** A recorded list of a town: `town`, or `town-after`, which is what its streams make of it. */
-export function townList(town: "town" | "town-after", resource: ResourceName) {
+export function townList(town: ScenarioName, resource: ResourceName) {
   return JSON.parse(readFileSync(new URL(`${town}/objects/${resource}.json`, FIXTURES), "utf8"));
 }
 
 /** Fills a cluster with the recorded town. */
-export function loadTown(cluster: StubCluster, town: "town" | "town-after" = "town"): void {
+export function loadTown(cluster: StubCluster, town: ScenarioName = "town"): void {
   for (const resource of RESOURCE_NAMES) cluster.load(resource, townList(town, resource));
 }
 

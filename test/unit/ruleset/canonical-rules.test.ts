@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
 import { canonicalRule } from "../../../src/nft/canonical/rule.ts";
-import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
-import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { type ContextOptions, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
-const NODE_CONTEXTS: readonly (readonly [string, Partial<Omit<FamilyContext, "family">>])[] = [
+const NODE_CONTEXTS: readonly (readonly [string, ContextOptions])[] = [
   ["as usual", {}],
   ["where little is known", { localTraffic: { kind: "unknown" }, serviceCIDRs: [] }],
   ["where pods are told by their interface", { localTraffic: { kind: "interface", pattern: "veth*" } }],

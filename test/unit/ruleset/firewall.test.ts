@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { firewallChain } from "../../../src/ruleset/firewall.ts";
-import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
-import { familyContext, port, type ServiceOptions, servicePort } from "../../support/build.ts";
+import { type ContextOptions, familyContext, port, type ServiceOptions, servicePort } from "../../support/build.ts";
 
 const IP = "203.0.113.10";
 const base: ServiceOptions = { loadBalancerIPs: [IP], ports: [port(80, { name: "http" })] };
 
 /** The sources that the chain lets pass, or undefined where there is no chain. */
-function allowed(options: ServiceOptions, context: Partial<Omit<FamilyContext, "family">> = {}) {
+function allowed(options: ServiceOptions, context: ContextOptions = {}) {
   const chain = firewallChain(servicePort({ ...base, ...options }), familyContext("ip", context));
   const [rule] = chain?.rules ?? [];
   const [guard] = rule ?? [];

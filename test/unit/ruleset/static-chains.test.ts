@@ -1,13 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
 import { staticChains } from "../../../src/ruleset/base-chains.ts";
-import type { FamilyContext, LocalTraffic } from "../../../src/ruleset/node-context.ts";
+import type { LocalTraffic } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
-import { familyContext } from "../../support/build.ts";
+import { type ContextOptions, familyContext } from "../../support/build.ts";
 
-type Options = Partial<Omit<FamilyContext, "family">>;
-
-function rules(chain: string, options: Options = {}, family: Family = "ip") {
+function rules(chain: string, options: ContextOptions = {}, family: Family = "ip") {
   const found = staticChains(familyContext(family, options)).find(({ name }) => name === chain);
   if (found === undefined) throw new Error(`no chain ${chain}`);
   return found.rules;
@@ -94,7 +92,7 @@ test("another masquerade bit is set, checked and cleared", () => {
 });
 
 describe("NodePorts answer", () => {
-  const toNodePorts = (options: Options, family: Family = "ip") => rules("services", options, family).at(-1);
+  const toNodePorts = (options: ContextOptions, family: Family = "ip") => rules("services", options, family).at(-1);
   test("on chosen addresses", () => {
     expect(toNodePorts({})).toEqual([
       { match: { op: "==", left: daddr, right: "@nodeport-ips" } },

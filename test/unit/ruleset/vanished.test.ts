@@ -3,22 +3,19 @@ import type { Family } from "../../../src/base/family.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { staticChains } from "../../../src/ruleset/base-chains.ts";
-import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
-import { familyContext, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { type ContextOptions, familyContext, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
-type Options = Partial<Omit<FamilyContext, "family">>;
-
-function rules(chain: string, options: Options = {}, family: Family = "ip") {
+function rules(chain: string, options: ContextOptions = {}, family: Family = "ip") {
   const found = staticChains(familyContext(family, options)).find(({ name }) => name === chain);
   if (found === undefined) throw new Error(`no chain ${chain}`);
   return found.rules;
 }
 
 describe("the rules for vanished endpoints", () => {
-  const names = (options: Options = {}) => [
+  const names = (options: ContextOptions = {}) => [
     ...staticChains(familyContext("ip", options)).map(({ name }) => name),
     ...setSpecs(familyContext("ip", options)).map(({ name }) => name),
   ];

@@ -1,12 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
-import type { FamilyContext } from "../../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, endpoint, node, service, slice, testNodeContext } from "../../../support/build.ts";
+import {
+  type ContextOptions,
+  cacheOf,
+  endpoint,
+  node,
+  service,
+  slice,
+  testNodeContext,
+} from "../../../support/build.ts";
 
 function input(
-  options: Partial<Omit<FamilyContext, "family">> = {},
+  options: ContextOptions = {},
   hostAddresses: readonly string[] = ["127.0.0.1", "198.18.0.7"],
 ): ExplainInput {
   const cache = cacheOf({

@@ -1,0 +1,19 @@
+import { Nft } from "../../../src/kernel/nft.ts";
+import type { Lab } from "./lab.ts";
+
+/** The nft of a lab's node, as this process's own. What is streamed comes in two pieces. */
+export function nftOf(lab: Lab): Nft {
+  return new Nft({
+    path: "nft",
+    run: async (path, args, input) => {
+      const { exitCode, stdout, stderr } = await lab.exec([path, ...args], { input });
+      const ended = { signal: undefined, startError: undefined, timedOut: false, tooMuchOutput: false, durationMs: 0 };
+      return { exitCode, stdout, stderr, ...ended };
+    },
+    stream: async function* (path, args) {
+      const text = await lab.mustRun("node", [path, ...args]);
+      yield text.slice(0, 100);
+      yield text.slice(100);
+    },
+  });
+}
