@@ -1,7 +1,5 @@
+import type { Family } from "./family.ts";
 import { formatIPv6, parseIPv6 } from "./ipv6.ts";
-
-/** The address families, under nft's words. */
-type Family = "ip" | "ip6";
 
 /** The addresses from `first` to `last`, both included, as numbers of 32 or 128 bits. */
 export interface AddressInterval {

@@ -1,9 +1,10 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
 import { sameChain } from "../nft/delta.ts";
+import { PeriodicTask } from "./periodic-task.ts";
 import type { Expectation } from "./sync-loop.ts";
 
 /** A change of our tables that somebody else made. */
@@ -35,7 +36,7 @@ export interface DriftWatcherParts {
  */
 export class DriftWatcher {
   readonly #parts: DriftWatcherParts;
-  #timer: Timer | undefined;
+  #task: PeriodicTask | undefined;
   #stopped = false;
   #chainsCheckedAt: number;
 
@@ -46,13 +47,18 @@ export class DriftWatcher {
 
   /** Begins to poll. */
   start(): void {
-    this.#timer = this.#parts.clock.after(this.#parts.tablesPeriodMs, () => void this.#poll());
+    const { clock, tablesPeriodMs } = this.#parts;
+    this.#task = new PeriodicTask(
+      clock,
+      () => tablesPeriodMs,
+      () => this.#poll(),
+    );
   }
 
   /** Ends the polling. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
-    this.#timer?.cancel();
+    this.#task?.stop();
   }
 
   async #poll(): Promise<void> {
@@ -62,7 +68,6 @@ export class DriftWatcher {
     } catch (error) {
       this.#parts.logger.debug({ error: messageOf(error) }, "cannot list our tables");
     }
-    if (!this.#stopped) this.start();
   }
 
   async #drift(): Promise<Drift | undefined> {

@@ -52,6 +52,12 @@ describe("staleGroup", () => {
     ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53", "10.244.1.5 . 53"],
     ["that began before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53", "10.96.0.10 . 53"],
     ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300", undefined],
+    [
+      "of a frontend without endpoints, to one with the frontend's port",
+      "10.96.0.11 . 53",
+      "10.244.1.5 . 53",
+      undefined,
+    ],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300", "10.244.2.5 . 5300"],
   ])("deletes a flow %s", (_, destination, replySource, deleted) => {
     expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toEqual({
@@ -166,11 +172,12 @@ describe("StaleFlowCleaner", () => {
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
     const view = { frontends: frontends({}) };
+    const clock = new ManualClock();
     const cleaner = new StaleFlowCleaner({
       table,
       frontends: () => view.frontends,
       nodeAddresses: async () => NODE_ADDRESSES,
-      clock: new ManualClock(),
+      clock,
       logger,
       onCleaned: (report) => reports.push(report),
     });
@@ -178,7 +185,7 @@ describe("StaleFlowCleaner", () => {
       view.frontends = wanted;
       return cleaner.clean();
     };
-    return { clean, table, view, logger, reports };
+    return { clean, clock, table, view, logger, reports };
   }
 
   const NONE = frontends({});
@@ -213,14 +220,17 @@ describe("StaleFlowCleaner", () => {
   });
 
   test("keeps flows to an endpoint that is added while the table is listed", async () => {
-    const { clean, table, view } = makeCleaner();
+    const { clean, clock, table, view, reports } = makeCleaner();
+    clock.advance(1000);
     const stale = flow("10.96.0.10 . 53", "10.244.9.9 . 5300");
     table.flows = [stale, flow("10.96.0.10 . 53", "10.244.3.5 . 5300")];
     table.whileListed = () => {
+      clock.advance(4000);
       view.frontends = frontends({ "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.3.5 . 5300"] });
     };
     await clean(WANTED);
     expect(table.deleted).toEqual([stale]);
+    expect(reports).toEqual([{ deleted: { ip: 1, ip6: 0 }, duration: 4000 }]);
   });
 
   test("warns once for each reason, and deletes the flows when conntrack works again", async () => {
@@ -234,5 +244,8 @@ describe("StaleFlowCleaner", () => {
     await clean(NONE);
     expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([ALL_TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([1]);
+    table.error = new Error("conntrack failed: ENOENT");
+    await clean(WANTED);
+    expect(logger.lines, "it had worked").toHaveLength(2);
   });
 });
