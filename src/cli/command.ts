@@ -33,6 +33,8 @@ export interface Command {
   readonly flags: readonly string[];
   /** What a flag means to this command, by name, where that is narrower than its description. */
   readonly meanings?: Readonly<Record<string, string>>;
+  /** Exit code 1 is one of this command's answers, as diff(1) has it: every failure to answer is 2. */
+  readonly answersByExitCode?: true;
   /** Arguments after the command's name, each with its meaning. */
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;

@@ -25,6 +25,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "diff",
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
+    answersByExitCode: true,
     flags: ["from", "against", "with", "with-tables", "live", "outcomes", "with-objects", "fail-on", "output"],
     examples: [
       ["--with kube-proxy", "Which connections end otherwise under kube-proxy's tables (nftables mode)"],
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "check",
     summary: "Check objects and their transaction; for CI",
+    answersByExitCode: true,
     formats: ["text", "json", "github"],
     flags: ["from", "output", "strict", "no-strict"],
     load: async () => await import("./commands/check.ts"),
@@ -42,6 +44,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "explain",
     summary: "Explain the outcome of a connection, rule by rule",
+    answersByExitCode: true,
     positional: { name: "what", description: "ADDRESS:PORT[/PROTOCOL], or SERVICE[:PORT]", values: "services" },
     flags: [
       ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
@@ -106,6 +109,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "fleet",
     summary: "Show the nft-proxy of every node of the cluster, the worst first",
+    answersByExitCode: true,
     flags: ["namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
@@ -122,6 +126,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "doctor",
     summary: "Report what this host lacks, and what breaks Services on it",
+    answersByExitCode: true,
     flags: ["migration", "from", "output", "strict"],
     examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
     load: async () => await import("./commands/doctor.ts"),

@@ -8,7 +8,7 @@ import { canonicalAddress, familyOf } from "../model/ip.ts";
 import { type Argv, isSet, textArgument } from "./command.ts";
 import { namespaceArgument, parseService, serviceArgument } from "./service-argument.ts";
 
-const EXAMPLES = "nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
+const EXAMPLES = "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
 
 /**
  * Reads the query of `explain` from its arguments.
@@ -17,9 +17,20 @@ const EXAMPLES = "nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube
 export function explainQueryOf(argv: Argv): ExplainQuery {
   const queries = [...positionalQuery(argv), ...flagQueries(argv)];
   const [query, another] = queries;
-  if (another !== undefined) throw wrong("these are two questions: ask about one connection, one Service, or --all");
-  if (query === undefined) throw wrong("say what to explain: ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+  if (another !== undefined) throw unclear("these are two questions: ask about one connection, one Service, or --all");
+  if (query === undefined) throw unclear("say what to explain: ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+  refuseUnused(argv, query);
   return query;
+}
+
+/** @throws AppError BAD_ARGUMENT for an option that the query would ignore */
+function refuseUnused(argv: Argv, { kind }: ExplainQuery): void {
+  const given = (name: string) => textArgument(argv, name) !== undefined;
+  if (given("port") && !given("to")) {
+    throw wrong(`--port goes with --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
+  }
+  if (given("proto") && kind !== "connection")
+    throw wrong("--proto goes with an address: a Service's ports have theirs");
 }
 
 /** The query of the argument without a flag: `10.96.0.10:53/udp`, `[fd00::1]:53`, `shop/cart:http`. */
@@ -27,18 +38,30 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
   const text = textArgument(argv, "what");
   if (text === undefined) return [];
   const [, bracketed, plain, port, protocol] = DESTINATION.exec(text) ?? [];
-  const address = canonicalAddress(bracketed ?? plain ?? "");
-  if (address !== undefined) return [connectionQuery(argv, address, port, protocol)];
+  const host = bracketed ?? plain;
+  if (host !== undefined) return [connectionQuery(argv, readHost(host), port, protocol)];
   if (text.startsWith("[") || canonicalAddress(text) !== undefined) {
-    throw wrong(
+    throw unclear(
       `an address needs a port: ${text.includes(":") ? "[ADDRESS]:PORT" : "ADDRESS:PORT"}, not ${quoted(text)}`,
     );
   }
-  if (/^[\d.]+:\d/.test(text)) throw wrong(`${quoted(text.replace(/:.*/, ""))} is not an IP address`);
   return [{ kind: "service", named: parseService(text, namespaceArgument(argv), "the argument"), from: fromOf(argv) }];
 }
 
 const DESTINATION = /^(?:\[([^\]]*)\]|([\d.]+)):(\d+)(?:\/([a-z]+))?$/i;
+
+/** The address of a destination. Throws AppError BAD_ARGUMENT. */
+function readHost(text: string): string {
+  const address = addressOf(text);
+  if (address !== undefined) return address;
+  const zone = text.includes("%") ? ": Services have no addresses with a zone" : "";
+  throw wrong(`${quoted(text)} is not an IP address${zone}`);
+}
+
+/** An address in canonical form. Applications log IPv4 connections to dual-stack sockets as `::ffff:10.0.0.1`. */
+function addressOf(text: string): string | undefined {
+  return canonicalAddress(text.replace(/^::ffff:(?=[\d.]+$)/i, ""));
+}
 
 function flagQueries(argv: Argv): ExplainQuery[] {
   const [to, named] = [textArgument(argv, "to"), serviceArgument(argv)];
@@ -63,9 +86,12 @@ function flagQueries(argv: Argv): ExplainQuery[] {
 function connectionQuery(argv: Argv, to: string, port: string | undefined, protocol: string | undefined): ExplainQuery {
   const from = fromOf(argv);
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== familyOf(to)) {
-    throw wrong("--from-ip and the destination are addresses of two families");
+    throw wrong("--from-ip and the destination must be of one family, IPv4 or IPv6");
   }
-  const read = readProtocol(protocol ?? textArgument(argv, "proto") ?? "tcp");
+  const proto = textArgument(argv, "proto");
+  const read = readProtocol(protocol ?? proto ?? "tcp");
+  if (proto !== undefined && readProtocol(proto) !== read)
+    throw wrong("--proto contradicts the protocol of the address");
   return { kind: "connection", question: { ...from, to, port: readPort(port), protocol: read } };
 }
 
@@ -80,9 +106,9 @@ function fromOf(argv: Argv): Pick<Question, "fromAddress" | "source"> {
 
 /** A flag's text as an address. Throws AppError BAD_ARGUMENT. */
 export function readAddress(flag: string, text: string): string {
-  const address = canonicalAddress(text.replace(/^\[(.*)\]$/, "$1"));
+  const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
   if (address !== undefined) return address;
-  const hint = "a DNS name of a Service is its name and namespace: --service namespace/name";
+  const hint = "by its name: --service namespace/name";
   throw new AppError(
     "BAD_ARGUMENT",
     `--${flag} must be an IP address, not ${quoted(text)}`,
@@ -123,5 +149,10 @@ function readSource(argv: Argv): Source | undefined {
 }
 
 function wrong(message: string): AppError {
+  return new AppError("BAD_ARGUMENT", message);
+}
+
+/** The query is not understood as a whole. */
+function unclear(message: string): AppError {
   return new AppError("BAD_ARGUMENT", message, { hint: EXAMPLES });
 }

@@ -1,11 +1,11 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { AppError } from "../base/errors.ts";
 import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
-import { type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/running-daemon.ts";
+import { isDenied, type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/running-daemon.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
@@ -16,15 +16,21 @@ export interface CommandOptions {
   readonly notices: readonly string[];
   /** The daemon that the options are from; absent when they are from flags, a file or the defaults. */
   readonly daemon?: RunningDaemon;
+  /** The socket of a daemon that this user may not ask. */
+  readonly deniedSocket?: string;
 }
 
 /** Sent to the API server with every request. */
 export const USER_AGENT = `nft-proxy/${__VERSION__}`;
 
 /** The request for the objects of `--from`, of the daemon, or of the cluster. */
-export function loadRequest(argv: Argv, { options, daemon }: Pick<CommandOptions, "options" | "daemon">): LoadRequest {
+export function loadRequest(
+  argv: Argv,
+  { options, daemon, deniedSocket }: Omit<CommandOptions, "notices">,
+): LoadRequest {
   return {
-    options,
+    ...(deniedSocket === undefined ? {} : { deniedSocket }),
+    options: withUserKubeconfig(options, process.env),
     ...(daemon === undefined ? {} : { daemon }),
     nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
     paths: listArgument(argv, "from"),
@@ -32,6 +38,18 @@ export function loadRequest(argv: Argv, { options, daemon }: Pick<CommandOptions
     env: process.env,
     userAgent: USER_AGENT,
   };
+}
+
+/**
+ * Options with the kubeconfig of kubectl where none is configured: the first file of $KUBECONFIG, or the user's own. None
+ * in a pod, which has its service account. For commands that a user starts; the daemon does as kube-proxy does.
+ */
+export function withUserKubeconfig(options: ProxyOptions, env: NodeJS.ProcessEnv): ProxyOptions {
+  const { kubeconfig, master } = options.client;
+  if (kubeconfig !== "" || master !== "" || env.KUBERNETES_SERVICE_HOST !== undefined) return options;
+  const own = `${env.HOME ?? ""}/.kube/config`;
+  const found = env.KUBECONFIG ? env.KUBECONFIG.split(":")[0] : existsSync(own) ? own : undefined;
+  return found === undefined ? options : { ...options, client: { ...options.client, kubeconfig: found } };
 }
 
 /**
@@ -59,8 +77,9 @@ export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
   const own = commandOptions(argv);
   const given = readFlags(argv).map(({ flag }) => flag.name);
   if (textArgument(argv, "config") || given.some((name) => !NEUTRAL.has(name))) return own;
-  const daemon = await runningDaemon(own.options.daemonSocket);
-  if (daemon === undefined) return own;
+  const { daemonSocket } = own.options;
+  const daemon = await runningDaemon(daemonSocket);
+  if (daemon === undefined) return isDenied(daemonSocket) ? { ...own, deniedSocket: daemonSocket } : own;
   if (!daemon.isHere) {
     const notice = `note: the daemon at ${daemon.socket} programs another network namespace and is not asked`;
     return { ...own, notices: [...own.notices, notice] };

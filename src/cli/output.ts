@@ -1,4 +1,5 @@
 import { AppError, messageOf } from "../base/errors.ts";
+import type { Command } from "./command.ts";
 
 /** The result of a command. Only program.ts prints it and ends the process. */
 export interface CommandResult {
@@ -9,8 +10,8 @@ export interface CommandResult {
   readonly notices?: readonly string[];
 }
 
-/** Exit codes of all commands. */
-export const EXIT = { ok: 0, refused: 1, badInput: 2 } as const;
+/** Exit codes of all commands. `trouble` is that of commands whose exit code 1 is an answer: they could give none. */
+export const EXIT = { ok: 0, refused: 1, badInput: 2, trouble: 2 } as const;
 
 /** The streams and terminal of a command line; tests give their own. */
 export interface ProgramContext {
@@ -26,15 +27,21 @@ export function errorText(error: unknown): string {
   const lines = [`nft-proxy: ${messageOf(error)}`];
   if (error instanceof AppError) {
     for (const [name, value] of Object.entries(error.evidence)) {
-      if (!error.message.includes(value)) lines.push(`  ${name}: ${indented(value)}`);
+      if (!error.message.includes(value.trim())) lines.push(`  ${name}: ${indented(value.trim())}`);
     }
     if (error.hint !== undefined) lines.push(`  hint: ${error.hint}`);
   }
   return `${lines.join("\n")}\n`;
 }
 
-/** 2 for bad input, 1 for every other failure. */
-export function exitCodeOf(error: unknown): number {
+/** A command's end by an error that comes after notices, which help to understand it. */
+export function failed(error: unknown, notices: readonly string[]): CommandResult {
+  return { exitCode: EXIT.trouble, notices: [...notices, errorText(error).trimEnd()] };
+}
+
+/** 2 for bad input, 1 for every other failure; always 2 for a command whose exit code 1 is an answer. */
+export function exitCodeOf(error: unknown, command?: Pick<Command, "answersByExitCode">): number {
+  if (command?.answersByExitCode) return EXIT.trouble;
   if (!(error instanceof AppError)) return EXIT.refused;
   switch (error.code) {
     case "BAD_ARGUMENT":

@@ -1,7 +1,9 @@
+import { AppError } from "../base/errors.ts";
+import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
-import { COMPLETION_ARGUMENT } from "./command.ts";
+import { COMPLETION_ARGUMENT, type Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
-import { EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
+import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
 import { type ProgressStream, terminalProgress } from "./print/progress.ts";
 
 /**
@@ -11,21 +13,24 @@ import { type ProgressStream, terminalProgress } from "./print/progress.ts";
  */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
   const progress = terminalProgress(context.stderr as ProgressStream);
+  let command: Command | undefined;
+  // A pipe that nobody reads any more must not end the process; a failed write is told to its caller.
+  for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
     if (args[0] === COMPLETION_ARGUMENT) return await printCompletions(args.slice(1), context);
     const choice = chooseCommand(args);
     if (choice.kind !== "run") return await printAbout(choice, context);
-    const { run } = await choice.command.load();
+    command = choice.command;
+    const { run } = await command.load();
     const { exitCode, output = "", notices = [] } = await run(choice.argv, progress);
     progress.clear();
     for (const notice of notices) context.stderr.write(`${notice}\n`);
-    if (typeof output === "string" || output instanceof Uint8Array) await write(context.stdout, output);
-    else for await (const piece of output) await write(context.stdout, piece);
+    await writeAll(context.stdout, output);
     return exitCode;
   } catch (error) {
     progress.clear();
     context.stderr.write(errorText(error));
-    return exitCodeOf(error);
+    return exitCodeOf(error, command);
   }
 }
 
@@ -51,10 +56,26 @@ async function printAbout(
   return EXIT.ok;
 }
 
-/** Waits until a pipe has taken everything: exiting earlier would cut a long dump. */
-async function write(stream: NodeJS.WritableStream, text: string | Uint8Array): Promise<void> {
-  if (text.length === 0) return;
-  await new Promise<void>((resolve, reject) => {
-    stream.write(text, (error) => (error ? reject(error) : resolve()));
+/** Writes a command's output, piece by piece as it comes, until the reader of a pipe has seen enough. */
+async function writeAll(stream: NodeJS.WritableStream, output: NonNullable<CommandResult["output"]>): Promise<void> {
+  if (typeof output === "string" || output instanceof Uint8Array) {
+    await write(stream, output);
+    return;
+  }
+  for await (const piece of output) if (!(await write(stream, piece))) return;
+}
+
+/**
+ * Waits until a pipe has taken everything: exiting earlier would cut a long dump.
+ * @returns false when the pipe's reader has gone, as in `nft-proxy dump | head`
+ * @throws AppError HOST when the text cannot be written
+ */
+async function write(stream: NodeJS.WritableStream, text: string | Uint8Array): Promise<boolean> {
+  if (text.length === 0) return true;
+  const error = await new Promise<Error | null | undefined>((resolve) => {
+    stream.write(text, resolve);
   });
+  if (!error) return true;
+  if ((error as NodeJS.ErrnoException).code === "EPIPE") return false;
+  throw new AppError("HOST", `cannot write the output: ${systemReason(error)}`);
 }

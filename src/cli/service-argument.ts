@@ -7,6 +7,8 @@ import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);
+/** `cart.shop.svc.cluster.local:80`: the DNS name of a Service, whichever domain the cluster has. */
+const DNS_FORM = new RegExp(`^(${LABEL})\\.(${LABEL})\\.svc(?:\\.[a-z0-9.-]+)?((?::${LABEL})?)$`);
 const NAMESPACE = new RegExp(`^${LABEL}$`);
 
 /**
@@ -36,13 +38,13 @@ export function unknownServiceNotices(named: ServiceArgument | undefined, names:
 }
 
 /**
- * Parses `namespace/name[:port]` or `name[:port]`.
+ * Parses `namespace/name[:port]`, `name[:port]`, or a DNS name such as `name.namespace.svc.cluster.local[:port]`.
  * @param namespace for a name without one; `default` if undefined
  * @param source the flag or argument that the text comes from, for the error
  * @throws AppError BAD_ARGUMENT
  */
 export function parseService(text: string, namespace: string | undefined, source: string): ServiceArgument {
-  const [, given = namespace ?? "default", name, port] = FORM.exec(text) ?? [];
+  const [, given = namespace ?? "default", name, port] = FORM.exec(text.replace(DNS_FORM, "$2/$1$3")) ?? [];
   if (name === undefined) {
     throw new AppError(
       "BAD_ARGUMENT",

@@ -48,8 +48,6 @@ export function onSignals({ dump, logger }: SignalParts): Ended {
     });
   }
   process.on("SIGUSR1", dump);
-  // A closed pipe at the log's other end must not end the process.
-  process.stderr.on("error", () => {});
   process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
   process.on("uncaughtException", (error) => {
     logger.error({ error: messageOf(error) }, "internal error");

@@ -183,8 +183,10 @@ export class Nft {
     const result = await this.#execute(args, "");
     if (result.exitCode === 0) return result.stdout;
     if (result.stderr.includes(NO_SUCH_OBJECT)) return undefined;
+    const isForbidden = result.stderr.includes("Operation not permitted");
     throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
       evidence: { stderr: result.stderr.trim() },
+      ...(isForbidden ? { hint: "run as root or with CAP_NET_ADMIN in the node's network namespace" } : {}),
     });
   }
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { messageOf } from "../base/errors.ts";
+import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
@@ -13,6 +13,8 @@ import type { Nft } from "./nft.ts";
 interface Unreadable {
   readonly kind: "unreadable";
   readonly reason: string;
+  /** How the reader can solve the problem; absent when it is not known. */
+  readonly hint?: string;
 }
 
 /** The contents of nft-proxy's tables in the kernel. */
@@ -60,7 +62,8 @@ export async function compareKernel(nft: Nft, desired: Ruleset): Promise<KernelC
 }
 
 function unreadable(error: unknown): Unreadable {
-  return { kind: "unreadable", reason: messageOf(error) };
+  const hint = error instanceof AppError ? error.hint : undefined;
+  return { kind: "unreadable", reason: messageOf(error), ...(hint === undefined ? {} : { hint }) };
 }
 
 /** A table without the elements of its sets; undefined when there is none. */

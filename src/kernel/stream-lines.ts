@@ -32,32 +32,47 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs }
   const child = spawn(path, args, {
     stdio: ["ignore", "pipe", "pipe"],
     env,
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
   });
+  // Not spawn's own: Node (20.20) keeps that timer when the program cannot be started, and does not exit before.
+  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
   const failure = failureOf(child);
   try {
     yield* child.stdout.setEncoding("utf8");
   } finally {
+    clearTimeout(timer);
     child.kill("SIGKILL");
   }
-  const { reason, stderr } = await failure;
+  const { startError, reason, stderr } = await failure;
+  if (startError !== undefined) {
+    throw new AppError("HOST", `cannot start ${path} (${startError})`, {
+      hint: "nft-proxy doctor names the programs that this host lacks",
+    });
+  }
   if (reason === undefined) return;
   throw new AppError("HOST", `${path} failed: ${reason}`, {
     evidence: { command: [path, ...args].join(" "), stderr },
   });
 };
 
-/** Why a program failed, undefined when it did not, and its error output; resolves when it has ended. */
-function failureOf(
-  child: ChildProcessByStdio<null, Readable, Readable>,
-): Promise<{ readonly reason: string | undefined; readonly stderr: string }> {
+/** How a program ended. */
+interface ProgramEnd {
+  /** The system's error code when it could not be started. */
+  readonly startError?: string;
+  /** Why it failed; undefined when it did not. */
+  readonly reason: string | undefined;
+  readonly stderr: string;
+}
+
+/** Resolves when the program has ended. */
+function failureOf(child: ChildProcessByStdio<null, Readable, Readable>): Promise<ProgramEnd> {
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr = (stderr + text).slice(0, MOST_STDERR);
   });
   return new Promise((resolve) => {
-    child.on("error", (error: NodeJS.ErrnoException) => resolve({ reason: error.code ?? error.message, stderr }));
+    child.on("error", (error: NodeJS.ErrnoException) =>
+      resolve({ startError: error.code ?? error.message, reason: undefined, stderr }),
+    );
     child.on("close", (code, signal) => {
       const said = stderr.trim();
       const reason = code === 0 ? undefined : said || (signal === null ? `exit code ${code}` : `ended by ${signal}`);

@@ -5,6 +5,8 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
+const DUMP = [process.execPath, bundle, "dump", "--from", townObjects("town"), ...townFlags];
+
 describe("the command line", () => {
   test.each([
     ["no command", [], "missing command"],
@@ -16,6 +18,11 @@ describe("the command line", () => {
     ["a file that does not exist", ["dump", "--from=/nowhere/objects"], "/nowhere/objects"],
     ["a configuration that does not exist", ["dump", "--from=x", "--config=/nowhere/config"], "/nowhere/config"],
     ["no cluster", ["run"], "API server"],
+    ["no cluster to ask", ["explain", "shop/cart"], "API server"],
+    ["a Service without objects", ["explain", "--live", "shop/cart"], "no API server is configured"],
+    ["an option without the one that it needs", ["diff", "--live"], "--live needs --with"],
+    ["options that exclude each other", ["diff", "--against=x", "--outcomes"], "--against compares rules"],
+    ["a mistyped Service", [...DUMP.slice(2), "--service=shop/car"], "did you mean shop/cart?"],
   ])("ends with an error message and exit code 2 for %s", async (_what, args, said) => {
     const { exitCode, stdout, stderr } = await nftProxy(args);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
@@ -84,6 +91,14 @@ ${script}
 COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec(script)?.[1]}; echo "\${COMPREPLY[@]}"`;
     const { stdout, stderr } = await execa("bash", ["-c", shell]);
     expect({ stdout, stderr }).toEqual({ stdout: "--from --from-ip", stderr: "" });
+  });
+
+  test("a pipe whose reader has gone ends a command without an error, with its own exit code", async () => {
+    const early = (command: string) =>
+      execa("bash", ["-c", `"$@" ${command}; echo "\${PIPESTATUS[0]}"`, "bash", ...DUMP]);
+    expect(await early("| head -c 1")).toMatchObject({ stdout: "{0", stderr: "" });
+    const full = await early("> /dev/full");
+    expect(full).toMatchObject({ stdout: "1", stderr: "nft-proxy: cannot write the output: no space left on device" });
   });
 
   test("reads a long dump to its end through a pipe", async () => {

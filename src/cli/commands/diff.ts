@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { quoted } from "../../base/schema-error.ts";
+import { alternatives } from "../../base/text.ts";
 import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
@@ -9,15 +10,12 @@ import { isOfKind, OUTCOME_CHANGES, type OutcomeReport } from "../../inspect/out
 import { isSame } from "../../ruleset/ruleset-diff.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, errorText } from "../output.ts";
+import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
 import { diffJson, diffText } from "../print/diff-text.ts";
 import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outcomeGithub, outcomeJson, outcomeText } from "../print/outcome-report.ts";
 import { outputFormat } from "../print/output-format.ts";
-
-/** Exit codes 0 and 1 are for the comparison's result, as diff(1) has it; 2 is for every failure to compare. */
-const TROUBLE = EXIT.badInput;
 
 /**
  * `diff`: the changes that applying some objects would make, in this kernel, or on a node that has other objects
@@ -25,16 +23,33 @@ const TROUBLE = EXIT.badInput;
  * (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: trouble.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
-  try {
-    const command = await optionsBesideDaemon(argv);
-    const request = loadRequest(argv, command);
-    const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
-    const result = await compare(argv, request);
-    return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return { exitCode: TROUBLE, notices: [errorText(error).trimEnd()] };
+  const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
+  refuseUnused(argv);
+  const command = await optionsBesideDaemon(argv);
+  const result = await compare(argv, loadRequest(argv, command));
+  return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
+}
+
+/** Options that mean nothing without another one, by name: an answer that ignores one would mislead. */
+const NEEDED: Readonly<Record<string, readonly string[]>> = {
+  live: ["with"],
+  "with-tables": ["with"],
+  "with-objects": ["outcomes"],
+  "fail-on": ["outcomes", "with"],
+};
+
+/** @throws AppError BAD_ARGUMENT for an option that the comparison would ignore */
+function refuseUnused(argv: Argv): void {
+  const given = (name: string) => argv[name] !== undefined && argv[name] !== false;
+  for (const [name, needed] of Object.entries(NEEDED)) {
+    if (!given(name) || needed.some(given)) continue;
+    throw new AppError("BAD_ARGUMENT", `--${name} needs ${alternatives(needed.map((other) => `--${other}`))}`);
   }
+  const excluding = ["outcomes", "with"].find(given);
+  if (!given("against") || excluding === undefined) return;
+  throw new AppError("BAD_ARGUMENT", `--against compares rules and does not go with --${excluding}`, {
+    hint: "to compare the outcomes under other objects: --outcomes --with-objects PATH",
+  });
 }
 
 async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
@@ -46,7 +61,7 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
     ...comparison.diagnostics.map(diagnosticText),
     ...(comparison.origin === undefined ? [] : pendingNotices(comparison.origin)),
   ];
-  if (hasErrors(comparison.diagnostics)) return { exitCode: TROUBLE, notices };
+  if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.trouble, notices };
   const { diff, origin } = comparison;
   const sides = {
     before: origin === undefined ? against.join(", ") : "kernel",
@@ -68,7 +83,7 @@ async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult
   const failOn = failingChanges(argv);
   const report = await outcomeReport(argv, request);
   const notices = [...report.notices, ...report.diagnostics.map(diagnosticText)];
-  if (hasErrors(report.diagnostics)) return { exitCode: TROUBLE, notices };
+  if (hasErrors(report.diagnostics)) return { exitCode: EXIT.trouble, notices };
   const isFailed = report.differences.some((difference) => isOfKind(difference, failOn));
   const print = { text: outcomeText, json: outcomeJson, github: (of: OutcomeReport) => outcomeGithub(of, failOn) };
   return { exitCode: isFailed ? EXIT.refused : EXIT.ok, output: print[format](report), notices };
@@ -99,7 +114,7 @@ function failingChanges(argv: Argv): readonly OutcomeChange[] {
     if (change !== undefined) return change;
     throw new AppError(
       "BAD_ARGUMENT",
-      `--fail-on is ${JSON.stringify(name)}: must be one of ${OUTCOME_CHANGES.join(", ")}`,
+      `--fail-on must be one or more of ${OUTCOME_CHANGES.join(", ")}, not ${quoted(name)}`,
     );
   });
 }

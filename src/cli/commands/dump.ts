@@ -8,15 +8,17 @@ import {
   selectedTables,
   selectionOf,
 } from "../../inspect/dump/selection.ts";
+import { likelyService } from "../../inspect/explain/likely-service.ts";
 import type { ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
 import { keepVanished } from "../../inspect/load/keep-vanished.ts";
 import { readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import { creation } from "../../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, failed } from "../output.ts";
 import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
 import { changesText, rulesetText, transactionJson } from "../print/dump-text.ts";
 import { originText, pendingNotices } from "../print/origin-text.ts";
@@ -43,7 +45,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   ];
   if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.refused, notices };
   const selection = selectionOf(desired.state, families, service);
-  if (selection === undefined) throw unknownService(service);
+  if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
   const output = isSet(argv, "diff") ? await changes(desired, selection, format) : tables(desired, selection, format);
   // JSON is for nft, and takes no comment.
   const head = format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
@@ -78,10 +80,13 @@ function familiesOf(argv: Argv): readonly Family[] {
   return [family];
 }
 
-function unknownService(argument: ServiceArgument | undefined): AppError {
-  const { service = "", port } = argument ?? {};
-  const name = port === undefined ? service : `${service}:${port}`;
+function unknownService(argument: ServiceArgument | undefined, names: readonly ServiceName[]): AppError {
+  const { service, port } = argument ?? {};
+  const name = [service, port].filter((part) => part !== undefined).join(":");
+  const likely = service === undefined || names.includes(service) ? undefined : likelyService(service, names);
   return new AppError("BAD_ARGUMENT", `no rules are made for ${name}`, {
-    hint: "a Service needs a cluster IP and must not be labelled for another proxy; check its name, namespace and ports",
+    hint:
+      likely ??
+      "a Service needs a cluster IP and must not be labelled for another proxy; nft-proxy explain names its ports",
   });
 }

@@ -1,10 +1,12 @@
+import { AppError } from "../../base/errors.ts";
+import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { type Argv, isSet } from "../command.ts";
 import { explainQueryOf } from "../explain-arguments.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
+import { type CommandResult, EXIT, failed } from "../output.ts";
+import { diagnosticText, hasErrors, missingNodeNotices } from "../print/diagnostic-text.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
 import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
@@ -18,19 +20,42 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const command = await optionsBesideDaemon(argv);
   progress.step("reading the objects");
   const loaded = await loadExplainInput(loadRequest(argv, command), query, isSet(argv, "live"));
-  const report = reportOf(query, loaded.input);
+  const notices = [
+    ...command.notices,
+    ...pendingNotices(loaded.origin),
+    ...missingNodeNotices(loaded.missingNode),
+    ...loaded.notices,
+    ...loaded.diagnostics.map(diagnosticText),
+    ...invalidNotices(loaded),
+  ];
+  const report = answer(query, loaded);
+  if (report instanceof AppError) return failed(report, notices);
   const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.refused : EXIT.ok,
     output: format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : head + reportText(report, style()),
-    notices: [
-      ...command.notices,
-      ...pendingNotices(loaded.origin),
-      ...missingNodeNotices(loaded.missingNode),
-      ...loaded.notices,
-      ...loaded.diagnostics.map(diagnosticText),
-    ],
+    notices,
   };
+}
+
+/** The answer, or the error that is to be told below the notices: they may name the object that is missing. */
+function answer(query: ExplainQuery, { input, diagnostics }: LoadedExplainInput): Report | AppError {
+  const { serviceCount, sliceCount } = input.cache;
+  if (hasErrors(diagnostics) && serviceCount + sliceCount === 0) {
+    return new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
+  }
+  try {
+    return reportOf(query, input);
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
+}
+
+function invalidNotices({ diagnostics }: LoadedExplainInput): string[] {
+  return hasErrors(diagnostics)
+    ? ["warning: objects with errors are ignored, and this answer may be wrong about them"]
+    : [];
 }
 
 /** The compared states of `--live`; otherwise the origin of the desired state, where it is a daemon. */

@@ -4,7 +4,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { commandOptions, USER_AGENT } from "../options.ts";
+import { commandOptions, USER_AGENT, withUserKubeconfig } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { fleetText } from "../print/fleet-text.ts";
 import { outputFormat } from "../print/output-format.ts";
@@ -21,10 +21,11 @@ const WAIT_MS = 10 * 60_000;
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const { options, notices } = commandOptions(argv);
-  const { kubeconfig, master } = options.client;
-  const connect = () =>
-    loadConnection({ kubeconfig: kubeconfig || (master === "" ? defaultKubeconfig() : ""), master, env: process.env });
-  const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
+  const { client: access } = withUserKubeconfig(options, process.env);
+  const client = new HttpApiClient({
+    connect: () => loadConnection({ ...access, env: process.env }),
+    userAgent: USER_AGENT,
+  });
   const request = {
     client,
     namespace: namespaceArgument(argv) ?? "kube-system",
@@ -47,11 +48,4 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   } finally {
     client.close();
   }
-}
-
-/** kubectl's: the first file of $KUBECONFIG, or the user's; none within a pod. */
-function defaultKubeconfig(): string {
-  const { KUBECONFIG = "", HOME = "", KUBERNETES_SERVICE_HOST } = process.env;
-  if (KUBECONFIG !== "") return KUBECONFIG.split(":")[0] ?? "";
-  return KUBERNETES_SERVICE_HOST === undefined && HOME !== "" ? `${HOME}/.kube/config` : "";
 }

@@ -34,7 +34,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? jsonLines(stories, names) : texts(stories, names, durationMs),
-    notices: [...notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)],
+    notices: [
+      ...notices,
+      ...desired.notices,
+      ...desired.diagnostics.map(diagnosticText),
+      `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
+    ],
   };
 }
 
@@ -51,10 +56,13 @@ async function* texts(
   names: StoryNames,
   durationMs: number,
 ): AsyncIterable<string> {
+  const startedAt = Date.now();
   let count = 0;
   for await (const story of stories) {
     yield `${storyText(await named(story, names))}\n`;
     count += 1;
   }
-  if (count === 0) yield `no such packet came by within ${durationMs / 1000} s\n`;
+  // Less than the duration when it was interrupted.
+  const seconds = Math.round(Math.min(durationMs, Date.now() - startedAt) / 1000);
+  if (count === 0) yield `no such packet came by within ${seconds} s\n`;
 }

@@ -1,6 +1,7 @@
+import { accessSync, constants } from "node:fs";
 import { socketText } from "../../base/text.ts";
 import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
-import { netNamespace } from "../../kernel/host.ts";
+import { netNamespace, systemErrorCode } from "../../kernel/host.ts";
 import type { DaemonState } from "../../sync/daemon-protocol.ts";
 import { doctorHost } from "../doctor/doctor-host.ts";
 import { askDaemon } from "./daemon-client.ts";
@@ -22,6 +23,16 @@ export async function runningDaemon(socket: string): Promise<RunningDaemon | und
   const state = await askDaemon(socket, "state");
   if (state === undefined) return undefined;
   return { socket, state, isHere: state.netNamespace === netNamespace() };
+}
+
+/** Whether there is a socket that this user may not open: the daemon's is for root. */
+export function isDenied(socket: string): boolean {
+  try {
+    accessSync(socket, constants.W_OK);
+    return false;
+  } catch (error) {
+    return systemErrorCode(error) === "EACCES";
+  }
 }
 
 /** The URL at which this host itself reaches a server that listens on an address. */

@@ -27,7 +27,7 @@ export function judgeFirewalls(chains: readonly ForeignChain[] | undefined): Hos
         level: "warning",
         found: "unknown: the chains of this host could not be listed",
         means: "chains of other software that drop the Services' traffic would not be seen",
-        action: "run as root or with CAP_NET_ADMIN in the node's network namespace",
+        action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
       },
     ];
   }

@@ -44,7 +44,7 @@ function unlisted({ chains }: ProxyTraces): HostDiagnostic[] {
     warning(
       "unknown: the chains of this host could not be listed",
       "rules of kube-proxy's nftables and iptables modes would not be seen",
-      "run as root or with CAP_NET_ADMIN in the node's network namespace",
+      "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
     ),
   ];
 }

@@ -1,3 +1,4 @@
+import { AppError, messageOf } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
@@ -20,13 +21,17 @@ export interface ClusterObjects extends ListedObjects {
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
 export async function listClusterObjects(
-  { options, nodeName, env, userAgent }: LoadRequest,
+  { options, nodeName, env, userAgent, deniedSocket }: LoadRequest,
   onNotice: (text: string) => void,
   onService?: (service: unknown) => void,
 ): Promise<ClusterObjects> {
   const { kubeconfig, master } = options.client;
   const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
-  const client = new HttpApiClient({ connect: () => loadConnection({ kubeconfig, master, env }), userAgent });
+  const connect = () => loadConnection({ kubeconfig, master, env });
+  await connect().catch((error: unknown) => {
+    throw deniedSocket === undefined ? error : noAccess(deniedSocket, error);
+  });
+  const client = new HttpApiClient({ connect, userAgent });
   try {
     const decoders = apiDecoders((object, diagnostics) => onInvalid(object, diagnosticsText(diagnostics)));
     const list = { client, nodeName, decoders, clock: systemClock, onInvalid };
@@ -37,4 +42,11 @@ export async function listClusterObjects(
   } finally {
     client.close();
   }
+}
+
+function noAccess(socket: string, cause: unknown): AppError {
+  return new AppError("BAD_CONFIG", `the daemon at ${socket} answers root only, and ${messageOf(cause)}`, {
+    hint: "run as root, or give --kubeconfig; --from takes objects from files instead",
+    cause,
+  });
 }

@@ -13,7 +13,7 @@ export async function readKernelTables(nftPath: string): Promise<Ruleset> {
   const state = await readKernel(new Nft({ path: nftPath }), await hostFamilies(hostFiles));
   if (state.kind === "read") return state.ruleset;
   throw new AppError("NFT_OUTPUT", `cannot read nft-proxy's tables: ${state.reason}`, {
-    hint: "run as root or with CAP_NET_ADMIN in the node's network namespace; tables that others changed can be rebuilt with apply",
+    hint: state.hint ?? "if other software changed them: nft-proxy run or apply rebuilds them",
   });
 }
 

@@ -43,8 +43,8 @@ type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ign
   };
 
 /**
- * Loads the objects from files or the cluster, and the kernel's tables when `isLive`. The tables can be followed
- * without objects: then no API server is needed.
+ * Loads the objects from files or the cluster, and the kernel's tables when `isLive`. One connection can be followed
+ * through these without objects: then no API server is needed.
  * @throws AppError UNREADABLE_INPUT; BAD_CONFIG; API_UNAVAILABLE; NFT_OUTPUT for tables that cannot be read
  */
 export async function loadExplainInput(
@@ -107,7 +107,7 @@ async function objectsHere(
   query: ExplainQuery | undefined,
   isLive: boolean,
 ): Promise<LoadedObjects> {
-  if (request.daemon === undefined) return await objectsOfCluster(request, isLive);
+  if (request.daemon === undefined) return await objectsOfCluster(request, isLive && query?.kind === "connection");
   const { cache, nodeContext, state } = await renderObjects(request, await daemonObjects(request.daemon));
   const rendered = { cache, nodeContext, state, diagnostics: [], comparable: true };
   if (!isOfOthers(query, state, cache)) return { ...rendered, ignored: [], loadBalancers: [], notices: [] };
@@ -125,7 +125,8 @@ function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache:
   return [joinParts(to, protocol, port), joinParts(protocol, port)].every((key) => family?.ownerOf(key) === undefined);
 }
 
-async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<LoadedObjects> {
+/** @param isDispensable whether the kernel's rules answer the query without objects */
+async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
   const written: unknown[] = [];
   const notices: string[] = [];
   const keep = (service: unknown) => written.push(service);
@@ -140,7 +141,7 @@ async function objectsOfCluster(request: LoadRequest, isLive: boolean): Promise<
       ...(missingNode === undefined ? {} : { missingNode }),
     };
   } catch (error) {
-    if (!isLive || !(error instanceof AppError)) throw error;
+    if (!isDispensable || !(error instanceof AppError)) throw error;
     const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
     notices.push(`warning: objects unavailable, following the kernel's rules alone: ${error.message}`);
     return { ...withIgnored(await renderObjects(request, nothing), []), notices, diagnostics: [], comparable: false };

@@ -6,6 +6,8 @@ export interface LoadRequest {
   readonly options: ProxyOptions;
   /** The daemon on this host whose options these are; its objects are used when there are no paths. */
   readonly daemon?: RunningDaemon;
+  /** The socket of a daemon on this host that this user may not ask; absent when there is none. */
+  readonly deniedSocket?: string;
   /** The node whose rules are rendered. */
   readonly nodeName: string;
   /** Files and directories, `-` for standard input; empty for the daemon or the cluster. */

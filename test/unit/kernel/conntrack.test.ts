@@ -78,10 +78,17 @@ describe("streamLines", () => {
     expect(await collect("printf", ["a\\nb b\\n"])).toEqual(["a", "b b"]);
   });
 
+  test("leaves no timer, which would delay the exit of the process, if a program cannot be started", async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+    const before = timers();
+    await expect(collect("no-such-program", [])).rejects.toThrow();
+    expect(timers()).toBe(before);
+  });
+
   test("throws an AppError with the program's words if it is missing or fails", async () => {
     await expect(collect("no-such-program", [])).rejects.toMatchObject({
       code: "HOST",
-      message: "no-such-program failed: ENOENT",
+      message: "cannot start no-such-program (ENOENT)",
     });
     await expect(collect("ls", ["/no-such-directory"])).rejects.toMatchObject({
       code: "HOST",

@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import type { Argv } from "../../../src/cli/command.ts";
+import { explainQueryOf } from "../../../src/cli/explain-arguments.ts";
+
+const what = (text: string): Argv => ({ what: [text] });
+
+describe("explainQueryOf", () => {
+  test.each([
+    ["10.96.0.10:53/udp", { to: "10.96.0.10", port: 53, protocol: "udp" }],
+    ["[fd00::1]:80", { to: "fd00::1", port: 80, protocol: "tcp" }],
+    ["[::ffff:10.96.0.10]:80", { to: "10.96.0.10", port: 80, protocol: "tcp" }],
+  ])("the address %s is a connection", (text, question) => {
+    expect(explainQueryOf(what(text))).toEqual({ kind: "connection", question });
+  });
+
+  test.each([
+    ["shop/cart:http", { service: "shop/cart", port: "http" }],
+    ["cart.shop.svc.cluster.local:80", { service: "shop/cart", port: "80" }],
+    ["cart.shop.svc", { service: "shop/cart" }],
+  ])("the name %s is a Service", (text, named) => {
+    expect(explainQueryOf(what(text))).toEqual({ kind: "service", named, from: {} });
+  });
+
+  test.each<[given: Argv, message: string]>([
+    [what("10.96.0.10"), "an address needs a port: ADDRESS:PORT"],
+    [what("fd00::1"), "an address needs a port: [ADDRESS]:PORT"],
+    [what("10.96.0.300:80"), '"10.96.0.300" is not an IP address'],
+    [what("[fe80::1%eth0]:80"), '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone'],
+    [what("pod-0.cart.shop.svc.cluster.local"), "must name a Service"],
+    [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port goes with --to; write ADDRESS:PORT instead"],
+    [{ ...what("shop/cart"), port: ["81"] }, "--port goes with --to; write SERVICE:PORT instead"],
+    [{ ...what("shop/cart"), proto: ["udp"] }, "--proto goes with an address"],
+    [{ ...what("10.96.0.10:80/tcp"), proto: ["udp"] }, "--proto contradicts the protocol of the address"],
+    [{ ...what("10.96.0.10:80"), "from-ip": ["fd00::1"] }, "must be of one family"],
+    [{ ...what("10.96.0.10:80"), all: true }, "these are two questions"],
+  ])("%j is refused", (given, message) => {
+    expect(() => explainQueryOf(given)).toThrow(message);
+  });
+});
