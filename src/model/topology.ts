@@ -76,7 +76,6 @@ export function whyExcluded(
   if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
   if (mode === "ready" && !endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
   if (isDrained(endpoint) && !choice[policy].every(isDrained)) return "drained";
-  if (mode === "terminating") return undefined;
   if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
   return choice.topology === "same-node" ? "other-node" : "other-zone";
 }
@@ -118,20 +117,17 @@ function isDraining({ source }: Endpoint): boolean {
 
 /** Hints count only when every ready endpoint has them and one of them names our place. */
 function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
-  let ready = false;
   let nodeHinted = true;
   let zoneHinted = true;
   let forNode = false;
   let forZone = false;
   for (const { source } of endpoints) {
     if (!source.ready) continue;
-    ready = true;
     if (source.nodeHints.length === 0) nodeHinted = false;
     else if (source.nodeHints.includes(place.name)) forNode = true;
     if (source.zoneHints.length === 0) zoneHinted = false;
     else if (source.zoneHints.includes(place.zone)) forZone = true;
   }
-  if (!ready) return "none";
   if (nodeHinted && forNode) return "same-node";
   return zoneHinted && forZone ? "same-zone" : "none";
 }

@@ -251,6 +251,11 @@ describe("whyExcluded says", () => {
     return chosen.endpoints.map((each) => whyExcluded(each, chosen.choice, policy, HERE));
   };
 
+  test("that endpoints are not ready or terminate, where none serves", () => {
+    const endpoints = [endpoint("10.0.0.2", STARTING), endpoint("10.0.0.4", GONE)];
+    expect(reasons(cluster, "cluster", endpoints)).toEqual(["not-ready", "terminating"]);
+  });
+
   test("that an endpoint is not ready or terminates, while another is ready", () => {
     const endpoints = [
       endpoint("10.0.0.1"),
