@@ -1,7 +1,7 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { matchNodePortAddresses } from "../kernel/addresses.ts";
-import { compareAddresses, familyOf } from "../model/ip.ts";
+import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
@@ -42,8 +42,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
 
 /** `--bind-address` overrides the Node's own address, as in kube-proxy. */
 function primaryAddress({ bindAddress }: ProxyOptions, ofNode: string, family: Family): string {
-  const isWildcard = bindAddress === "0.0.0.0" || bindAddress === "::" || bindAddress === "";
-  return !isWildcard && familyOf(bindAddress) === family ? bindAddress : ofNode;
+  return !isUnspecified(bindAddress) && familyOf(bindAddress) === family ? bindAddress : ofNode;
 }
 
 function localTraffic(
