@@ -12,6 +12,7 @@ import type { NodeContextReader } from "../sync/node-context-reader.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
+import { LogLimit } from "./log-limit.ts";
 
 /** What a daemon is made of. */
 export interface DaemonParts {
@@ -44,6 +45,7 @@ export class Daemon {
   readonly #parts: DaemonParts;
   readonly #watcher: DriftWatcher;
   readonly #periodic: PeriodicTask[] = [];
+  readonly #driftLines = new LogLimit();
 
   constructor(parts: DaemonParts) {
     const { nft, clock, logger, loop } = parts;
@@ -106,16 +108,18 @@ export class Daemon {
   }
 
   #logDrift(drift: Drift): void {
-    const { logger } = this.#parts;
+    const { logger, clock } = this.#parts;
+    const limit = this.#driftLines.fields(clock.monotonic());
+    if (limit === undefined) return;
     switch (drift.kind) {
       case "tables":
-        logger.warn({ tables: drift.missing }, "tables missing: rebuilding");
+        logger.warn({ tables: drift.missing, ...limit }, "tables missing: rebuilding");
         break;
       case "chain":
-        logger.warn({ chain: drift.chain }, "chain changed by someone else: repairing");
+        logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
         break;
       case "elements":
-        logger.warn({ found: drift.found }, "rules differ from the desired state: repairing");
+        logger.warn({ found: drift.found, ...limit }, "rules differ from the desired state: repairing");
         break;
       default:
         assertNever(drift);

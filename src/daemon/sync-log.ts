@@ -6,11 +6,13 @@ import { deltaSize } from "../nft/delta.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
 import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { ConflictWatch } from "./conflict-watch.ts";
+import { LogLimit } from "./log-limit.ts";
 
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
   readonly #conflicts = new ConflictWatch();
+  readonly #repairs = new LogLimit();
   #quarantined: ReadonlySet<ServicePortKey> = new Set();
   #excluded: ReadonlyMap<Family, string> = new Map();
   #failures: { readonly error: string; readonly count: number; readonly since: number } | undefined;
@@ -63,7 +65,9 @@ export class SyncLog implements SyncSubscriber {
       this.#logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
       return;
     }
-    this.#logger.warn({ reason, seconds, found: drift.text }, "rules changed by someone else, repaired");
+    const limit = this.#repairs.fields(report.endedAt);
+    if (limit === undefined) return;
+    this.#logger.warn({ reason, seconds, found: drift.text, ...limit }, "rules changed by someone else, repaired");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {

@@ -18,13 +18,12 @@ export interface OwnMetrics {
   readonly changeLag: Histogram;
   readonly transactionElements: Histogram;
   readonly transactionBytes: Histogram;
-  /** `operation` is `apply`, `list` or `check`. */
-  readonly nftDuration: Histogram<"operation">;
+  readonly nftDuration: Histogram;
   /** Syncs that failed, by {@link NftFailureCause}. */
   readonly nftFailures: Counter<"cause">;
   /** `family` is `ip` or `ip6`, as in nft. */
   readonly mapElements: Gauge<"family" | "map">;
-  /** The most elements that a map filled by packets takes; with mapElements, how full it is. */
+  /** The most elements that a set or map filled by packets takes; what it has is not counted, as it may take seconds. */
   readonly mapCapacity: Gauge<"family" | "map">;
   /** `result` is `same`, `repaired` or `failed`. */
   readonly fullResyncs: Counter<"result">;
@@ -73,14 +72,13 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       buckets: BYTE_BUCKETS,
     }),
     nftDuration: new Histogram({
-      ...base("nft_duration_seconds", "Time of a run of nft"),
-      labelNames: ["operation"],
+      ...base("nft_duration_seconds", "Time of a run of nft that applies a transaction"),
       buckets: NFT_BUCKETS,
     }),
     nftFailures: new Counter({ ...base("nft_failures_total", "Syncs that failed, by cause"), labelNames: ["cause"] }),
     mapElements: new Gauge({ ...base("map_elements", "Elements in a set or map"), labelNames: ["family", "map"] }),
     mapCapacity: new Gauge({
-      ...base("map_capacity", "Most elements that a map takes"),
+      ...base("map_capacity", "Most elements that a set or map filled by packets takes"),
       labelNames: ["family", "map"],
     }),
     fullResyncs: new Counter({ ...base("full_resyncs_total", "Comparisons with the kernel"), labelNames: ["result"] }),

@@ -59,7 +59,7 @@ export class SyncMetrics implements SyncSubscriber {
     if (applied.length > 0) own.transactionElements.observe(deltaSize(deltas).elements);
     for (const { bytes, durationMs } of applied) {
       own.transactionBytes.observe(bytes);
-      own.nftDuration.observe({ operation: "apply" }, durationMs / 1000);
+      own.nftDuration.observe(durationMs / 1000);
     }
   }
 

@@ -36,6 +36,19 @@ test.each([
   expect(logger.lines).toMatchObject([{ level: "warn", fields: { reason: "drift", found: text } }]);
 });
 
+test("repairs that follow each other are logged 20 times in ten minutes, and the last line announces the pause", () => {
+  const { logger, log } = setUp();
+  const repair = (endedAt: number) =>
+    log.synced(syncReport({ kind: "full", reason: "drift", drift: [MISSING_TABLE], endedAt }));
+  for (let second = 0; second < 100; second++) repair(1000 * second);
+  expect(logger.lines).toHaveLength(20);
+  const hints = logger.lines.map(({ fields }) => fields.hint);
+  expect(hints.slice(0, -1).every((hint) => hint === undefined)).toBe(true);
+  expect(hints.at(-1)).toContain("not logged");
+  repair(600_000);
+  expect(logger.lines).toHaveLength(21);
+});
+
 test("a failed sync is logged with its evidence and hint", () => {
   const { logger, log } = setUp();
   const error = new AppError("NFT_TIMEOUT", "nft hangs", { evidence: { stderr: "..." }, hint: "wait" });
