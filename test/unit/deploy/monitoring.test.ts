@@ -126,6 +126,17 @@ describe("the dashboard", () => {
   });
 });
 
+test("alerts and panels take metrics that other programs have too from nft-proxy alone", () => {
+  const queries = [
+    ...readAlerts().map(({ expr }) => expr),
+    ...readPanels().flatMap(({ targets }) => targets.map(({ expr }) => expr)),
+  ];
+  const shared = queries.flatMap((query) => [...query.matchAll(/\b(?:kubeproxy|process)_\w+(\{[^}]*\})?/g)]);
+  expect(shared.length).toBeGreaterThan(10);
+  for (const [metric, selector] of shared)
+    expect([metric, selector]).toEqual([metric, expect.stringContaining('job="nft-proxy"')]);
+});
+
 describe("the component monitoring", () => {
   const manifests = buildMonitored("explicit-control-plane");
   const named = (kind: string, name: string) =>
