@@ -56,6 +56,14 @@ function fieldText(value: unknown): string {
   return typeof value === "string" && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
 }
 
+/** Of a longer line only this many characters are kept: a whole transaction may be logged for debugging. */
+const MAX_LENGTH = 10_000;
+
+/** A copy: a slice would keep the whole line in memory. */
+function shortened(line: string): string {
+  return line.length <= MAX_LENGTH ? line : `${Buffer.from(line.slice(0, MAX_LENGTH)).toString()}...\n`;
+}
+
 /** The newest lines of a log, for support: they pass through to the log's own stream. */
 export class RecentLog implements LogStream {
   readonly #stream: LogStream;
@@ -70,7 +78,7 @@ export class RecentLog implements LogStream {
 
   write(line: string): void {
     this.#stream.write(line);
-    this.#lines.push(line);
+    this.#lines.push(shortened(line));
     if (this.#lines.length > 2 * this.#most) this.#lines.splice(0, this.#lines.length - this.#most);
   }
 
