@@ -1,7 +1,8 @@
 import type { ProxyOptions } from "../config/options.ts";
 import type { UnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { CurrentOptions } from "../sync/current-options.ts";
-import { assembleCore, type CoreParts } from "./core.ts";
+import { assembleCore } from "./core.ts";
+import type { CoreParts } from "./core-state.ts";
 import { startingEvent } from "./events/events.ts";
 import { daemonServers } from "./http/daemon-servers.ts";
 import { stateSnapshot } from "./state-snapshot.ts";

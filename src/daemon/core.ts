@@ -1,52 +1,24 @@
-import { messageOf } from "../base/errors.ts";
-import { FAMILIES } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
-import type { ProxyOptions } from "../config/options.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import { udpFrontends } from "../conntrack/stale-flows.ts";
 import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
-import type { Nft } from "../kernel/nft.ts";
-import { readRefusals } from "../kernel/refusals.ts";
-import { readResetPackets } from "../kernel/vanished.ts";
-import type { ApiRequestObserver } from "../kube/client/client.ts";
-import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
-import { ObjectCache } from "../model/object-cache.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
-import { REFUSAL_TIMEOUT } from "../ruleset/refusals.ts";
-import { REFUSED } from "../ruleset/sets.ts";
-import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
-import { ChangeTracker } from "../sync/change-tracker.ts";
-import { CurrentOptions } from "../sync/current-options.ts";
-import { NodeContextReader } from "../sync/node-context-reader.ts";
-import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
-import { VANISHED_DELAY, VanishedEndpoints } from "../sync/vanished-endpoints.ts";
 import { VanishedTimer } from "../sync/vanished-timer.ts";
 import { Verifier } from "../sync/verifier.ts";
-import { Daemon, syncInterval } from "./daemon.ts";
-import { EventChannel } from "./events/event-channel.ts";
-import type { EventSink } from "./events/event-recorder.ts";
+import { assembleState, type CoreParts, type CoreState } from "./core-state.ts";
+import { Daemon } from "./daemon.ts";
 import { SchedulerEvents } from "./events/scheduler-events.ts";
 import { SyncEvents } from "./events/sync-events.ts";
-import { type HealthReport, isServed, judgeHealth } from "./health/health.ts";
-import { HealthTracker } from "./health/health-tracker.ts";
+import { isServed } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { ServiceHealthSubscriber } from "./health/service-health-subscriber.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
-import type { HostSystem } from "./host-system.ts";
+import { connectionCounts, refusalWatch, resetPacketCounts } from "./kernel-readings.ts";
 import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { LoopbackSubscriber } from "./loopback/loopback-subscriber.ts";
-import { readConnectionCounts } from "./metrics/connection-counts.ts";
-import { addConnectionMetrics } from "./metrics/connection-metrics.ts";
-import { addConntrackMetrics } from "./metrics/conntrack-metrics.ts";
 import { loopbackObserver } from "./metrics/loopback-metrics.ts";
-import { createMetrics } from "./metrics/metrics.ts";
-import { countRequest } from "./metrics/rest-client-metrics.ts";
-import { addSourceMetrics } from "./metrics/source-metrics.ts";
 import { countCleaning, SyncMetrics } from "./metrics/sync-metrics.ts";
-import { addVanishedMetrics } from "./metrics/vanished-metrics.ts";
-import { RefusalWatch } from "./refusals/refusal-watch.ts";
 import { ReservedPortsSubscriber } from "./reserved-ports-subscriber.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { StaleFlowSubscriber } from "./stale-flow-subscriber.ts";
@@ -54,32 +26,8 @@ import { SyncHistory } from "./status/sync-history.ts";
 import { SyncTimeline } from "./status/sync-timeline.ts";
 import { SyncLog } from "./sync-log.ts";
 
-/** What the command line decides about a daemon. */
-export interface CoreParts {
-  readonly options: ProxyOptions;
-  readonly nodeName: string;
-  readonly version: string;
-  readonly nft: Nft;
-  readonly system: HostSystem;
-  readonly logger: Logger;
-  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
-  /** Sets the observer of requests to the API server. */
-  readonly observeRequests: (observer: ApiRequestObserver) => void;
-  /** Where Events go: the API server, or nowhere. */
-  readonly eventSink: EventSink;
-  readonly dryRun: boolean;
-  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
-  readonly onFirstSync: () => void;
-}
-
 /** A daemon without its servers. */
 export type DaemonCore = Awaited<ReturnType<typeof assembleCore>>;
-
-/** How long a reading of the connection counters stays valid, milliseconds. */
-const COUNTERS_MAX_AGE = 5000;
-
-/** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
-const UNHEALTHY_AFTER_PERIODS = 2;
 
 /** Selects the host's addresses of both families, whatever the options. */
 const ALL_ADDRESSES = {
@@ -145,63 +93,10 @@ export async function assembleCore(parts: CoreParts) {
   };
 }
 
-type State = Awaited<ReturnType<typeof assembleState>>;
-
-/** The state of a daemon: objects, options, changes, desired rules, health. */
-async function assembleState({ options: initial, nodeName, version, nft, system, logger, ...parts }: CoreParts) {
-  const { clock } = system;
-  const startedAt = clock.now();
-  const options = new CurrentOptions(initial);
-  const cache = new ObjectCache(nodeName, initial);
-  const metrics = createMetrics(version);
-  parts.observeRequests((outcome) => countRequest(metrics.restClient, outcome));
-  const events = new EventChannel({ sink: parts.eventSink, clock, logger, metrics, cache });
-  const host = await system.readHost(initial);
-  const readHost = () => system.readHost(options.value);
-  const nodeContext = new NodeContextReader({ options, cache, host, readHost });
-  const runner = new BoundedFrequencyRunner(clock, syncInterval(initial));
-  const tracker = new ChangeTracker({
-    cache,
-    clock,
-    logger,
-    onChange: () => runner.request(),
-    awaitsPodCIDRs: initial.detectLocal.kind === "node-cidr",
-  });
-  warnWithoutClusterCIDR(initial, logger);
-  const source = parts.makeSource(tracker.handlers());
-  addSourceMetrics(metrics.registry, source);
-  addConntrackMetrics(metrics.registry, system.conntrack);
-  const vanished = initial.resetVanished
-    ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
-    : undefined;
-  const reconciler = new Reconciler({ cache, nft, vanished });
-  const { families } = host;
-  const health = new HealthTracker({ families, startedAt, runner, tracker, cache });
-  const judge = (): HealthReport =>
-    judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options.value.syncPeriodMs);
-  return {
-    ...{
-      clock,
-      startedAt,
-      options,
-      cache,
-      metrics,
-      events,
-      nodeContext,
-      runner,
-      tracker,
-      source,
-      reconciler,
-      vanished,
-    },
-    ...{ families, health, judge },
-  };
-}
-
 /** Those that change the host, or listen on ports of Services. */
 function hostSubscribers(
   parts: CoreParts,
-  state: State,
+  state: CoreState,
   { serviceHealth, loopback }: { readonly serviceHealth: ServiceHealthServers; readonly loopback: LoopbackProxy },
 ): SyncSubscriber[] {
   return [
@@ -212,7 +107,7 @@ function hostSubscribers(
   ];
 }
 
-function serviceHealthServers({ logger }: CoreParts, { clock, judge, events }: State): ServiceHealthServers {
+function serviceHealthServers({ logger }: CoreParts, { clock, judge, events }: CoreState): ServiceHealthServers {
   return new ServiceHealthServers({
     isProxyHealthy: (family) => isServed(judge(), family),
     clock,
@@ -221,12 +116,12 @@ function serviceHealthServers({ logger }: CoreParts, { clock, judge, events }: S
   });
 }
 
-function reservedPorts({ system, logger }: CoreParts, { options }: State): ReservedPortsSubscriber {
+function reservedPorts({ system, logger }: CoreParts, { options }: CoreState): ReservedPortsSubscriber {
   const isWanted = (): boolean => options.value.reserveNodePorts;
   return new ReservedPortsSubscriber({ isWanted, files: system.reservedPorts, logger });
 }
 
-function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: State): LoopbackProxy {
+function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: CoreState): LoopbackProxy {
   return new LoopbackProxy({
     addresses: { ip: "127.0.0.1", ip6: "::1" },
     targets: LOOPBACK_NODEPORT_ADDRESSES,
@@ -237,14 +132,7 @@ function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: State)
   });
 }
 
-/** Without cluster CIDRs, nothing can be masqueraded for coming from outside the cluster: kube-proxy warns, too. */
-function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
-  if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0)) return;
-  const hint = "set clusterCIDR, or another detectLocalMode";
-  logger.warn({ hint }, "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart");
-}
-
-function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): StaleFlowSubscriber {
+function staleFlows({ system, logger }: CoreParts, { cache, metrics }: CoreState): StaleFlowSubscriber {
   const ports = new UdpServicePorts(cache);
   const cleaner = new StaleFlowCleaner({
     table: system.flows,
@@ -255,48 +143,6 @@ function staleFlows({ system, logger }: CoreParts, { cache, metrics }: State): S
     onCleaned: (report) => countCleaning(metrics, report),
   });
   return new StaleFlowSubscriber(ports, cleaner);
-}
-
-/** @returns the counts of connections, undefined where these are not counted */
-function connectionCounts({ nft, system, logger }: CoreParts, { options, metrics, reconciler }: State) {
-  if (options.value.serviceCounters === "off") return undefined;
-  return addConnectionMetrics(metrics.registry, {
-    read: () => readConnectionCounts(nft, reconciler.state),
-    now: system.clock.monotonic,
-    maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters (logged once)"),
-  });
-}
-
-/** @returns the packets that were reset, undefined where none are */
-function resetPacketCounts({ nft, system, logger }: CoreParts, { metrics, families, vanished }: State) {
-  if (vanished === undefined) return undefined;
-  return addVanishedMetrics(metrics.registry, {
-    read: async () =>
-      Object.fromEntries(
-        await Promise.all(families.map(async (family) => [family, await readResetPackets(nft, family)])),
-      ),
-    now: system.clock.monotonic,
-    maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the count of resets (logged once)"),
-  });
-}
-
-/** @returns undefined where refusals are not recorded */
-function refusalWatch({ nft, logger, dryRun }: CoreParts, state: State): RefusalWatch | undefined {
-  const { clock, options, metrics, events, reconciler, families } = state;
-  if (dryRun || options.value.refusalLogSize === 0) return undefined;
-  return new RefusalWatch({
-    clock,
-    logger,
-    read: async () => (await readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
-    state: () => reconciler.state,
-    onPackets: (name, reason, packets) => {
-      const [namespace = "", service = ""] = name.split("/");
-      metrics.own.refusedPackets.inc({ namespace, service, reason }, packets);
-    },
-    onRefused: (service, summary) => events.refused(service, summary),
-  });
 }
 
 function firstSync(onFirstSync: () => void): SyncSubscriber {
