@@ -35,12 +35,14 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs }
   });
   // Not spawn's own: Node (20.20) keeps that timer when the program cannot be started, and does not exit before.
   const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
-  const failure = failureOf(child);
+  const failure = failureOf(child).finally(() => clearTimeout(timer));
+  let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");
+    isComplete = true;
   } finally {
-    clearTimeout(timer);
-    child.kill("SIGKILL");
+    // A program may close its output and then take a while to end.
+    if (!isComplete) child.kill("SIGKILL");
   }
   const { startError, reason, stderr } = await failure;
   if (startError !== undefined) {

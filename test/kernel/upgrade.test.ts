@@ -32,7 +32,8 @@ beforeAll(async () => {
   lab.cluster.put("endpointslices", apiSlice("web", ENDPOINTS));
   lab.cluster.put("endpointslices", apiSlice("sticky", ENDPOINTS));
   await serveEcho(lab.lab, "pod1", 7000);
-});
+  // The first time, the earlier version is built.
+}, 600_000);
 afterAll(() => lab?.close());
 
 /** Which endpoints answered 3 connections of each client to the sticky Service. */

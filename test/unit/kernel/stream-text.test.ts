@@ -21,6 +21,11 @@ describe("streamText", () => {
     expect(text).toBe("größe\n".repeat(20_000));
   });
 
+  test("waits for a program that closes its output before it ends", async () => {
+    expect(await collect("sh", ["-c", "echo all; exec >&-; sleep 0.2"])).toBe("all\n");
+    await expect(collect("sh", ["-c", "exec >&-; sleep 0.2; exit 3"])).rejects.toThrow("sh failed: exit code 3");
+  });
+
   test.each([
     ["throws the words of a program that fails", "sh", ["-c", "echo no >&2; exit 3"], "sh failed: no"],
     ["throws the exit code of a program that says nothing", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
