@@ -7,6 +7,7 @@ export type ErrorCode =
   | "NFT_MISSING"
   | "NFT_FEATURE"
   | "NFT_REFUSED"
+  | "NFT_FAILED"
   | "NFT_TIMEOUT"
   | "NFT_OUTPUT"
   | "INVALID_TRANSACTION"

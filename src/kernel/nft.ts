@@ -6,10 +6,11 @@ import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
+import { firstLine, type NftEnd, nftFailure } from "./nft-failure.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
-import { type StreamText, streamText } from "./stream-lines.ts";
+import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
 
 /** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
 export class NftRefusedError extends AppError {
@@ -65,8 +66,8 @@ const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 
 
 const APPLY: readonly string[] = ["-j", "-f", "-"];
 
-/** What nft says of a table, set or map that is not there. */
-const NO_SUCH_OBJECT = "No such file or directory";
+/** What nft says of a table, set, map or element that is not there. */
+const NO_SUCH_OBJECT = /^Error: (?:Could not process rule: )?No such file or directory/;
 
 /** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
 export class Nft {
@@ -93,7 +94,8 @@ export class Nft {
 
   /**
    * Applies a transaction: all of it or nothing.
-   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; NFT_MISSING; NFT_TIMEOUT
+   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; for other reasons than what is
+   * in the transaction NFT_MISSING, NFT_TIMEOUT, NFT_FEATURE (a crash), NFT_FAILED (killed, no memory), HOST (not allowed)
    */
   async apply(transaction: Transaction): Promise<AppliedTransaction> {
     return await this.#send(transaction, APPLY);
@@ -135,14 +137,17 @@ export class Nft {
   /**
    * As {@link Nft.listSet}, in pieces while nft prints it: a long listing is never in memory as a whole. Yields nothing
    * when the set is not there.
-   * @throws AppError HOST from the iteration when nft cannot be started, fails or times out
+   * @throws AppError from the iteration, as other listings do
    */
   async *streamSet(family: Family, kind: "set" | "map", name: string): AsyncIterable<string> {
-    const [program, args] = this.#commandLine(["-j", "list", kind, family, TABLE_NAME, name]);
+    const listing = ["-j", "list", kind, family, TABLE_NAME, name];
+    const [program, args] = this.#commandLine(listing);
     try {
       yield* this.#stream(program, args, this.#limits);
     } catch (error) {
-      if (!isMissing(error)) throw error;
+      if (!(error instanceof ProgramError)) throw error;
+      this.#assertWorked(listing, error.end);
+      if (!isMissing(error.end)) throw failedListing(listing, error.end);
     }
   }
 
@@ -182,12 +187,8 @@ export class Nft {
   async #ask(args: readonly string[]): Promise<string | undefined> {
     const result = await this.#execute(args, "");
     if (result.exitCode === 0) return result.stdout;
-    if (result.stderr.includes(NO_SUCH_OBJECT)) return undefined;
-    const isForbidden = result.stderr.includes("Operation not permitted");
-    throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
-      evidence: { stderr: result.stderr.trim() },
-      ...(isForbidden ? { hint: "run as root or with CAP_NET_ADMIN in the node's network namespace" } : {}),
-    });
+    if (isMissing(result)) return undefined;
+    throw failedListing(args, result);
   }
 
   async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {
@@ -206,22 +207,15 @@ export class Nft {
   async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
     const [program, all] = this.#commandLine(args);
     const result = await this.#run(program, all, input, this.#limits);
-    if (result.startError !== undefined) throw missing(program, result.startError);
-    if (result.tooMuchOutput) {
-      throw new AppError("NFT_OUTPUT", `nft printed more than ${this.#limits.maxOutputBytes} bytes`);
-    }
-    if (result.timedOut) {
-      throw new AppError("NFT_TIMEOUT", `nft did not end within ${this.#limits.timeoutMs / 1000} s`, {
-        hint: "look for another program that holds the nftables lock, or for a lack of memory",
-      });
-    }
-    if (result.signal !== undefined) {
-      throw new AppError("NFT_FEATURE", `nft was ended by ${result.signal}`, {
-        hint: "nft 1.0.6 crashes on JSON that it does not know; use nft 1.1.3 or newer, or --nft-path",
-        evidence: { command: [this.path, ...args].join(" ") },
-      });
-    }
+    this.#assertWorked(args, result);
     return result;
+  }
+
+  /** @throws AppError see {@link nftFailure} */
+  #assertWorked(args: readonly string[], end: NftEnd): void {
+    const [program] = this.#commandLine(args);
+    const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits: this.#limits });
+    if (failure !== undefined) throw failure;
   }
 }
 
@@ -236,16 +230,12 @@ function tableName(object: unknown): string[] {
   return table === undefined ? [] : [`${table.family} ${table.name}`];
 }
 
-function missing(path: string, code: string): AppError {
-  return new AppError("NFT_MISSING", `cannot start nft at "${path}" (${code})`, {
-    hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
+function isMissing({ stderr }: NftEnd): boolean {
+  return NO_SUCH_OBJECT.test(stderr);
+}
+
+function failedListing(args: readonly string[], { stderr }: NftEnd): AppError {
+  return new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(stderr)}`, {
+    evidence: { stderr: stderr.trim() },
   });
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof AppError && String(error.evidence?.stderr).includes(NO_SUCH_OBJECT);
-}
-
-function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] ?? "";
 }

@@ -15,7 +15,7 @@ const UPGRADE = "use nft 1.1.3 or newer, or name another with --nft-path";
  * Finds out whether nft and the kernel can do what we need, by asking for it and changing nothing. Versions are
  * not compared: distributions backport, and nft may be built without JSON.
  * @param whole needs all features, so that one question is enough where none is missing
- * @throws AppError NFT_FEATURE that names what is missing, HOST when we may not ask, NFT_MISSING
+ * @throws AppError NFT_FEATURE that names what is missing; as {@link Nft.check} does when nft cannot work at all
  */
 export async function probeFeatures(
   nft: Nft,
@@ -23,7 +23,12 @@ export async function probeFeatures(
 ): Promise<void> {
   const refusal = await refusalOf(nft, whole);
   if (refusal === undefined) return;
-  await explainCommonRefusals(nft, refusal);
+  if (/JSON support not compiled-in/i.test(refusal)) {
+    throw new AppError("NFT_FEATURE", `nft at "${nft.path}" was built without JSON`, {
+      hint: UPGRADE,
+      evidence: { version: await nft.version() },
+    });
+  }
   const missing: ProbedFeature[] = [];
   for (const feature of features) if ((await refusalOf(nft, feature.transaction)) !== undefined) missing.push(feature);
   const names = missing.map((feature) => feature.name);
@@ -31,22 +36,6 @@ export async function probeFeatures(
     hint: [...new Set(missing.map((feature) => feature.hint))].join("; ") || UPGRADE,
     evidence: { version: await nft.version(), stderr: refusal },
   });
-}
-
-async function explainCommonRefusals(nft: Nft, refusal: string): Promise<void> {
-  const version = await nft.version();
-  if (/JSON support not compiled-in/i.test(refusal)) {
-    throw new AppError("NFT_FEATURE", `nft at "${nft.path}" was built without JSON`, {
-      hint: UPGRADE,
-      evidence: { version },
-    });
-  }
-  if (/Operation not permitted/.test(refusal)) {
-    throw new AppError("HOST", "not allowed to program nftables", {
-      hint: "run as root or with CAP_NET_ADMIN in this network namespace",
-      evidence: { version, stderr: refusal },
-    });
-  }
 }
 
 async function refusalOf(nft: Nft, transaction: Transaction): Promise<string | undefined> {

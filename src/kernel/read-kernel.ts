@@ -26,6 +26,7 @@ export type KernelComparison = { readonly kind: "compared"; readonly differences
 /**
  * Reads nft-proxy's tables of the given families, set by set. The dynamic maps, which packets fill, are never listed:
  * 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
+ * @throws AppError when nft cannot work at all, so that nothing is known of the tables: as {@link Nft.apply} does
  */
 export async function readKernel(nft: Nft, families: readonly Family[]): Promise<KernelState> {
   const tables: Partial<Record<Family, Table>> = {};
@@ -36,6 +37,7 @@ export async function readKernel(nft: Nft, families: readonly Family[]): Promise
     }
     return { kind: "read", ruleset: tables };
   } catch (error) {
+    if (isNftAtFault(error)) throw error;
     return unreadable(error);
   }
 }
@@ -59,6 +61,11 @@ export async function compareKernel(nft: Nft, desired: Ruleset): Promise<KernelC
   } catch (error) {
     return unreadable(error);
   }
+}
+
+/** An nft that answers, or crashes on a table, has tables to be rebuilt; any other failure says nothing of them. */
+function isNftAtFault(error: unknown): boolean {
+  return error instanceof AppError && error.code !== "NFT_OUTPUT" && error.code !== "NFT_FEATURE";
 }
 
 function unreadable(error: unknown): Unreadable {

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
+import type { ProcessResult } from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
 export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
@@ -21,10 +22,35 @@ const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 /** The most characters of a program's error output that are kept. */
 const MOST_STDERR = 10_000;
 
+/** A program whose output was streamed could not be started, or failed. */
+export class ProgramError extends AppError {
+  readonly end: ProgramEnd;
+
+  constructor(command: readonly [path: string, ...args: readonly string[]], end: ProgramEnd) {
+    const [path] = command;
+    const { startError } = end;
+    if (startError === undefined) {
+      const evidence = { command: command.join(" "), stderr: end.stderr.trim() };
+      super("HOST", `${path} failed: ${reasonOf(end)}`, { evidence });
+    } else {
+      const hint = "nft-proxy doctor names the programs that this host lacks";
+      super("HOST", `cannot start ${path} (${startError})`, { hint });
+    }
+    this.end = end;
+  }
+}
+
+/** How a program ended. */
+type ProgramEnd = Omit<ProcessResult, "stdout" | "durationMs">;
+
+function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
+  if (timedOut) return "it took too long";
+  return stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
+}
+
 /**
  * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed.
- * @throws AppError HOST from the iteration when the program cannot be started, fails or times out; the evidence has its
- * standard error
+ * @throws ProgramError from the iteration when the program cannot be started, fails or times out
  */
 export const streamText: StreamText = async function* (path, args, { timeoutMs } = LIMITS) {
   // Its messages are matched: they must be in English whatever the node speaks.
@@ -34,8 +60,11 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs }
     env,
   });
   // Not spawn's own: Node (20.20) keeps that timer when the program cannot be started, and does not exit before.
-  const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
-  const failure = failureOf(child).finally(() => clearTimeout(timer));
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = child.kill("SIGKILL");
+  }, timeoutMs);
+  const ended = endOf(child).finally(() => clearTimeout(timer));
   let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");
@@ -44,46 +73,25 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs }
     // A program may close its output and then take a while to end.
     if (!isComplete) child.kill("SIGKILL");
   }
-  const { startError, reason, stderr } = await failure;
-  if (startError !== undefined) {
-    throw new AppError("HOST", `cannot start ${path} (${startError})`, {
-      hint: "nft-proxy doctor names the programs that this host lacks",
-    });
-  }
-  if (reason === undefined) return;
-  throw new AppError("HOST", `${path} failed: ${reason}`, {
-    evidence: { command: [path, ...args].join(" "), stderr },
-  });
+  const end = { ...(await ended), timedOut };
+  if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
 };
 
-/** How a program ended. */
-interface ProgramEnd {
-  /** The system's error code when it could not be started. */
-  readonly startError?: string;
-  /** Why it failed; undefined when it did not. */
-  readonly reason: string | undefined;
-  readonly stderr: string;
-}
-
-/** Resolves when the program has ended. */
-function failureOf(child: ChildProcessByStdio<null, Readable, Readable>): Promise<ProgramEnd> {
+/** Resolves when a program has ended, or could not be started. */
+function endOf(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Omit<ProgramEnd, "timedOut">> {
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr = (stderr + text).slice(0, MOST_STDERR);
   });
   return new Promise((resolve) => {
-    child.on("error", (error: NodeJS.ErrnoException) =>
-      resolve({ startError: error.code ?? error.message, reason: undefined, stderr }),
-    );
-    child.on("close", (code, signal) => {
-      const said = stderr.trim();
-      const reason = code === 0 ? undefined : said || (signal === null ? `exit code ${code}` : `ended by ${signal}`);
-      resolve({ reason, stderr: said });
-    });
+    const end = (exitCode?: number, signal?: string, startError?: string) =>
+      resolve({ exitCode, signal, startError, stderr, tooMuchOutput: false });
+    child.on("error", (error: NodeJS.ErrnoException) => end(undefined, undefined, error.code ?? error.message));
+    child.on("close", (code, signal) => end(code ?? undefined, signal ?? undefined));
   });
 }
 
-/** {@link StreamLines}. @throws AppError HOST from the iteration, as {@link streamText} does */
+/** {@link StreamLines}. @throws ProgramError from the iteration, as {@link streamText} does */
 export const streamLines: StreamLines = async function* (path, args) {
   let rest = "";
   for await (const text of streamText(path, args)) {

@@ -257,7 +257,8 @@ export class Reconciler {
       suspects,
       accepts: (ruleset) => this.#accepts(toTransaction(trialChanges(kernel, ruleset))),
     });
-    const refused = found.map(({ key }) => key);
+    // One whose removal is refused has no rules to take out: without this, the next try would find it again, and so on.
+    const refused = found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
     for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);
     this.#quarantined = new Set([...this.#quarantined, ...refused]);
     return refused;

@@ -1,7 +1,7 @@
-import { AppError } from "../../src/base/errors.ts";
 import type { Family } from "../../src/base/family.ts";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "../../src/kernel/process.ts";
+import { ProgramError } from "../../src/kernel/stream-lines.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
@@ -49,8 +49,8 @@ export class FakeNft {
 
   /** In pieces of a length that no listing is a multiple of. */
   async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
-    const { exitCode, stdout, stderr } = await this.#run(path, args, "", NO_LIMITS);
-    if (exitCode !== 0) throw new AppError("HOST", "nft failed", { evidence: { stderr } });
+    const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
+    if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
     for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
   }
 

@@ -58,6 +58,6 @@ test("affinityEntry is undefined for a client without an entry", async () => {
 });
 
 test("affinityEntry rejects with any other failure of nft", async () => {
-  const { nft } = answering({ exitCode: 1, stderr: "Error: Operation not permitted\n" });
+  const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: Invalid argument\n" });
   await expect(affinityEntry(nft, "ip", "affinity", KEY)).rejects.toMatchObject({ code: "NFT_OUTPUT" });
 });

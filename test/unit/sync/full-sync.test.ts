@@ -85,3 +85,13 @@ test("a full sync rebuilds unreadable tables, and reports the reason", async () 
   expect([report.deltas, report.applied.length]).toEqual([[], 1]);
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
+
+test("an nft that hangs while it lists is no reason to rebuild what it did not list", async () => {
+  const fake = programmed();
+  const sent = fake.transactions.length;
+  fake.before = (run) => {
+    fake.timesOut = run === "list";
+  };
+  await expect(fullSync(fake.nft, ruleset)).rejects.toMatchObject({ code: "NFT_TIMEOUT" });
+  expect(fake.transactions).toHaveLength(sent);
+});

@@ -7,6 +7,7 @@ import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
 import { cacheOf, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
+import { rulesetText } from "../../support/ruleset-text.ts";
 
 const web = service();
 const dns = service({ name: "dns", clusterIPs: ["10.96.0.53"], ports: [port(53, { protocol: "udp" })] });
@@ -311,6 +312,41 @@ describe("quarantine", () => {
     await parts.sync();
     expect(new Set(seen)).toEqual(new Set([3]));
     expect(seen.length).toBeGreaterThan(2);
+  });
+
+  test("a lack of memory for a change quarantines nothing, and leaves the kernel's rules", async () => {
+    const parts = setUp();
+    await parts.sync();
+    const before = rulesetText(parts.fake.kernel.ruleset);
+    parts.fake.before = (run) => {
+      parts.fake.broken =
+        run === "list" ? undefined : "internal:0:0-0: Error: Could not process rule: Cannot allocate memory";
+    };
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
+    for (const _attempt of ["partial", "full"]) {
+      await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_FAILED" });
+      expect(parts.reconciler.quarantined.size).toBe(0);
+      expect(rulesetText(parts.fake.kernel.ruleset)).toBe(before);
+    }
+    parts.fake.before = () => {};
+    parts.fake.broken = undefined;
+    await parts.sync();
+    expect(missing(parts)).toEqual([]);
+  });
+
+  test("a kernel that refuses every change, also the removal of rules, fails the sync", async () => {
+    const parts = setUp();
+    await parts.sync();
+    const before = rulesetText(parts.fake.kernel.ruleset);
+    parts.fake.refuses = "";
+    parts.fake.before = () => expect(parts.fake.count("check"), "the search ends").toBeLessThan(20);
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
+    await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_REFUSED" });
+    expect(rulesetText(parts.fake.kernel.ruleset)).toBe(before);
+    parts.fake.refuses = undefined;
+    parts.reconciler.retryRefused();
+    await parts.sync();
+    expect(missing(parts)).toEqual([]);
   });
 
   test("takes nothing out for a refusal that no service port explains, and the sync fails", async () => {

@@ -1,0 +1,111 @@
+import { expect, test } from "vitest";
+import { Nft, NftRefusedError } from "../../../src/kernel/nft.ts";
+import type { NftEnd } from "../../../src/kernel/nft-failure.ts";
+import { ProgramError } from "../../../src/kernel/stream-lines.ts";
+import type { Transaction } from "../../../src/nft/ast/json.ts";
+
+const ENDED: NftEnd = {
+  exitCode: 1,
+  signal: undefined,
+  stderr: "",
+  startError: undefined,
+  timedOut: false,
+  tooMuchOutput: false,
+};
+const TRANSACTION: Transaction = { nftables: [{ add: { table: { family: "ip", name: "nft-proxy" } } }] };
+
+/** An nft that ends in one way, whatever it is asked. */
+function ending(end: Partial<NftEnd>, stdout = ""): Nft {
+  const result = { ...ENDED, ...end };
+  return new Nft({
+    path: "nft",
+    run: async () => ({ ...result, stdout, durationMs: 1 }),
+    async *stream(path, args) {
+      yield stdout;
+      if (result.exitCode !== 0) throw new ProgramError([path, ...args], result);
+    },
+  });
+}
+
+async function streamed(nft: Nft): Promise<string> {
+  let text = "";
+  for await (const piece of nft.streamSet("ip", "map", "endpoints")) text += piece;
+  return text;
+}
+
+const killed = (signal: string): Partial<NftEnd> => ({ exitCode: undefined, signal });
+const cannotStart = (startError: string): Partial<NftEnd> => ({ exitCode: undefined, startError });
+const refused = (reason: string): Partial<NftEnd> => ({
+  stderr: `internal:0:0-0: Error: Could not process rule: ${reason}\n\n`,
+});
+
+/** Each as nft 1.1.3 prints it, or as the kernel's word for the error would come through it. */
+test.each<[string, Partial<NftEnd>, string, string, string]>([
+  ["is missing", cannotStart("ENOENT"), "NFT_MISSING", 'cannot start nft at "nft" (ENOENT)', "install nftables"],
+  ["may not be run", cannotStart("EACCES"), "NFT_MISSING", 'cannot start nft at "nft" (EACCES)', "install nftables"],
+  [
+    "finds no process",
+    cannotStart("EAGAIN"),
+    "NFT_FAILED",
+    'cannot start nft at "nft" (EAGAIN)',
+    "limits of processes",
+  ],
+  [
+    "lacks a library, as in the middle of an upgrade",
+    {
+      exitCode: 127,
+      stderr:
+        "nft: error while loading shared libraries: libnftables.so.1: cannot open shared object file: No such file or directory\n",
+    },
+    "NFT_MISSING",
+    'nft at "nft" cannot run: nft: error while loading shared libraries: libnftables.so.1',
+    "with its libraries",
+  ],
+  ["hangs", { ...killed("SIGKILL"), timedOut: true }, "NFT_TIMEOUT", "nft did not end within 120 s", "lock"],
+  ["crashes", killed("SIGSEGV"), "NFT_FEATURE", "nft crashed (SIGSEGV)", "nft 1.1.3 or newer"],
+  ["is killed for its memory", killed("SIGKILL"), "NFT_FAILED", "nft was killed (SIGKILL)", "memory limit"],
+  [
+    "may not use nftables",
+    {
+      stderr:
+        "Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed: Operation not permitted\n",
+    },
+    "HOST",
+    "not allowed to use nftables: Operation not permitted (you must be root)",
+    "CAP_NET_ADMIN",
+  ],
+  ["gets no memory of the kernel", refused("Cannot allocate memory"), "NFT_FAILED", "Cannot allocate memory", "memory"],
+  ["has no room to send", refused("No buffer space available"), "NFT_FAILED", "No buffer space available", "wmem_max"],
+  ["may not send so much", refused("Message too long"), "NFT_FAILED", "Message too long", "wmem_max"],
+  [
+    "finds no nftables in the kernel",
+    { exitCode: 3, stderr: "netlink.c:60: Unable to initialize Netlink socket: Protocol not supported\n" },
+    "NFT_FAILED",
+    "Unable to initialize Netlink socket",
+    "CONFIG_NF_TABLES",
+  ],
+])("an nft that %s is told from a refusal, whatever it was asked", async (_what, end, code, message, hint) => {
+  const expected = { code, message: expect.stringContaining(message), hint: expect.stringContaining(hint) };
+  const nft = ending(end, '{"nftables": [{"meta');
+  await expect(nft.apply(TRANSACTION)).rejects.toMatchObject(expected);
+  await expect(nft.check(TRANSACTION)).rejects.toMatchObject(expected);
+  await expect(nft.listTable("ip")).rejects.toMatchObject(expected);
+  await expect(streamed(nft)).rejects.toMatchObject(expected);
+});
+
+test.each(["Invalid argument", "File exists", "Device or resource busy", "Too many open files in system"])(
+  "a refusal stays one: %s",
+  async (reason) => {
+    await expect(ending(refused(reason)).apply(TRANSACTION)).rejects.toBeInstanceOf(NftRefusedError);
+    await expect(ending(refused(reason)).listTable("ip")).rejects.toMatchObject({ code: "NFT_OUTPUT" });
+  },
+);
+
+test.each([
+  "Error: No such file or directory\nlist table ip nft-proxy\n              ^^^^^^^^^\n",
+  "Error: Could not process rule: No such file or directory\n",
+])("what is not there is no failure: %j", async (stderr) => {
+  const nft = ending({ stderr });
+  expect(await nft.listTable("ip")).toBeUndefined();
+  expect(await streamed(nft)).toBe("");
+});
