@@ -172,7 +172,12 @@ function translateAgain({ packet: { conntrack, endpoint } }: Evaluation, branch:
 
 function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
   if (evaluation.packet.conntrack === "established") return false;
-  return branch.hook === "postrouting" ? !branch.sourceNatDone : !branch.destinationNatDone;
+  return isSourceNat(branch.hook) ? !branch.sourceNatDone : !branch.destinationNatDone;
+}
+
+/** Nat chains of input translate sources, as those of postrouting do. Source: HOOK2MANIP in net/nf_nat.h. */
+function isSourceNat(hook: Hook): boolean {
+  return hook === "postrouting" || hook === "input";
 }
 
 /** Chooses the next hook. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks */

@@ -59,10 +59,15 @@ export function metaValue(evaluation: Evaluation, branch: Branch, key: string): 
   }
 }
 
-function outputInterface({ host }: Evaluation, { hook, destination }: Branch): Evaluated {
+/**
+ * The interface that a packet leaves by. Where the node's own packets pass the output hook it is that of the first
+ * destination: a translation there chooses another route, of which the hook's later chains know nothing (Linux 6.18).
+ */
+function outputInterface({ host, packet }: Evaluation, { hook, destination }: Branch): Evaluated {
   if (hook === "prerouting" || hook === "input") return "";
-  if (hook !== "forward" && isLocal(host, destination)) return "lo";
-  return host.interfaceTo?.(destination) ?? UNKNOWN;
+  const to = hook === "output" ? packet.to : destination;
+  if (hook !== "forward" && isLocal(host, to)) return "lo";
+  return host.interfaceTo?.(to) ?? UNKNOWN;
 }
 
 /** Returns what connection tracking knows of the packet's connection. `status` is a set of bits: see matches.ts. */

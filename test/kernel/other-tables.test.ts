@@ -73,7 +73,7 @@ function explainProbe(input: ExplainInput, live: LiveRules, { from, to, port, pr
   return explain(connectionOf({ ...source, to, port, protocol: proto }, withLive), withLive);
 }
 
-describe.each(["nftables-conf", "firewalld", "docker", "calico"])("beside the tables of %s", (name) => {
+describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"])("beside the tables of %s", (name) => {
   test("connections end as explain predicts", async () => {
     const { input, renderer } = townInput();
     await lab.exec(["nft", "flush", "ruleset"]);

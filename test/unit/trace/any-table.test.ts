@@ -128,6 +128,35 @@ describe("a reverse path filter", () => {
   });
 });
 
+describe("the hooks of the node's own packets and of those to the node", () => {
+  const routed = { ...host, interfaceTo: (address: string) => (address.startsWith("10.244.") ? "cali1" : "eth0") };
+  const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
+  const translation = [{ dnat: { family: "ip", addr: "10.244.1.11" } }];
+
+  function kindAfterDnat(hook: string, interfaceName: string): string | undefined {
+    const [first] = tablesWith(translation, { type: "nat", hook: "output", prio: -100 });
+    const [second] = tablesWith([is(meta("oifname"), interfaceName), drop], { hook, prio: 0 });
+    if (first === undefined || second === undefined) throw new Error("no tables");
+    return evaluateTables([first, { ...second, name: "second" }], routed, own)[0]?.kind;
+  }
+
+  test.each([
+    ["output", "eth0", "dropped"],
+    ["output", "cali1", "delivered"],
+    ["postrouting", "eth0", "delivered"],
+    ["postrouting", "cali1", "dropped"],
+  ])("after a dnat in output, a rule in %s for the interface %s: %s", (hook, interfaceName, kind) => {
+    expect(kindAfterDnat(hook, interfaceName)).toBe(kind);
+  });
+
+  test.each<[string, Packet["from"], string]>([
+    ["from outside", { address: "192.0.2.1", at: "outside", iifname: "eth0" }, "dropped"],
+    ["of the node itself, which passed postrouting", { address: "192.0.2.2", at: "node" }, "delivered"],
+  ])("a nat chain of input sees connections %s: %s", (_, from, kind) => {
+    expect(kindOf([drop], { ...tcp, from, to: "192.0.2.2" }, { type: "nat", hook: "input", prio: 100 })).toBe(kind);
+  });
+});
+
 describe("statements that are not understood", () => {
   test.each([
     ["a rate", [{ limit: { rate: 5, burst: 5, per: "second" } }, drop]],
