@@ -3,7 +3,7 @@ import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import type { GivenConfiguration } from "./configuration.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 
-/** IPVS' schedulers that there are here. kube-proxy has `mh` hash the source address and port. */
+/** The equivalents of IPVS schedulers. kube-proxy configures `mh` to hash the source address and port. */
 const SAME: Readonly<Record<string, Scheduler>> = {
   rr: "round-robin",
   wrr: "round-robin",
@@ -11,15 +11,15 @@ const SAME: Readonly<Record<string, Scheduler>> = {
   mh: "flow-hash",
 };
 
-/** The scheduler that stands for an IPVS scheduler. */
+/** The scheduler that is used for an IPVS scheduler. */
 export interface TranslatedScheduler {
   readonly ipvs: string;
   readonly scheduler: Scheduler;
-  /** False for one that has no like here. */
+  /** False if the IPVS scheduler has no equivalent. */
   readonly isSame: boolean;
 }
 
-/** Our scheduler that does what an IPVS scheduler does; undefined where there is none. */
+/** Returns the equivalent of an IPVS scheduler; undefined if there is none. */
 export function sameScheduler(ipvs: string): Scheduler | undefined {
   return Object.hasOwn(SAME, ipvs) ? SAME[ipvs] : undefined;
 }
@@ -38,7 +38,7 @@ export function ipvsScheduler({ mode, ipvs }: GivenConfiguration): TranslatedSch
 /** The names of the settings in messages: those of the file's fields, or of the flags. */
 export interface IpvsSettingNames {
   readonly scheduler: string;
-  /** The mode in which it counts. */
+  /** The mode in which it has an effect. */
   readonly ipvsMode: string;
   /** The setting that decides instead. */
   readonly own: string;

@@ -67,7 +67,7 @@ export interface ProxyOptions {
   readonly masqueradeBit: number;
   /** Time between background checks and clean-ups. */
   readonly syncPeriodMs: number;
-  /** At least between the starts of two syncs; 0 for a pause that follows the length of the last sync. */
+  /** Minimum time between the starts of two syncs; 0 for a pause that follows the length of the last sync. */
   readonly minSyncPeriodMs: number;
   /** Time between two full comparisons with the kernel. */
   readonly fullResyncPeriodMs: number;
@@ -80,7 +80,7 @@ export interface ProxyOptions {
   readonly serviceCounters: ServiceCounters;
   /** Keep NodePorts in `net.ipv4.ip_local_reserved_ports`. */
   readonly reserveNodePorts: boolean;
-  /** Of Services that name none. */
+  /** The scheduler of Services without the annotation. */
   readonly scheduler: Scheduler;
   /** The maximum of clients that session affinity remembers, for each family. */
   readonly affinityMapSize: number;

@@ -10,7 +10,7 @@ import { memoryLogger } from "./memory-logger.ts";
 import { isSelected, keyOf, type StubObject } from "./stub-api/selectors.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
 
-/** The longest wait that passes by itself: back-off's cap. Deadlines are longer and stand until a test moves the clock. */
+/** The longest wait that passes by itself: the cap of the back-off. Deadlines are longer, and pass when a test moves the clock. */
 const LONGEST_WAIT = 30_800;
 
 /** A clock on which back-off passes at once, so that attempts follow each other without sleeping. */
@@ -27,32 +27,32 @@ class BackoffClock extends ManualClock {
   }
 }
 
-/** What a follower keeps of an object. */
+/** The identity of an object. */
 export interface Kept {
   readonly uid: string;
   readonly version: string;
 }
 
-/** How a {@link Follower} differs from the plain one. */
+/** Options of a {@link Follower}. */
 export interface FollowerOptions {
   readonly resource?: ResourceName;
-  /** Told of every call, before it is noted; may throw. */
+  /** Called for every call of the handler, after it is recorded; may throw. */
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
   readonly availability?: Availability;
 }
 
-/** A reflector that follows one resource of a stub API server, and what it told. */
+/** A reflector that follows one resource of a stub API server, and the calls of its handler. */
 export class Follower {
   readonly api: StubApi;
   readonly clock = new BackoffClock(Date.UTC(2026, 10, 20));
   readonly logger = memoryLogger();
-  /** What the handler was told: `+key`, `~key` (changed), `-key`, `!key` (invalid), `synced`. */
+  /** The calls of the handler: `+key`, `~key` (changed), `-key`, `!key` (invalid), `synced`. */
   readonly calls: string[] = [];
-  /** What a consumer that believes the calls has. */
+  /** The objects that result from the calls. */
   readonly objects = new Map<string, Kept>();
-  /** Calls that a handler must never get; none in a test that passes. */
+  /** Calls that a handler must never get. */
   readonly violations: string[] = [];
   readonly reflector: Reflector<Kept>;
   readonly #resource: ResourceName;
@@ -83,7 +83,7 @@ export class Follower {
     });
   }
 
-  /** Starts to follow; gives itself. */
+  /** Starts, and returns itself. */
   start(): this {
     this.reflector.start();
     return this;
@@ -94,12 +94,12 @@ export class Follower {
     this.#client.close();
   }
 
-  /** Lets things happen until `condition` holds; the test's own timeout is the limit. */
+  /** Waits until `condition` holds; the test's own timeout is the limit. */
   async until(condition: () => boolean): Promise<void> {
     while (!condition()) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Until the consumer has what the server has, and is watching. */
+  /** Waits until the objects equal those of the server, and a watch is open. */
   async untilEqual(): Promise<void> {
     const isWatching = () => this.api.cluster.watches(this.#resource).length > 0;
     await this.until(() => this.isEqual() && isWatching() && this.reflector.state().failure === "");
@@ -146,12 +146,12 @@ export class Follower {
   }
 }
 
-/** Keeps the identity of an object. */
+/** Returns the identity of an object. */
 export function keep({ metadata }: StubObject): Kept {
   return { uid: metadata.uid ?? "", version: metadata.resourceVersion ?? "" };
 }
 
-/** A Service with little in it. */
+/** Returns a small Service. */
 export function tinyService(name: string, labels: Readonly<Record<string, string>> = {}): StubObject {
   return { metadata: { namespace: "shop", name, labels }, spec: { note: "é".repeat(3) } };
 }

@@ -63,7 +63,7 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("client", "string", "Only this client address; for trace, its packets and, without --to, those to it"),
   commanding("draining", "boolean", "Only connections to endpoints that terminate or are in no EndpointSlice any more"),
   commanding("duration", "duration", "Duration of the trace; 30s by default"),
-  commanding("watch", "boolean", "Go on, and tell of each further refusal, until interrupted"),
+  commanding("watch", "boolean", "Continue, and print each further refusal, until interrupted"),
   commanding("rate", "integer", "Maximum of traced packets a second, for each address family; 5 by default"),
   commanding("from-ip", "string", "Source address of the connection, from which --source is derived"),
   commanding("live", "boolean", "Follow the rules in the kernel, and report where they differ from the desired state"),

@@ -1,4 +1,5 @@
 import { positionAt, unreadable } from "./diagnostic.ts";
+import { duplicateKey } from "./json-duplicates.ts";
 import { jsonLines } from "./json-lines.ts";
 import { cutList, type LongList } from "./json-list.ts";
 import { scanJson } from "./json-scan.ts";
@@ -9,13 +10,17 @@ const LONG = 1024 * 1024;
 
 /**
  * Parses a JSON text of one or more documents in a row. An empty text is an error: it is likely a truncated file.
+ * @param uniqueKeys reject an object that has a key twice, which takes longer than to parse it
  * @throws AppError UNREADABLE_INPUT with file, line, column and reason
  */
-export function parseJson(text: string, file: string): InputDocument[] {
+export function parseJson(text: string, file: string, uniqueKeys: boolean): InputDocument[] {
   const documents: InputDocument[] = [];
   let start = 0;
   do {
     const { value, end } = parseFirst(text, start, file);
+    const duplicate = uniqueKeys ? duplicateKey(text, start, end) : undefined;
+    if (duplicate !== undefined)
+      throw unreadable(file, `duplicate key ${JSON.stringify(duplicate.key)}`, positionAt(text, duplicate.offset));
     documents.push({ number: documents.length + 1, value, lineOf: jsonLines(text, start) });
     start = end + (/^\s+/.exec(text.slice(end))?.[0].length ?? 0);
   } while (start < text.length);

@@ -7,7 +7,7 @@ import { type InputDocument, parseYaml } from "./yaml.ts";
 
 /** Options of {@link readFiles}. */
 export interface ReadOptions {
-  /** Continue after an unreadable file, and keep the documents of objects. */
+  /** Continue after an unreadable file, keep the documents of objects, and reject duplicate keys in JSON, too. */
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
@@ -30,7 +30,7 @@ export async function readFiles(
   for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {
-      const documents = parseDocuments(await readText(file, stdin), file, !thorough);
+      const documents = parseDocuments(await readText(file, stdin), file, thorough);
       if (documents.length === 0) gatherer.addEmpty(file, "this file contains no document");
       for (const document of documents) gatherer.addDocument(file, document);
     } catch (error) {
@@ -42,13 +42,13 @@ export async function readFiles(
 }
 
 /** A text that looks like JSON is parsed as JSON first, which is 100 times faster; it may be YAML in flow style. */
-function parseDocuments(text: string, file: string, itemByItem: boolean): InputDocument[] {
-  const list = itemByItem ? parseLongList(text, file) : undefined;
+function parseDocuments(text: string, file: string, thorough: boolean): InputDocument[] {
+  const list = thorough ? undefined : parseLongList(text, file);
   if (list !== undefined) return [list];
-  if (file.endsWith(".json")) return parseJson(text, file);
+  if (file.endsWith(".json")) return parseJson(text, file, thorough);
   if (!/^\s*[{[]/.test(text)) return parseYaml(text, file);
   try {
-    return parseJson(text, file);
+    return parseJson(text, file, thorough);
   } catch (jsonError) {
     try {
       return parseYaml(text, file);

@@ -12,7 +12,7 @@ export function answerJson(
   response.end(JSON.stringify(body));
 }
 
-/** A failure as API servers answer it. */
+/** The metav1.Status of a failure. */
 export function statusObject(code: number): object {
   const message = `the stub answers ${code}`;
   return { kind: "Status", apiVersion: "v1", status: "Failure", message, reason: REASONS[code] ?? "", code };
@@ -27,7 +27,7 @@ const REASONS: Readonly<Record<number, string>> = {
   500: "InternalError",
 };
 
-/** Answers a request as a fault wants it. */
+/** Answers a request with a fault. */
 export function answerFault(response: ServerResponse, fault: InjectedFault): void {
   switch (fault.kind) {
     case "status": {
@@ -55,7 +55,7 @@ export function answerFault(response: ServerResponse, fault: InjectedFault): voi
   }
 }
 
-/** The whole body of a request, as JSON. */
+/** Reads the body of a request as JSON. */
 export async function readJson(request: IncomingMessage): Promise<unknown> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of request) chunks.push(chunk);

@@ -9,7 +9,7 @@ export interface KeyPair {
   readonly key: string;
 }
 
-/** A certificate authority of its own, with what it signed. */
+/** A certificate authority, and the certificates that it signed. */
 export interface Authority {
   /** PEM. */
   readonly ca: string;
@@ -19,7 +19,7 @@ export interface Authority {
   readonly client: KeyPair;
 }
 
-/** Whether there is an `openssl`, which {@link makeAuthority} needs. */
+/** Returns true if `openssl` is installed, which {@link makeAuthority} needs. */
 export function hasOpenssl(): boolean {
   try {
     execFileSync("openssl", ["version"], { stdio: "ignore" });

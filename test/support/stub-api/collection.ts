@@ -9,13 +9,13 @@ interface Change {
   readonly previous: StubObject | undefined;
 }
 
-/** The objects of one resource, their history, and who watches them. */
+/** The objects of one resource, their history, and the open watches. */
 export class Collection {
   readonly objects = new Map<string, StubObject>();
   readonly watches = new Set<OpenWatch>();
   readonly #type: { readonly apiVersion: string; readonly kind: string };
   #history: Change[] = [];
-  /** Watches from before this version get 410. */
+  /** A watch from an older version is answered with 410. */
   #compacted = 0;
 
   constructor(type: { readonly apiVersion: string; readonly kind: string }) {
@@ -41,7 +41,7 @@ export class Collection {
     this.#change({ version, type: "DELETED", object, previous });
   }
 
-  /** Forgets the history up to `version`. */
+  /** Discards the history up to `version`. */
   compact(version: number): void {
     this.#compacted = version;
     this.#history = this.#history.filter((change) => change.version > version);
@@ -52,7 +52,7 @@ export class Collection {
     return version < this.#compacted;
   }
 
-  /** Gives a watch what happened after `version`, and then what happens. */
+  /** Sends a watch the changes since `version`, and all later ones. */
   subscribe(watch: OpenWatch, version: number): void {
     for (const change of this.#history) {
       if (change.version > version) this.#tell(watch, change);
@@ -72,7 +72,7 @@ export class Collection {
     for (const watch of this.watches) this.#tell(watch, change);
   }
 
-  /** An object that comes into a watch's selection, or leaves it, is added or deleted there. */
+  /** An object that begins or ceases to match a watch's selectors is reported as added or deleted. */
   #tell(watch: OpenWatch, { type, object, previous }: Change): void {
     const before = previous !== undefined && isSelected(previous, watch.selectors);
     const after = type !== "DELETED" && isSelected(object, watch.selectors);

@@ -1,15 +1,15 @@
 import type { ResourceName } from "../../../src/kube/source.ts";
 
-/** What a request wants. `continue` is a list's second page or later, `write` creates or patches. */
+/** The kind of a request. `continue` is a list's second page or later, `write` creates or patches. */
 export type Verb = "list" | "continue" | "watch" | "write";
 
-/** An answer that a client should survive, given in place of the right one. */
+/** A faulty answer, sent in place of the right one. */
 export type InjectedFault =
   /** An error status with a metav1.Status, and a Retry-After if `retryAfter` is given. */
   | { readonly kind: "status"; readonly status: number; readonly retryAfter?: string }
   /** The connection breaks before an answer. */
   | { readonly kind: "reset" }
-  /** The request is taken, and never answered. */
+  /** The request is never answered. */
   | { readonly kind: "hang" }
   /** 200 and some bytes of the body, then the connection breaks. */
   | { readonly kind: "cut"; readonly body: string }
@@ -18,7 +18,7 @@ export type InjectedFault =
   /** 200 and this body, then silence. */
   | { readonly kind: "stall"; readonly body: string };
 
-/** Which requests a fault is for, and how many of them. */
+/** A fault, the requests that get it, and how many of them. */
 export interface FaultRule {
   readonly resource?: ResourceName;
   readonly verb?: Verb;
@@ -27,7 +27,7 @@ export interface FaultRule {
   readonly times?: number;
 }
 
-/** Faults that wait for their requests. The first rule that fits is used up first. */
+/** The faults to be injected. The first matching rule is used first. */
 export class FaultQueue {
   #rules: (FaultRule & { left: number })[] = [];
 

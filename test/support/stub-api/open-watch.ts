@@ -1,13 +1,13 @@
 import type { ServerResponse } from "node:http";
 import type { Selectors } from "./selectors.ts";
 
-/** A watch event as it goes over the wire. */
+/** A watch event as it is sent. */
 export interface WireEvent {
   readonly type: string;
   readonly object: unknown;
 }
 
-/** A watch that a client holds open. Its methods are the ways in which a watch goes on, ends and breaks. */
+/** The server's end of an open watch, which can send, end and break. */
 export class OpenWatch {
   readonly selectors: Selectors;
   readonly #response: ServerResponse;
@@ -25,28 +25,28 @@ export class OpenWatch {
     this.sendRaw(`${JSON.stringify(event)}\n`);
   }
 
-  /** Bytes as they are: broken JSON, half a line, two lines in one. */
+  /** Sends bytes as they are: broken JSON, half a line, two lines in one. */
   sendRaw(text: string | Uint8Array): void {
-    // A watch that has ended stays known until its connection is gone; what happens meanwhile is for the next one.
+    // A watch that has ended is listed until its connection is closed: the next watch gets the changes in between.
     if (!this.#muted && !this.#response.writableEnded) this.#response.write(text);
   }
 
-  /** As an API server does when `timeoutSeconds` is over. */
+  /** Ends the watch as an API server does after `timeoutSeconds`. */
   end(): void {
     this.#response.end();
   }
 
-  /** The connection breaks. */
+  /** Resets the connection. */
   reset(): void {
     this.#response.socket?.resetAndDestroy();
   }
 
-  /** The connection stays, and nothing comes any more, as when the other end vanished without a word. */
+  /** Discards what is sent from now on, as if the network did. The connection stays open. */
   mute(): void {
     this.#muted = true;
   }
 
-  /** Lets bytes through again; what was sent in between is lost. */
+  /** Sends again; what was discarded is lost. */
   unmute(): void {
     this.#muted = false;
   }

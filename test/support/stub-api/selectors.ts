@@ -1,4 +1,4 @@
-/** An API object, as far as the stub looks at it. */
+/** The fields of an API object that the stub reads. */
 export interface StubObject {
   readonly metadata: {
     readonly name: string;
@@ -23,7 +23,7 @@ export function keyOf({ metadata }: StubObject): string {
   return metadata.namespace === undefined ? metadata.name : `${metadata.namespace}/${metadata.name}`;
 }
 
-/** Knows `key`, `!key` and `key=value` of label selectors, and the two field selectors in use. */
+/** Evaluates `key`, `!key` and `key=value` of label selectors, and the two field selectors in use. */
 export function isSelected(object: StubObject, { labelSelector, fieldSelector }: Selectors): boolean {
   const labels = object.metadata.labels ?? {};
   const byLabel = split(labelSelector).every((term) => {

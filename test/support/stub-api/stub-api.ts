@@ -9,7 +9,7 @@ import { OpenWatch } from "./open-watch.ts";
 import type { Selectors, StubObject } from "./selectors.ts";
 import { StubCluster, TYPES } from "./stub-cluster.ts";
 
-/** A request as it came in. */
+/** A received request. */
 export interface RecordedRequest {
   readonly method: string;
   readonly path: string;
@@ -23,13 +23,13 @@ export interface RecordedRequest {
 export interface StubApiOptions {
   /** TLS with this certificate; plain HTTP without. */
   readonly certificate?: KeyPair;
-  /** With TLS: only clients with a certificate of this authority (PEM) are let in. */
+  /** With TLS: only clients with a certificate of this authority (PEM) are accepted. */
   readonly clientCa?: string;
-  /** Any free one if not given. */
+  /** Any free port if not given. */
   readonly port?: number;
   /** The address to listen on; 127.0.0.1 if not given. */
   readonly host?: string;
-  /** That of a server that was closed, to go on with; an empty one if not given. */
+  /** The cluster of a server that was closed, to continue with; an empty one if not given. */
   readonly cluster?: StubCluster;
 }
 
@@ -40,14 +40,14 @@ export interface OtherAnswer {
 }
 
 /**
- * A Kubernetes API server, as much as a service proxy sees of one, on loopback. Lists in pages, watches, sends
- * bookmarks, takes Events, and misbehaves when told to. Everything that it is asked is recorded.
+ * A Kubernetes API server on loopback, with the parts that a service proxy uses: lists in pages, watches, bookmarks and
+ * Events. It injects faults and records every request.
  */
 export class StubApi {
   readonly requests: RecordedRequest[] = [];
-  /** Events as they were created, and patched since. */
+  /** The Events that were created, with later patches applied. */
   readonly events: StubObject[] = [];
-  /** Tokens that are let in; everybody is while there are none. */
+  /** The valid tokens; while there are none, every client is accepted. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
   /** Answers requests for other paths, such as the pod proxy's, before everything else; undefined for none. */
@@ -56,7 +56,7 @@ export class StubApi {
     query: Readonly<Record<string, string>>,
   ) => Promise<OtherAnswer | undefined> | OtherAnswer | undefined = () => undefined;
   readonly #faults = new FaultQueue();
-  /** What is left of lists that were begun, by continue token. */
+  /** The remaining objects of lists in pages, by continue token. */
   readonly #snapshots = new Map<string, { readonly version: number; readonly rest: readonly StubObject[] }>();
   readonly #server: Server | HttpsServer;
   #connections = 0;
@@ -103,17 +103,17 @@ export class StubApi {
     this.#server.closeAllConnections();
   }
 
-  /** How many connections were ever made. */
+  /** The number of connections since the start. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** The certificate that new connections get. */
+  /** Uses another certificate for new connections. */
   replaceCertificate(certificate: KeyPair): void {
     (this.#server as HttpsServer).setSecureContext(certificate);
   }
 
-  /** The next requests that fit are answered wrongly. */
+  /** Injects a fault into the next matching requests. */
   addFault(rule: FaultRule): void {
     this.#faults.add(rule);
   }
@@ -145,7 +145,7 @@ export class StubApi {
     const fault = this.#faults.take(resource, verb);
     if (fault !== undefined) {
       answerFault(response, fault);
-    } else if (!this.#isLetIn(request)) {
+    } else if (!this.#isAuthenticated(request)) {
       answerJson(response, 401, statusObject(401));
     } else if (verb === "write") {
       this.#write(url.pathname, body as StubObject, response);
@@ -158,7 +158,7 @@ export class StubApi {
     }
   }
 
-  #isLetIn(request: IncomingMessage): boolean {
+  #isAuthenticated(request: IncomingMessage): boolean {
     const [scheme, token = ""] = (request.headers.authorization ?? "").split(" ");
     return this.tokens.size === 0 || (scheme === "Bearer" && this.tokens.has(token));
   }

@@ -3,7 +3,7 @@ import { Collection } from "./collection.ts";
 import type { OpenWatch } from "./open-watch.ts";
 import { keyOf, type StubObject } from "./selectors.ts";
 
-/** Where each resource is served, and as what. */
+/** The path and type of each resource. */
 export const TYPES: Readonly<Record<ResourceName, { path: string; apiVersion: string; kind: string }>> = {
   services: { path: "/api/v1/services", apiVersion: "v1", kind: "Service" },
   endpointslices: {
@@ -19,7 +19,7 @@ export const TYPES: Readonly<Record<ResourceName, { path: string; apiVersion: st
   },
 };
 
-/** The objects of a pretended cluster: change them here, and whoever watches the stub is told. */
+/** The objects of a simulated cluster. Every change is sent to the open watches. */
 export class StubCluster {
   /** Resources that this cluster does not serve. */
   readonly absent = new Set<ResourceName>();
@@ -41,7 +41,7 @@ export class StubCluster {
     return this.#collections[resource];
   }
 
-  /** What is there now, in no particular order. */
+  /** The current objects, in no particular order. */
   objects(resource: ResourceName): readonly StubObject[] {
     return [...this.#collections[resource].objects.values()];
   }
@@ -51,7 +51,7 @@ export class StubCluster {
     return [...this.#collections[resource].watches];
   }
 
-  /** Adds or changes an object, under a new version and, if it is new and has none, a new uid. Gives what is kept. */
+  /** Adds or changes an object, with a new version and, if it is new and has none, a new uid. Returns the stored object. */
   put(resource: ResourceName, object: StubObject): StubObject {
     this.#version += 1;
     const version = String(this.#version);
@@ -69,7 +69,7 @@ export class StubCluster {
     this.#collections[resource].remove({ ...object, metadata }, this.#version);
   }
 
-  /** Does what a recorded line of a watch says, under the versions of the recording. */
+  /** Applies a recorded line of a watch, with the versions of the recording. */
   replay(resource: ResourceName, line: string): void {
     const event: { type: string; object: StubObject } = JSON.parse(line);
     this.#version = Math.max(this.#version, Number(event.object.metadata.resourceVersion));
@@ -79,7 +79,7 @@ export class StubCluster {
     else collection.put(event.object, this.#version);
   }
 
-  /** Takes over a recorded list, under the versions of the recording. */
+  /** Adds the objects of a recorded list, with the versions of the recording. */
   load(resource: ResourceName, list: { metadata: { resourceVersion: string }; items: readonly StubObject[] }): void {
     this.#version = Math.max(this.#version, Number(list.metadata.resourceVersion));
     for (const item of list.items) this.#collections[resource].put(item, this.#version);
@@ -91,13 +91,13 @@ export class StubCluster {
     this.#collections[resource].bookmark(this.#version);
   }
 
-  /** Forgets the history: watches from before now are told 410. */
+  /** Discards the history: watches from older versions are answered with 410. */
   compact(resource: ResourceName): void {
     this.#version += 1;
     this.#collections[resource].compact(this.#version);
   }
 
-  /** Deletes an object behind everybody's back: no watch will ever tell. */
+  /** Deletes an object without an event of any watch. */
   removeSilently(resource: ResourceName, object: StubObject): void {
     this.#version += 1;
     this.#collections[resource].objects.delete(keyOf(object));

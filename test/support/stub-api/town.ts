@@ -5,7 +5,7 @@ import type { StubCluster } from "./stub-cluster.ts";
 
 const FIXTURES = new URL("../../fixtures/", import.meta.url);
 
-/** A recorded list of a town: `town`, or `town-after`, which is what its streams make of it. */
+/** Returns a recorded list of the town: `town`, or `town-after`, its state after the recorded streams. */
 export function townList(town: ScenarioName, resource: ResourceName) {
   return JSON.parse(readFileSync(new URL(`${town}/objects/${resource}.json`, FIXTURES), "utf8"));
 }
@@ -15,7 +15,7 @@ export function loadTown(cluster: StubCluster, town: ScenarioName = "town"): voi
   for (const resource of RESOURCE_NAMES) cluster.load(resource, townList(town, resource));
 }
 
-/** Replays what happened in the town, oldest change first across resources. */
+/** Replays the recorded changes of the town, the oldest first across resources. */
 export function replayTown(cluster: StubCluster): void {
   for (const { resource, line } of townLines()) cluster.replay(resource, line);
 }

@@ -317,6 +317,21 @@ describe("a diagnostic of readFiles", () => {
   });
 });
 
+describe("readFiles and a key that an object of JSON has twice", () => {
+  const text = '{"apiVersion": "v1",\n "kind": "Service",\n "kind": "Node"}';
+
+  test.each(["a.json", "a.yaml"])("reports it in %s when it is thorough, as in YAML", async (name) => {
+    const { diagnostics } = await readFiles([write(name, text)], stdin(), { thorough: true });
+    expect(diagnostics).toEqual([expect.objectContaining({ line: 3, reason: 'duplicate key "kind"' })]);
+  });
+
+  test("uses the last one otherwise, as the API server's own lists have none", async () => {
+    const { objects, diagnostics } = await read(write("a.json", text.replace("}", ', "metadata": {"name": "n"}}')));
+    expect(objects.nodes.map(({ value }) => value.name)).toEqual(["n"]);
+    expect(diagnostics).toEqual([]);
+  });
+});
+
 describe("readFiles refuses with file, line and reason", () => {
   test.each<[what: string, file: string, content: string | Uint8Array, reason: string, line: string | undefined]>([
     ["empty JSON", "a.json", "", "the JSON ends too early", "1"],
