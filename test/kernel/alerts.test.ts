@@ -64,6 +64,12 @@ const CASES: readonly Case[] = [
     at: "10m",
   },
   {
+    alert: "NftProxyFamilyExcluded",
+    failing: { 'nft_proxy_excluded_family{ip_family="IPv6"}': "1x30" },
+    healthy: { 'nft_proxy_excluded_family{ip_family="IPv6"}': "0x30" },
+    at: "15m",
+  },
+  {
     alert: "NftProxyServiceConflict",
     failing: { nft_proxy_contested_service_ports: "2x30" },
     healthy: { nft_proxy_contested_service_ports: "0x30" },

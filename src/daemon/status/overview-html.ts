@@ -1,4 +1,4 @@
-import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
@@ -37,17 +37,26 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
 /** A failing sync is shown at once, not only after the time that makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
   const reasons = health.reasons.length > 0 || problem === undefined ? health.reasons : [problem];
-  const isGood = health.proxyHealthy && health.nodeEligible && problem === undefined;
+  const isGood = health.proxyHealthy && health.nodeEligible && problem === undefined && excluded(health).length === 0;
   return card("Health", isGood ? "good" : "bad", healthText(health, problem), [
     ...reasons,
     ...(dryRun ? ["dry run: applies nothing"] : []),
   ]);
 }
 
-function healthText({ proxyHealthy, nodeEligible }: HealthReport, problem: string | undefined): string {
-  if (!proxyHealthy) return "unhealthy";
+function healthText(health: HealthReport, problem: string | undefined): string {
+  if (!health.proxyHealthy) return "unhealthy";
   if (problem !== undefined) return "syncs fail";
-  return nodeEligible ? "healthy" : "node not eligible";
+  if (excluded(health).length > 0)
+    return `without ${excluded(health)
+      .map((family) => FAMILY_NAMES[family])
+      .join(" and ")}`;
+  return health.nodeEligible ? "healthy" : "node not eligible";
+}
+
+/** The families that the kernel refuses. */
+function excluded({ families }: HealthReport): Family[] {
+  return FAMILIES.filter((family) => families[family]?.isExcluded);
 }
 
 function syncCard({ health, history, now }: DaemonStatus): Html {
@@ -65,8 +74,10 @@ function syncCard({ health, history, now }: DaemonStatus): Html {
   return card("Last sync", known.length === 0 ? "idle" : "good", last, [...lines, counts]);
 }
 
-function pendingCard({ pending: { since, services }, now }: DaemonStatus): Html {
+function pendingCard({ pending: { since, services }, history, now }: DaemonStatus): Html {
   if (since === undefined) return card("Pending", "good", "nothing", ["the kernel has every change"]);
+  if (history.lastSyncedAt === undefined)
+    return card("Pending", "idle", "the first sync", [`for ${durationWords(now - since)}`]);
   const value = services.length === 0 ? "a change" : counted(services.length, "Service");
   return card("Pending", "idle", value, [`for ${durationWords(now - since)}`, ...listed(services)]);
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { pendingServices } from "../../../../src/daemon/status/pending-services.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/sparkline-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
@@ -21,6 +22,15 @@ describe("the card Health", () => {
     const failing = text({ history: { ...history, problem: "nft refused the transaction" } });
     expect(failing).toContain("Health syncs fail nft refused the transaction Last sync");
   });
+
+  test("is not healthy while the kernel refuses a family, and names it", () => {
+    const family = { lastSynced: NOW, pendingSince: undefined, problem: "" };
+    const families = { ip: family, ip6: { ...family, excluded: "Operation not supported" } };
+    const health = judgeHealth({ families, nodeName: "node-1", node: { deleting: false, taints: [] } }, NOW, 60_000);
+    expect(text({ health })).toContain("Health without IPv6 IPv6 is not served: Operation not supported Last sync");
+    const { body } = statusPage(daemonStatus({}, { health }), new URLSearchParams());
+    expect(body).toContain('<div class="card bad"><h2>Health</h2>');
+  });
 });
 
 describe("the card Pending", () => {
@@ -37,6 +47,13 @@ describe("the card Pending", () => {
   test("shows a change of something other than a Service without a name", () => {
     expect(text({ pending: { since: NOW - 1000, services: [] } })).toContain("Pending a change for 1 s");
   });
+});
+
+test("the card Pending awaits the first sync, whatever has been listed", () => {
+  const { history } = daemonStatus({});
+  const pending = { since: NOW - 90_000, services: ["default/web"] } as unknown as DaemonStatus["pending"];
+  const waiting = text({ pending, history: { ...history, lastSyncedAt: undefined } });
+  expect(waiting).toContain("Pending the first sync for 90 s Verification");
 });
 
 describe("the card Vanished endpoints", () => {
