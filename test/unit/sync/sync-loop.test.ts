@@ -48,7 +48,7 @@ function setUp() {
   /** Lets `ms` pass, and then whatever began to its end. */
   const pass = async (ms: number) => {
     clock.advance(ms);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setImmediate(resolve));
   };
   const list = async () => {
     handlers.services.onUpsert("default/web", service(), undefined);
@@ -149,6 +149,16 @@ describe("SyncLoop", () => {
     expect(reports[1]).toMatchObject({ reason: "drift", drift: [{ family: "ip", mode: "create" }] });
   });
 
+  test("makes a full sync that is not urgent when the interval allows it", async () => {
+    const { loop, reports, list, pass } = setUp();
+    await list();
+    loop.requestFullSync("periodic");
+    await pass(999);
+    expect(reports).toHaveLength(1);
+    await pass(1);
+    expect(reports[1]).toMatchObject({ kind: "full", reason: "periodic" });
+  });
+
   test("reports stale chains that cannot be deleted to subscribers", async () => {
     const { loop, fake, handlers, cleanUps, list, pass } = setUp();
     await list();
@@ -189,11 +199,12 @@ describe("SyncLoop", () => {
   });
 
   test("stop() starts no more syncs", async () => {
-    const { loop, fake, list, pass } = setUp();
+    const { loop, fake, handlers, list, pass } = setUp();
     await list();
     const runs = fake.runs.length;
     await loop.stop();
-    loop.request(true);
+    handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    loop.requestFullSync("periodic", true);
     await pass(60_000);
     expect(fake.runs).toHaveLength(runs);
   });

@@ -35,7 +35,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   verifier.start((deltas) => found.push(...deltas));
   const pass = async (ms: number) => {
     clock.advance(ms);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setImmediate(resolve));
   };
   return { cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
 }
