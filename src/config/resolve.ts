@@ -83,8 +83,8 @@ function otherModesWarnings(byFlags: GivenConfiguration): ConfigWarning[] {
 }
 
 /** In kube-proxy, an empty text is the same as a flag that was not given. */
-function isUsed({ flag: { target, type }, value }: GivenFlag, hasFile: boolean): boolean {
-  const isEmpty = type === "string" && value === "";
+function isUsed({ flag: { target, type, takesEmpty }, value }: GivenFlag, hasFile: boolean): boolean {
+  const isEmpty = type === "string" && value === "" && !takesEmpty;
   return target.kind === "field" && (target.wins === "flag" || !hasFile) && !isEmpty;
 }
 

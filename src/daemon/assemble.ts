@@ -1,5 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
-import type { UnservedServices } from "../kube/reflector/unserved-services.ts";
+import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { CurrentOptions } from "../sync/current-options.ts";
 import { assembleCore } from "./core.ts";
 import type { CoreParts } from "./core-state.ts";

@@ -5,9 +5,11 @@ import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { nodeNames } from "../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
+import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import { fileSource } from "../kube/files/file-source.ts";
+import { unservedInFiles } from "../kube/files/unserved-in-files.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
-import { listUnservedServices, type UnservedServices } from "../kube/reflector/unserved-services.ts";
+import { listUnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
 import { apiEventSink } from "./events/api-event-sink.ts";
 import type { EventSink } from "./events/event-recorder.ts";
@@ -76,7 +78,7 @@ export function fileOrigin(paths: readonly string[], nodeName: string, logger: L
       return fileSource({ paths, handlers, clock: systemClock, logger });
     },
     eventSink: NO_EVENTS,
-    unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
+    unservedServices: () => unservedInFiles(paths),
     observeRequests: () => {},
     close: () => {},
   };

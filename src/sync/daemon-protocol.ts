@@ -1,7 +1,7 @@
 import type { ProxyOptions } from "../config/options.ts";
 import type { SeenRefusal } from "../kernel/refusals.ts";
+import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
-import type { UnservedServices } from "../kube/reflector/unserved-services.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
@@ -17,7 +17,7 @@ import type { VanishedEndpoint } from "./vanished-endpoints.ts";
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
- *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for
+ *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for, or reads its files again
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
  *

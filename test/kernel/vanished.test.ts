@@ -111,6 +111,9 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     tracing.kill("SIGINT");
     const explained = await lab.lab.exec([process.execPath, bundle, "explain", "--live", "10.96.8.1:7000"]);
     expect(explained.stdout).toContain(`reset: the endpoint ${POD1}:7000 left shop/gone port`);
+    const alone = ["explain", "--live", "--daemon-socket=", "10.96.8.1:7000"];
+    const unexplained = await lab.lab.exec([process.execPath, bundle, ...alone]);
+    expect(unexplained.stdout.replaceAll(/\s+/g, " ")).toContain(`are reset: ${POD1}:7000 and ${FAR}:7000; of which`);
     expect(await inKernel()).toEqual([`${POD1} . 7000`, `${FAR} . 7000`]);
     expect(await inKernel("ip6")).toEqual(["fd00:244:1::11 . 7000"]);
     expect(await lab.metric("nft_proxy_map_elements", 'map="vanished"')).toBe(3);

@@ -26,6 +26,8 @@ export interface Flag {
   readonly refuse?: (text: string) => string | undefined;
   /** Returns the field's new value, for a flag that sets only a part of it. */
   readonly combine?: (current: unknown, value: FlagValue) => unknown;
+  /** Whether an empty text is a value; for all others it is the same as no flag. */
+  readonly takesEmpty?: true;
   /** The warning about an empty text, as the predicate of a sentence, for flags where it may not do what was meant. */
   readonly ifEmpty?: string;
   /** The flag to use instead, for a deprecated one. */

@@ -14,12 +14,15 @@ export const OWN_FLAGS: readonly Flag[] = [
     "nftProxy.configChange",
     "Reaction to a changed configuration file: reload what is safe, or exit",
   ),
-  overriding(
-    "daemon-socket",
-    "string",
-    "nftProxy.daemonSocket",
-    "The Unix socket on which the daemon answers the other commands; empty for none",
-  ),
+  {
+    ...overriding(
+      "daemon-socket",
+      "string",
+      "nftProxy.daemonSocket",
+      "The Unix socket on which the daemon answers the other commands; empty for none",
+    ),
+    takesEmpty: true,
+  },
   commanding(
     "output",
     "string",

@@ -1,4 +1,4 @@
-import type { UnservedServices } from "../../kube/reflector/unserved-services.ts";
+import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";

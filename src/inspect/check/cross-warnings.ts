@@ -3,13 +3,14 @@ import { joinPath } from "../../base/schema-error.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FileObjects, FilesResult, FromFile } from "../../kube/files/object-gatherer.ts";
+import { writtenBy } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { splitParts } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
-import { placeText, type Subject, warningAt, writtenBy } from "./diagnostics.ts";
+import { placeText, type Subject, warningAt } from "./diagnostics.ts";
 
 /** Returns the subjects of diagnostics about Services. */
 export function serviceSubjects({ services }: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {

@@ -20,13 +20,6 @@ export function errorAt(subject: Subject, path: string, reason: string): Diagnos
   return { ...warningAt(subject, path, reason), severity: "error" };
 }
 
-/** Returns a subject's object as it is in its document, with the fields that the model does not keep. */
-export function writtenBy({ origin, document }: Omit<Subject, "object">): unknown {
-  let value = document?.value;
-  for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
-  return value;
-}
-
 /** Formats the position of a subject for a message about another one. */
 export function placeText({ origin, document }: Subject): string {
   const line = document?.lineOf(splitPath(origin.path));

@@ -2,7 +2,8 @@ import { joinPath } from "../../base/schema-error.ts";
 import { protocolOf } from "../../kube/decode/decode.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { errorAt, placeText, type Subject, writtenBy } from "./diagnostics.ts";
+import { writtenBy } from "../../kube/files/object-gatherer.ts";
+import { errorAt, placeText, type Subject } from "./diagnostics.ts";
 
 /** The default of kube-apiserver's `--service-node-port-range`. */
 const NODE_PORTS = [30_000, 32_767] as const;

@@ -2,11 +2,12 @@ import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { writtenBy } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Subject, warningAt, writtenBy } from "./diagnostics.ts";
+import { type Subject, warningAt } from "./diagnostics.ts";
 
 /** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];

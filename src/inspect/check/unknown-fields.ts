@@ -2,7 +2,8 @@ import { nearest } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { errorAt, type Subject, writtenBy } from "./diagnostics.ts";
+import { writtenBy } from "../../kube/files/object-gatherer.ts";
+import { errorAt, type Subject } from "./diagnostics.ts";
 import { type FieldTree, KNOWN_FIELDS } from "./known-fields.ts";
 
 /** Returns an error for each field that the API does not have, with the nearest field that it has. */

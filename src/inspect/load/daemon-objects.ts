@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import type { UnservedServices } from "../../kube/reflector/unserved-services.ts";
+import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon } from "../daemon-socket/daemon-client.ts";
 import type { RunningDaemon } from "../daemon-socket/running-daemon.ts";

@@ -6,15 +6,15 @@ import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { readOtherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
-import { ignoredService, loadBalancersAddresses } from "../../kube/decode/ignored-service.ts";
+import { unservedAmong } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { writtenServices } from "../../kube/files/unserved-in-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { diffRuleset } from "../../nft/delta.ts";
 import { joinParts } from "../../nft/elements.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
-import { writtenBy } from "../check/diagnostics.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
@@ -97,7 +97,7 @@ async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promis
 
 async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
   const { files, notices, diagnostics, missingNode, ...desired } = await loadFromFiles(request, { thorough: true });
-  const written = [...files.objects.services, ...files.ignored].map((service) => writtenBy(service));
+  const written = writtenServices(files);
   const missing = missingNode === undefined ? {} : { missingNode };
   return { ...withIgnored(desired, written), notices, diagnostics, comparable: true, ...missing };
 }
@@ -152,6 +152,5 @@ function withIgnored(
   { cache, nodeContext, state }: Pick<Desired, "cache" | "nodeContext" | "state">,
   written: readonly unknown[],
 ): Omit<LoadedObjects, "notices" | "diagnostics" | "comparable"> {
-  const ignored = written.flatMap((service) => ignoredService(service) ?? []);
-  return { cache, nodeContext, state, ignored, loadBalancers: written.flatMap(loadBalancersAddresses) };
+  return { cache, nodeContext, state, ...unservedAmong(written) };
 }

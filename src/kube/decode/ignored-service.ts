@@ -23,6 +23,22 @@ export interface LoadBalancersAddress {
   readonly address: string;
 }
 
+/** Services, and addresses of Services, that nft-proxy does not serve. */
+export interface UnservedServices {
+  readonly ignored: readonly IgnoredService[];
+  readonly loadBalancers: readonly LoadBalancersAddress[];
+  /** Why they are not known; absent when they are. */
+  readonly problem?: string;
+}
+
+/** Finds what nft-proxy does not serve among objects as an API server sends them, or a file has them. */
+export function unservedAmong(objects: readonly unknown[]): UnservedServices {
+  return {
+    ignored: objects.flatMap((object) => ignoredService(object) ?? []),
+    loadBalancers: objects.flatMap(loadBalancersAddresses),
+  };
+}
+
 /** Describes a Service that is ignored. Returns undefined for a served or an invalid one. */
 export function ignoredService(object: unknown): IgnoredService | undefined {
   const decoded = decodeService(object);

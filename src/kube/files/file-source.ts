@@ -14,7 +14,7 @@ import {
 import { refuseNoObjects } from "./diagnostic.ts";
 import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
-import { readFiles } from "./read-files.ts";
+import { NO_INPUT, readFiles } from "./read-files.ts";
 
 /** Options of {@link fileSource}. */
 export interface FileSourceOptions {
@@ -184,7 +184,3 @@ async function fingerprintOf(paths: readonly string[]): Promise<string> {
   });
   return (await Promise.all(marks)).join("\n");
 }
-
-const NO_INPUT: AsyncIterable<Uint8Array> = {
-  async *[Symbol.asyncIterator]() {},
-};

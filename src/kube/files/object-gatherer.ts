@@ -23,6 +23,13 @@ export interface FromFile<T> {
   readonly document?: InputDocument;
 }
 
+/** Returns an object as it is in its document, with the fields that the model does not keep. */
+export function writtenBy({ origin, document }: Omit<FromFile<unknown>, "value">): unknown {
+  let value = document?.value;
+  for (const key of splitPath(origin.path)) value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
+  return value;
+}
+
 /** A valid object that nft-proxy does not handle. */
 export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
   /** `Service namespace/name` */

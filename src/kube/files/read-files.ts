@@ -13,6 +13,11 @@ export interface ReadOptions {
   readonly placeholders?: boolean;
 }
 
+/** In place of standard input, for files that are read again. */
+export const NO_INPUT: AsyncIterable<Uint8Array> = {
+  async *[Symbol.asyncIterator]() {},
+};
+
 /**
  * Reads the objects in files and directories of JSON and YAML, `-` for standard input. The result does not depend on the
  * order of the paths: of two objects with one name, the last by file name and document is used.

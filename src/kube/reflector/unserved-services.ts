@@ -4,20 +4,12 @@ import type { ApiClient } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
 import {
   type IgnoredService,
-  ignoredService,
   type LoadBalancersAddress,
-  loadBalancersAddresses,
+  type UnservedServices,
+  unservedAmong,
 } from "../decode/ignored-service.ts";
 import { listPages } from "./list-pages.ts";
 import { resources } from "./resources.ts";
-
-/** Services, and addresses of Services, that nft-proxy does not serve. */
-export interface UnservedServices {
-  readonly ignored: readonly IgnoredService[];
-  readonly loadBalancers: readonly LoadBalancersAddress[];
-  /** Why they are not known; absent when they are. */
-  readonly problem?: string;
-}
 
 /** Milliseconds without data after which the list fails: somebody waits for it. */
 const SILENCE = 3000;
@@ -27,8 +19,9 @@ export async function listUnservedServices(client: ApiClient, clock: Clock): Pro
   const ignored: IgnoredService[] = [];
   const loadBalancers: LoadBalancersAddress[] = [];
   const take = (service: unknown): void => {
-    ignored.push(...[ignoredService(service) ?? []].flat());
-    loadBalancers.push(...loadBalancersAddresses(service));
+    const found = unservedAmong([service]);
+    ignored.push(...found.ignored);
+    loadBalancers.push(...found.loadBalancers);
   };
   const settings = { client, deadline: () => new Deadline(clock), silence: SILENCE, now: () => clock.now() };
   try {

@@ -7,10 +7,10 @@ import type { Connection, Note } from "../explanation.ts";
 import { isKept } from "../found.ts";
 import type { Match } from "../match.ts";
 import type { RuleStep } from "../step-words.ts";
-import { vanishedNotes } from "../vanished-notes.ts";
 import { listText, portText } from "../words.ts";
 import { hintsNotes } from "./hints-note.ts";
 import { schedulerNotes } from "./scheduler-notes.ts";
+import { vanishedNotes } from "./vanished-notes.ts";
 
 /** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
 export function explainNotes(
@@ -23,14 +23,8 @@ export function explainNotes(
     ...sourceNotes(connection, outcomes, input),
     ...affinityNotes(outcomes, input),
     ...schedulerNotes(match, outcomes),
-    ...(match === undefined
-      ? []
-      : [
-          ...sourceRangeNotes(match),
-          ...conflictNotes(match),
-          ...hintsNotes(match, input),
-          ...vanishedNotes(match, input),
-        ]),
+    ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
+    ...vanishedNotes(connection, match, input),
   ];
 }
 

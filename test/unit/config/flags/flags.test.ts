@@ -209,6 +209,10 @@ describe("parseArguments, as Go does,", () => {
     },
   );
 
+  it("takes an empty --daemon-socket for none", () => {
+    expect(optionsOf("--daemon-socket=").daemonSocket).toBe("");
+  });
+
   it.each(["--bind-address=", "--cluster-cidr=", "--nodeport-addresses=", "--proxy-mode="])(
     "takes %s for not given",
     (argument) => {

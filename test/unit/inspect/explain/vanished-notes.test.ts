@@ -1,0 +1,60 @@
+import { describe, expect, test } from "vitest";
+import { explain } from "../../../../src/inspect/explain/explain.ts";
+import {
+  type ExplainInput,
+  explainInputOf,
+  type KnownVanished,
+} from "../../../../src/inspect/explain/explain-input.ts";
+import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
+import type { Protocol } from "../../../../src/model/ids.ts";
+import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { cacheOf, endpoint, service, slice, testNodeContext } from "../../../support/build.ts";
+
+/** The input of `explain --live` where the kernel resets clients of these endpoints. */
+function input(targets: readonly string[], vanished?: KnownVanished): ExplainInput {
+  const cache = cacheOf({ services: [service()], slices: [slice({ endpoints: [endpoint("172.31.0.5")] })] });
+  const nodeContext = testNodeContext({ resetVanished: true });
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty());
+  const { state } = renderer;
+  state.families.ip?.setVanished(new Set(targets));
+  const ruleset: Ruleset = Object.fromEntries(Object.values(state.families).map(({ table }) => [table.family, table]));
+  return explainInputOf({
+    cache,
+    nodeContext,
+    state,
+    ignored: [],
+    objectsKnown: true,
+    loadBalancers: [],
+    hostAddresses: [],
+    live: { ruleset, otherTables: [], interfaceTo: () => undefined, affinityEntries: [] },
+    ...(vanished === undefined ? {} : { vanished }),
+  });
+}
+
+function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp"): readonly string[] {
+  const { notes } = explain(connectionOf({ to, port: 80, protocol }, of), of);
+  return notes.flatMap(({ topic, message }) => (topic === "reset" ? [message] : []));
+}
+
+describe("the notes on vanished endpoints", () => {
+  test("name those that the kernel has at a port of the Service's endpoints, without a daemon", () => {
+    const [message, ...more] = resets(input(["172.31.0.9 . 8080", "172.31.0.9 . 9999"]));
+    expect(message).toContain("are reset: 172.31.0.9:8080; of which Services these were is known to the daemon alone");
+    expect(more).toEqual([]);
+  });
+
+  test("are those of the daemon where it is asked", () => {
+    const services = input([]).cache.serviceNames();
+    const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
+    expect(resets(input(["172.31.0.9 . 8080"], { endpoints: [left], now: 5000 }))).toEqual([
+      expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 left \S+ port .* 5s ago/),
+    ]);
+  });
+
+  test("are absent for addresses of no Service, for UDP, and where no endpoint left", () => {
+    const of = input(["172.31.0.9 . 8080"]);
+    expect([...resets(of, "198.51.100.7"), ...resets(of, "10.96.0.10", "udp"), ...resets(input([]))]).toEqual([]);
+  });
+});
