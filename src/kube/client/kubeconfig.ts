@@ -1,18 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { User } from "@kubernetes/client-node/dist/config_types.js";
-// The package's index loads every generated API class: 450 ms and 70 MB. This module is all that is needed.
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { systemReason } from "../files/diagnostic.ts";
 import { type Connection, type Credentials, parseServer } from "./connection.ts";
-import {
-  type CurrentContext,
-  type KubeconfigCluster,
-  type KubeconfigExec,
-  type KubeconfigUser,
-  readCurrentContext,
-} from "./kubeconfig-document.ts";
+import { type CurrentContext, readCurrentContext } from "./kubeconfig-document.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
 /**
@@ -21,15 +14,13 @@ import { RotatingFile } from "./rotating-file.ts";
  * @throws AppError UNREADABLE_INPUT when the file cannot be read, BAD_CONFIG when its content cannot be used
  */
 export async function loadKubeconfig(path: string): Promise<Connection> {
-  const { cluster, user } = currentContext(path, await textOf(path));
+  const context = currentContext(path, await textOf(path));
+  const { cluster, user } = context;
   const proxyHint = "Give an address of the API server that this node reaches itself.";
-  if (cluster.proxyUrl !== "") throw invalid(path, "proxy-url is not supported", proxyHint);
+  if (cluster.proxyUrl) throw invalid(path, "proxy-url is not supported", proxyHint);
   const providerHint = "Use an exec credential plugin, as kubectl does since 1.26.";
-  if (user.hasAuthProvider) throw invalid(path, "auth-provider is not supported", providerHint);
-  return {
-    server: parseServer(cluster.server, `the server in ${path}`),
-    credentials: credentialsOf(cluster, user),
-  };
+  if (user.authProvider) throw invalid(path, "auth-provider is not supported", providerHint);
+  return { server: parseServer(cluster.server, `the server in ${path}`), credentials: credentialsOf(context) };
 }
 
 async function textOf(path: string): Promise<string> {
@@ -49,14 +40,14 @@ function currentContext(path: string, text: string): CurrentContext {
 }
 
 /** Returns the reader of the credentials, which keeps what files and the plugin gave last. */
-function credentialsOf(cluster: KubeconfigCluster, user: KubeconfigUser): () => Promise<Credentials> {
+function credentialsOf({ cluster, user, tokenFile }: CurrentContext): () => Promise<Credentials> {
   const files = {
     ca: content(cluster.caFile, cluster.caData),
     cert: content(user.certFile, user.certData),
     key: content(user.keyFile, user.keyData),
-    token: content(user.tokenFile, ""),
+    token: content(tokenFile, undefined),
   };
-  const plugin = user.exec === undefined ? async () => undefined : execPlugin(user.name, user.exec);
+  const plugin = user.exec ? execPlugin(user) : async () => undefined;
   return async () => {
     const exec = await plugin();
     const token = (await files.token()) ?? (user.token || exec?.token);
@@ -66,23 +57,23 @@ function credentialsOf(cluster: KubeconfigCluster, user: KubeconfigUser): () => 
     return {
       headers: {
         ...authorization(user, token),
-        ...(user.impersonate === "" ? {} : { "impersonate-user": user.impersonate }),
+        ...(user.impersonateUser ? { "impersonate-user": user.impersonateUser } : {}),
       },
       tls: {
         ...(ca === undefined ? {} : { ca }),
         ...(cert === undefined ? {} : { cert }),
         ...(key === undefined ? {} : { key }),
-        ...(cluster.tlsServerName === "" ? {} : { servername: cluster.tlsServerName }),
-        ...(cluster.skipTlsVerify ? { rejectUnauthorized: false } : {}),
+        ...(cluster.tlsServerName ? { servername: cluster.tlsServerName } : {}),
+        ...(cluster.skipTLSVerify ? { rejectUnauthorized: false } : {}),
       },
     };
   };
 }
 
 /** Reads a value from the field that holds it in base64, or else from the file that another field names. */
-function content(file: string, data: string): () => Promise<string | undefined> {
-  const fixed = data === "" ? undefined : Buffer.from(data, "base64").toString("utf8");
-  if (fixed !== undefined || file === "") return async () => fixed;
+function content(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
+  const fixed = data ? Buffer.from(data, "base64").toString("utf8") : undefined;
+  if (fixed !== undefined || !file) return async () => fixed;
   const rotating = new RotatingFile(file);
   return () => rotating.read();
 }
@@ -93,15 +84,16 @@ interface ExecCredentials {
   readonly key: string | undefined;
 }
 
-function execPlugin(name: string, exec: KubeconfigExec): () => Promise<ExecCredentials> {
+function execPlugin(user: User): () => Promise<ExecCredentials> {
+  const { exec } = user;
   const info = { apiVersion: exec.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
   // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
-  const env = [...exec.env, { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
-  const user: User = { name, exec: { ...exec, env } };
+  const env = [...(exec.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
+  const prepared: User = { ...user, exec: { ...exec, env } };
   const authenticator = new ExecAuth();
   return async () => {
     const answer: { headers: Record<string, string>; cert?: string; key?: string } = { headers: {} };
-    await authenticator.applyAuthentication(user, answer).catch((cause) => {
+    await authenticator.applyAuthentication(prepared, answer).catch((cause) => {
       throw new Error(`the credential plugin ${exec.command} failed: ${pluginReason(cause)}`, { cause });
     });
     return { token: answer.headers.Authorization?.replace(/^Bearer /, ""), cert: answer.cert, key: answer.key };
@@ -115,10 +107,10 @@ function pluginReason(error: unknown): string {
   return text === "" ? "it wrote nothing to its standard error" : text;
 }
 
-function authorization({ username, password }: KubeconfigUser, token: string | undefined): Credentials["headers"] {
+function authorization({ username, password }: User, token: string | undefined): Credentials["headers"] {
   if (token !== undefined) return { authorization: `Bearer ${token.trim()}` };
-  if (username === "") return {};
-  return { authorization: `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}` };
+  if (!username) return {};
+  return { authorization: `Basic ${Buffer.from(`${username}:${password ?? ""}`).toString("base64")}` };
 }
 
 function invalid(path: string, reason: string, hint?: string): AppError {

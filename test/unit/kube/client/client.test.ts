@@ -243,7 +243,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
 
   const refused: [name: string, text: () => string, code: string, reason: string][] = [
     ["text that is not YAML", () => write("kubeconfig", "a: [b"), "BAD_CONFIG", "kubeconfig"],
-    ["an empty file", () => write("kubeconfig", ""), "BAD_CONFIG", "not a mapping"],
+    ["an empty file", () => write("kubeconfig", ""), "BAD_CONFIG", "it must be an object"],
     ["no current context", () => write("kubeconfig", "contexts: []"), "BAD_CONFIG", 'current-context ""'],
     [
       "a cluster without a server",
