@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 
 /** How often the file is read, milliseconds. It is small, and `run --from` looks as often at its files. */
 const PERIOD = 1000;
@@ -37,7 +37,8 @@ export class ConfigWatch {
 
   #read(): string | undefined {
     try {
-      return this.#path ? readFileSync(this.#path, "utf8") : undefined;
+      // A pipe (`--config=/dev/stdin`) can be read once, by whoever needs the configuration.
+      return this.#path && statSync(this.#path).isFile() ? readFileSync(this.#path, "utf8") : undefined;
     } catch {
       return undefined;
     }

@@ -1,0 +1,43 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execaSync } from "execa";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { ConfigWatch } from "../../../src/daemon/config-watch.ts";
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  vi.useFakeTimers();
+  directory = mkdtempSync(join(tmpdir(), "config-watch-"));
+  path = join(directory, "config.yaml");
+});
+afterEach(() => {
+  vi.useRealTimers();
+  rmSync(directory, { recursive: true });
+});
+
+test("a change of the configuration is noticed once, also one between its first reading and the start", () => {
+  writeFileSync(path, "mode: nftables");
+  const watch = new ConfigWatch(path);
+  writeFileSync(path, "mode: iptables");
+  let changes = 0;
+  watch.start(() => changes++);
+  vi.advanceTimersByTime(3000);
+  expect(changes).toBe(1);
+  writeFileSync(path, "mode: nftables");
+  vi.advanceTimersByTime(1000);
+  expect(changes).toBe(2);
+  rmSync(path);
+  vi.advanceTimersByTime(1000);
+  expect(changes, "a file that cannot be read counts as unchanged").toBe(2);
+  watch.stop();
+});
+
+test("a pipe is left to whoever reads the configuration", () => {
+  execaSync("mkfifo", [path]);
+  const watch = new ConfigWatch(path);
+  watch.start(() => {});
+  vi.advanceTimersByTime(1000);
+  watch.stop();
+});
