@@ -17,22 +17,33 @@ export interface ServicePortEndpoints {
   readonly endpoints: readonly Endpoint[];
 }
 
-/** The frontends of the UDP service ports. Of several with one frontend, the first in the given order has it. */
+/**
+ * The frontends of the UDP service ports. Of several with one frontend, the one whose cluster IP it is has it, or else the
+ * first in the given order: see `comparePrecedenceFor`.
+ */
 export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontends {
   const frontends = new Map<string, ReadonlySet<string>>();
-  for (const { port, endpoints } of ports) {
-    if (port.spec.protocol !== "udp") continue;
-    const serving = endpoints.filter(({ source }) => source.ready || source.serving);
-    const targets = new Set(serving.map(({ target }) => target));
-    for (const key of frontendKeys(port)) {
-      if (!frontends.has(key)) frontends.set(key, targets);
-    }
+  const udp = [...ports]
+    .filter(({ port }) => port.spec.protocol === "udp")
+    .map(({ port, endpoints }) => ({ port, targets: servingTargets(endpoints) }));
+  for (const { port, targets } of udp) frontends.set(clusterKey(port), targets);
+  for (const { port, targets } of udp) {
+    for (const key of externalKeys(port)) if (!frontends.has(key)) frontends.set(key, targets);
   }
   return frontends;
 }
 
-function frontendKeys({ family, service, spec }: ServicePort): string[] {
-  const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
+function servingTargets(endpoints: readonly Endpoint[]): ReadonlySet<string> {
+  const serving = endpoints.filter(({ source }) => source.ready || source.serving);
+  return new Set(serving.map(({ target }) => target));
+}
+
+function clusterKey({ family, service, spec }: ServicePort): string {
+  return socketKey(service.clusterIPs[family], spec.port);
+}
+
+function externalKeys({ family, service, spec }: ServicePort): string[] {
+  const addresses = [...service.externalIPs[family], ...service.loadBalancerIPs[family]];
   const keys = addresses.map((address) => socketKey(address, spec.port));
   return spec.nodePort === 0 ? keys : [...keys, nodePortKey(family, spec.nodePort)];
 }

@@ -1,7 +1,7 @@
 import type { ServicePort } from "../model/service-port.ts";
 import type { Conflict } from "../ruleset/ruleset-state.ts";
 
-/** A service port without one of its frontends, because an older Service has it. */
+/** A service port without one of its frontends, because another Service has it. */
 export interface LostFrontend {
   /** The frontend's key in the maps: `10.96.0.10 . tcp . 53`. */
   readonly frontend: string;

@@ -30,7 +30,7 @@ export class SyncLog implements SyncSubscriber {
     this.#exclusions(report.excludedFamilies);
     for (const { frontend, winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
       const fields = { frontend, winner: winner.name, loser: loser.name };
-      this.#logger.warn(fields, "conflict: an older Service has this address and port");
+      this.#logger.warn(fields, "conflict: another Service has this address and port");
     }
   }
 

@@ -39,7 +39,20 @@ export function usesLocalEndpoints(port: ServicePort): boolean {
   return port.service.internalPolicyLocal || (port.service.externalPolicyLocal && isExternallyAccessible(port));
 }
 
-/** Orders service ports by who wins a contested key: the older Service, then namespace/name, then the port. */
+/** Orders service ports by age: the older Service, then namespace/name, then the port. See {@link comparePrecedenceFor}. */
 export function comparePrecedence(a: ServicePort, b: ServicePort): number {
   return compareAge(a.service, b.service) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+}
+
+/** Whether an address is the cluster IP of a service port's Service. */
+export function hasClusterIP({ service, family }: ServicePort, address: string): boolean {
+  return service.clusterIPs[family] === address;
+}
+
+/**
+ * Orders service ports by who wins a contested frontend with this address. A cluster IP belongs to the Service that the
+ * API server gave it to, also when an older one names it as an external IP (CVE-2020-8554); else by {@link comparePrecedence}.
+ */
+export function comparePrecedenceFor(address: string, a: ServicePort, b: ServicePort): number {
+  return Number(hasClusterIP(b, address)) - Number(hasClusterIP(a, address)) || comparePrecedence(a, b);
 }

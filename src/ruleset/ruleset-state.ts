@@ -1,8 +1,9 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePortKey } from "../model/ids.ts";
-import { comparePrecedence, type ServicePort } from "../model/service-port.ts";
+import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import { splitParts } from "../nft/elements.ts";
 import { balancerChain } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
 import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
@@ -172,7 +173,7 @@ export class FamilyState {
   }
 
   #setCandidates(key: string, unsorted: readonly ServicePortRules[]): void {
-    const candidates = [...unsorted].sort((a, b) => comparePrecedence(a.port, b.port));
+    const candidates = unsorted.length < 2 ? unsorted : byPrecedence(key, unsorted);
     const before = this.#owners.get(key);
     const [after] = candidates;
     if (after === undefined) this.#owners.delete(key);
@@ -290,6 +291,12 @@ export class RulesetState {
   #states(): FamilyState[] {
     return FAMILIES.flatMap((family) => this.families[family] ?? []);
   }
+}
+
+/** Sorts the candidates for a frontend: the one that has it first. */
+function byPrecedence(key: string, candidates: readonly ServicePortRules[]): ServicePortRules[] {
+  const [address = ""] = splitParts(key);
+  return [...candidates].sort((a, b) => comparePrecedenceFor(address, a.port, b.port));
 }
 
 function frontendOf(rules: ServicePortRules, key: string): FrontendRules {

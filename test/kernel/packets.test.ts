@@ -201,7 +201,7 @@ packets(
       { ports: [slicePort(5353, { protocol: "udp" })], endpoints: REMOTE },
     ],
     [candidate("newer", 2), { endpoints: ["10.244.2.12"] }],
-    [candidate("older", 1), { endpoints: ["10.244.2.11"] }],
+    [{ ...candidate("older", 1), externalIPs: ["203.0.113.30", "10.96.2.2"] }, { endpoints: ["10.244.2.11"] }],
     [
       { name: "signalling", clusterIPs: ["10.96.2.12"], ports: [port(36412, { protocol: "sctp" })] },
       { ports: [slicePort(36412, { protocol: "sctp" })], endpoints: ["10.244.2.11"] },
@@ -250,7 +250,7 @@ packets(
       ...{ from: "ext", to: "203.0.113.30", ...tcp, expected: answered("node", "10.244.2.11 8080") },
     },
     {
-      shows: "the newer of two Services that want one external IP has its own cluster IP",
+      shows: "a Service has its cluster IP, which an older one names as an external IP",
       ...{ from: "pod1", to: "10.96.2.2", ...tcp, expected: answered("kept", "10.244.2.12 8080") },
     },
   ],

@@ -35,7 +35,9 @@ interface Arrival {
 export function meaningOf(objects: Required<Objects>, context: FamilyContext, packet: Packet): Meaning {
   const arrival = arrive(objects, context, packet);
   const { candidates } = arrival;
-  const addressed = candidates.find(({ port }) => isAddressed(port, packet));
+  const addressed =
+    candidates.find(({ port }) => isAddressed(port, packet) && port.service.clusterIPs[port.family] === packet.to) ??
+    candidates.find(({ port }) => isAddressed(port, packet));
   if (addressed !== undefined) return byAddress(arrival, addressed);
   const nodePort = isNodePortAddress(arrival)
     ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)

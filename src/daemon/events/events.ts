@@ -79,9 +79,9 @@ export function quarantineEvent(
   return { type: "Warning", reason: "ServicePortQuarantined", action: "Sync", note, regarding: service };
 }
 
-/** A service port lost an address and port to an older Service. `winner` is a service port's name. */
+/** A service port lost an address and port to another. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
-  const note = `${servicePort} conflicts with the older ${winner}, which has the same address and port`;
+  const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;
   return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service, isClusterWide: true };
 }
 

@@ -12,7 +12,7 @@ export interface OwnMetrics {
   readonly quarantined: Gauge;
   /** 1 for a family without tables because the kernel refuses these. */
   readonly excludedFamily: Gauge<"ip_family">;
-  /** Service ports that lost a contested address and port to an older Service. */
+  /** Service ports that lost a contested address and port to another. */
   readonly contested: Gauge;
   /** From the moment when a change was received from the API server to its rules in the kernel. */
   readonly changeLag: Histogram;

@@ -8,6 +8,7 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
+import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import { placeText, type Subject, warningAt } from "./diagnostics.ts";
@@ -46,7 +47,8 @@ function conflictWarnings(
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
     if (subject === undefined) return [];
-    const reason = `${address} ${protocol} ${port} goes to ${winner.name} (${placeText(holder)}), which is older or comes first by name`;
+    const why = hasClusterIP(winner, address) ? "whose cluster IP it is" : "which is older or comes first by name";
+    const reason = `${address} ${protocol} ${port} goes to ${winner.name} (${placeText(holder)}), ${why}`;
     return [warningAt(subject, conflictPath(subject, address), reason)];
   });
 }

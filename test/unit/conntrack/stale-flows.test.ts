@@ -78,6 +78,12 @@ describe("staleGroup", () => {
 });
 
 describe("udpFrontends", () => {
+  test("a cluster IP is that of its Service, also after another one that names it as an external IP", () => {
+    const thief = { port: servicePort("udp", "10.96.0.9"), endpoints: [endpoint("10.244.1.9", true, true)] };
+    const own = { port: servicePort("udp", "203.0.113.1"), endpoints: [endpoint("10.244.1.5", true, true)] };
+    expect(udpFrontends([thief, own]).get("203.0.113.1 . 53")).toEqual(new Set(["10.244.1.5 . 5300"]));
+  });
+
   function servicePort(protocol: Protocol, clusterIP = "10.96.0.10"): ServicePort {
     return {
       key: "" as ServicePortKey,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   comparePrecedence,
+  comparePrecedenceFor,
   isExternallyAccessible,
   servicePortsOf,
   usesClusterEndpoints,
@@ -61,6 +62,14 @@ test.each<[string, ServiceOptions, { outside: boolean; cluster: boolean; local: 
     cluster: usesClusterEndpoints(each),
     local: usesLocalEndpoints(each),
   }).toEqual(expected);
+});
+
+test("precedence for a cluster IP goes to its Service, also before an older one that names it as an external IP", () => {
+  const own = servicePort({ name: "own", createdAt: 2, clusterIPs: ["10.96.0.7"] });
+  const older = servicePort({ name: "older", createdAt: 1, clusterIPs: ["10.96.0.8"], externalIPs: ["10.96.0.7"] });
+  expect(comparePrecedenceFor("10.96.0.7", own, older)).toBeLessThan(0);
+  expect(comparePrecedenceFor("10.96.0.7", older, own)).toBeGreaterThan(0);
+  expect(comparePrecedenceFor("203.0.113.7", own, older)).toBeGreaterThan(0);
 });
 
 test.each<[string, ServiceOptions, ServiceOptions]>([

@@ -53,6 +53,28 @@ describe("two Services that want one frontend", () => {
     ]);
   });
 
+  test.each([
+    ["the older first", ["thief", "own"]],
+    ["the newer first", ["own", "thief"]],
+  ])("give a cluster IP to its own Service, also when an older one names it as an external IP (%s)", (_, names) => {
+    const cache = cacheOf({ slices: slicesOf("own", "thief") });
+    const renderer = new Renderer(cache, testNodeContext());
+    for (const name of names) {
+      cache.putService(
+        name === "own"
+          ? service({ name, createdAt: 2, clusterIPs: ["10.96.1.9"] })
+          : service({ name, createdAt: 1, clusterIPs: ["10.96.1.8"], externalIPs: ["10.96.1.9"] }),
+      );
+      renderer.update(cache.takeDirty());
+    }
+    const own = (set: string) => elementsOf(renderer, set).filter((text) => text.startsWith("10.96.1.9 "));
+    expect(own("service-ips")).toEqual(["10.96.1.9 . tcp . 80: goto balance-1"]);
+    expect(own("external-ips")).toEqual([]);
+    expect(renderer.state.conflicts()).toMatchObject([
+      { winner: { name: "default/own:/tcp" }, losers: [{ name: "default/thief:/tcp" }] },
+    ]);
+  });
+
   test("leave nothing of the loser, except for its own cluster IP", () => {
     const renderer = renderAll(objects);
     const endpoints = elementsOf(renderer, "endpoints");

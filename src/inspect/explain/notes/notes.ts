@@ -1,3 +1,4 @@
+import { hasClusterIP } from "../../../model/service-port.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../../ruleset/base-chains.ts";
 import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
@@ -80,9 +81,10 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
   return [{ topic: "source ranges", message: `only ${ranges} may come (loadBalancerSourceRanges)` }];
 }
 
-function conflictNotes({ port, losers }: Match): Note[] {
+function conflictNotes({ port, frontend, losers }: Match): Note[] {
+  const why = hasClusterIP(port, frontend.address) ? "has it as its cluster IP" : "is older and has it";
   return losers.map((loser) => ({
     topic: "conflict",
-    message: `${portText(loser)} wants the same address and port; ${port.service.name} is older and has it`,
+    message: `${portText(loser)} wants the same address and port; ${port.service.name} ${why}`,
   }));
 }

@@ -61,7 +61,7 @@ describe("eventObject", () => {
   test.each([
     ["RulesRepaired", "table ip was gone", driftRepairedEvent(NODE, "table ip was gone")],
     ["ServicePortQuarantined", "ns/web:http/tcp", quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused")],
-    ["AddressConflict", "the older ns/old:http/tcp", contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp")],
+    ["AddressConflict", "conflicts with ns/old:http/tcp", contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp")],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
     ["FailedToStartMetricServer", "in use", failedServerEvent(NODE, "metrics", "in use")],
