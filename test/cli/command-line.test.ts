@@ -1,6 +1,7 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
@@ -99,6 +100,11 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     expect(await early("| head -c 1")).toMatchObject({ stdout: "{0", stderr: "" });
     const full = await early("> /dev/full");
     expect(full).toMatchObject({ stdout: "1", stderr: "nft-proxy: cannot write the output: no space left on device" });
+  });
+
+  test("writes an archive to standard output, byte by byte", async () => {
+    const { stdout } = await execa(process.execPath, [bundle, "support-bundle", "-"], { encoding: "buffer" });
+    expect(gunzipSync(stdout).subarray(257, 262).toString(), "the magic of tar").toBe("ustar");
   });
 
   test("reads a long dump to its end through a pipe", async () => {

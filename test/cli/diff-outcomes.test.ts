@@ -87,6 +87,18 @@ describe("diff --with kube-proxy", () => {
       "shop/cart:http at 10.96.1.2:80/tcp",
     ],
     [
+      "a frontend that nft-proxy does not have",
+      [
+        "add",
+        "element",
+        "ip",
+        "kube-proxy",
+        "service-ips",
+        "{ 10.96.77.7 . tcp . 80 : goto service-242WI43H-shop/cart/tcp/http }",
+      ],
+      "shop/cart:http at 10.96.77.7:80/tcp",
+    ],
+    [
       "a NodePort that no Service has",
       ["add", "element", "ip", "kube-proxy", "no-endpoint-nodeports", "{ udp . 30999 : drop }"],
       "no Service at NodePort 192.0.2.2:30999/udp",
@@ -213,7 +225,7 @@ describe("diff --outcomes", () => {
 
   test.each([
     ["no new objects", ["--outcomes"], "--with-objects PATH"],
-    ["an unknown change", ["--outcomes", "--with-objects", "x", "--fail-on", "lost"], "must be one of refused"],
+    ["an unknown change", ["--outcomes", "--with-objects", "x", "--fail-on", "lost"], "must be one or more of refused"],
     ["another proxy", ["--with", "envoy"], "must be kube-proxy"],
   ])("ends with exit code 2 for %s", async (_, args, message) => {
     const { exitCode, stderr } = await nftProxy(["diff", "--from", townObjects("town"), ...args]);

@@ -192,6 +192,16 @@ describe("explain --live", () => {
     expect(explanation).toEqual({ ...JSON.parse(stdout).explanations[0], rules: "live", differences: [] });
   });
 
+  test("--problems names a frontend whose element is missing, and none that is served", async () => {
+    await program();
+    await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
+    const flags = ["explain", "--live", "--problems", "--output=json", ...TOWN];
+    const { stdout } = await lab.exec([process.execPath, bundle, ...flags]);
+    const causes = JSON.parse(stdout).explanations.map(({ verdict }: Explanation) => verdict.cause);
+    expect(causes).toContain("not-programmed");
+    expect(causes).not.toContain("served");
+  });
+
   test("names a missing element as the cause", async () => {
     await program();
     await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");

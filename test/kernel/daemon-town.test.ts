@@ -39,6 +39,7 @@ describe("the daemon in the recorded town", () => {
       expect(Object.keys(answer)).toEqual(fields);
       expect(Object.keys(answer.status)).toEqual(["IPv4", "IPv6"]);
       expect(Object.keys(answer.status.IPv4)).toEqual(["lastUpdated", "healthy"]);
+      expect(await lab.metric(`kubeproxy_proxy_${path.slice(1)}_total`, 'code="200"')).toBe(1);
     }
   });
 

@@ -69,3 +69,13 @@ test("the log names 20 Services in 10 s under churn, and counts the others once"
   sync("web");
   expect(logger.lines[21]?.fields, "the next window").toMatchObject({ service: "default/web" });
 });
+
+test("the log counts a single other Service", () => {
+  const { cache, clock, logger, sync } = setUp();
+  for (let n = 0; n < 21; n++) {
+    cache.putService(service({ name: `s${n}`, clusterIPs: [`10.96.1.${n}`] }));
+    sync(`s${n}`);
+  }
+  clock.advance(10_000);
+  expect(logger.lines[20]).toMatchObject({ fields: { others: 1 }, message: "programmed, and 1 other Service" });
+});

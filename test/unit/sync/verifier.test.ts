@@ -80,6 +80,22 @@ describe("Verifier", () => {
     expect([found, verified.length]).toEqual([[], 3]);
   });
 
+  test.each(["fails", "is a full one"])("reports nothing when a sync %s during the comparison", async (how) => {
+    const { clock, fake, verifier, found, pass } = await setUp();
+    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+    let isUnderWay = false;
+    fake.before = (run) => {
+      if (run !== "list" || isUnderWay) return;
+      isUnderWay = true;
+      if (how === "fails") verifier.failed();
+      else verifier.synced(syncReport({ kind: "full", endedAt: clock.now() }));
+    };
+    await pass(10_000);
+    expect([isUnderWay, found]).toEqual([true, []]);
+    await pass(10_000);
+    expect(found).not.toEqual([]);
+  });
+
   test("compares only after half a second without a change", async () => {
     const { cache, verified, sync, pass } = await setUp();
     await pass(9900);

@@ -1,5 +1,8 @@
+import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
 import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
 import { type Route, type Routes, textAnswer } from "../../../../src/daemon/http/http-answers.ts";
@@ -117,6 +120,16 @@ describe("openHttpServer", () => {
     await new Promise((resolve) => socket.once("data", resolve));
     await server.close();
     await ended;
+  });
+
+  test("gives the port that it listens on, 0 for a Unix socket", async () => {
+    const { port } = await serve();
+    expect(port).toBeGreaterThan(0);
+    const directory = await mkdtemp(join(tmpdir(), "http-server-"));
+    const server = await openHttpServer({ path: join(directory, "socket") }, () => undefined, memoryLogger());
+    expect(server.port).toBe(0);
+    await server.close();
+    await rm(directory, { recursive: true });
   });
 
   test("throws an AppError that names the address when the port is in use", async () => {

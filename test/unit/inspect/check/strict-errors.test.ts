@@ -8,10 +8,14 @@ import { readFiles } from "../../../../src/kube/files/read-files.ts";
 const directory = mkdtempSync(join(tmpdir(), "strict-errors-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-async function errorsOf(...documents: string[]): Promise<string[]> {
+function read(...documents: string[]) {
   const path = join(directory, "objects.yaml");
   writeFileSync(path, documents.join("\n---\n"));
-  const result = await readFiles([path], process.stdin, { thorough: true, placeholders: true });
+  return readFiles([path], process.stdin, { thorough: true, placeholders: true });
+}
+
+async function errorsOf(...documents: string[]): Promise<string[]> {
+  const result = await read(...documents);
   expect(result.diagnostics).toEqual([]);
   return strictErrors(result).map(({ line, path: field, reason, severity }) => {
     expect(severity).toBe("error");
@@ -115,6 +119,13 @@ describe("strict checks report what the API server would refuse, though a proxy 
     ).toEqual([
       "20 spec.ports[0].nodePort 30080 belongs to Service shop/a (/objects.yaml:1), which is older or comes first by name",
     ]);
+  });
+
+  test("a node port of two ports of one Service, not as that of another Service", async () => {
+    const ports = ["a", "b"].map((name, index) => `{name: ${name}, port: ${80 + index}, nodePort: 30080}`);
+    const result = await read(service(`  ports: [${ports.join(", ")}]`, "web", "NodePort"));
+    expect(result.diagnostics).toHaveLength(1);
+    expect(strictErrors(result)).toEqual([]);
   });
 
   test("a node port of two Services, at the younger one, though it comes first", async () => {

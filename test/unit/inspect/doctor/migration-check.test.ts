@@ -97,6 +97,7 @@ test("after nftables mode, only session affinity and contested addresses change"
 
 test("the mode that kube-proxy answers is used when its rules cannot be seen, but for nftables, which nft-proxy answers, too", () => {
   expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
+  expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/of mode ipvs$/);
   expect(only(judge({ answeredMode: "nftables" }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
 });
 

@@ -107,6 +107,14 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["externalTrafficPolicy", "is Local", "node-1; they run on node-2 and node-3", "run a pod here"],
   },
   {
+    name: "a policy of Local with an endpoint on one other node",
+    manifests: service(", internalTrafficPolicy: Local") + slice([endpoint("10.244.2.11", "node-2")]),
+    flags: TO_CLUSTER_IP,
+    result: "dropped",
+    cause: "no-local-endpoints",
+    message: ["runs on this node, node-1; they run on node-2", "run a pod of it on this node"],
+  },
+  {
     name: "an internal policy of Local without a local endpoint",
     manifests: service(", internalTrafficPolicy: Local") + slice(ELSEWHERE),
     flags: TO_CLUSTER_IP,
