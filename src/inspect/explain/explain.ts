@@ -35,7 +35,7 @@ function explainDirect(connection: Connection, input: ExplainInput): Explanation
   const { outcomes, list } = evidence;
   const everywhere = outcomesOfAllTables(connection, table, input);
   const verdict =
-    (everywhere && otherTablesVerdict(everywhere)) ??
+    (everywhere && otherTablesVerdict(connection, everywhere)) ??
     (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
   return {
     connection,

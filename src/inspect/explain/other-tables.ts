@@ -49,11 +49,11 @@ function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
 }
 
 /** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */
-export function otherTablesVerdict(outcomes: readonly Outcome[]): Verdict | undefined {
+export function otherTablesVerdict(connection: Connection, outcomes: readonly Outcome[]): Verdict | undefined {
   const stops = stopsOf(outcomes);
   const stopped = [...stops.values()].reduce((sum, { probability }) => sum + probability, 0);
   const rules = undecidedRules(outcomes);
-  if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(rules, outcomes);
+  if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(connection, rules, outcomes);
   if (stops.size === 0) return translatedElsewhere(outcomes);
   const results = new Set([...stops.values()].map(({ result }) => result));
   const [result] = results;
@@ -106,7 +106,11 @@ function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
   return [...rules.values()];
 }
 
-function notUnderstoodVerdict(rules: readonly UndecidedRule[], outcomes: readonly Outcome[]): Verdict {
+function notUnderstoodVerdict(
+  connection: Connection,
+  rules: readonly UndecidedRule[],
+  outcomes: readonly Outcome[],
+): Verdict {
   const [first] = rules as [UndecidedRule];
   const more = rules.length === 1 ? "" : `, and ${counted(rules.length - 1, "more such rule")}`;
   const ends = new Set(
@@ -117,8 +121,22 @@ function notUnderstoodVerdict(rules: readonly UndecidedRule[], outcomes: readonl
     result: "not-understood",
     cause: "not-understood",
     message: `a rule of ${chainText(first)} may decide: ${ruleAsItStands(first)}${more}; ${otherwise}`,
-    action: "watch real packets with nft monitor trace",
+    action: `${listingAdvice(first)}follow real packets, which names the rule that decides: ${traceCommand(connection)}`,
   };
+}
+
+/** The tables of iptables-nft, which has words for all of its rules. */
+const IPTABLES_TABLE = /^(?:filter|nat|mangle|raw|security)$/;
+
+/** How to see a rule of iptables-nft in full, where nft names an extension and nothing more. */
+function listingAdvice(rule: UndecidedRule): string {
+  const { family, name } = rule.table;
+  if (!IPTABLES_TABLE.test(name) || !ruleAsItStands(rule).includes("xt ")) return "";
+  return `see it in full: ${family === "ip6" ? "ip6tables" : "iptables"}-nft -t ${name} -S ${rule.chain}; `;
+}
+
+function traceCommand({ to, port, protocol }: Connection): string {
+  return `nft-proxy trace --to ${to} --port ${port}${protocol === "tcp" ? "" : ` --proto ${protocol}`}`;
 }
 
 function endText(ending: Ending): string {

@@ -3,6 +3,7 @@ import { anyRule } from "./any-rule.ts";
 import { anySet } from "./any-set.ts";
 import type { Listing } from "./parse.ts";
 import { asObject, asTagged, asText, type JsonObject } from "./shape.ts";
+import { hasExtension, translatedRule } from "./xt-rule.ts";
 
 interface DraftChain extends AnyChain {
   readonly rules: AnyRule[];
@@ -47,8 +48,10 @@ function place(table: DraftTable, kind: string, body: JsonObject, texts: Readonl
     table.chains.set(...named(body.name, (name) => ({ name, ...(base && { base }), rules: [], ...known })));
   } else if (kind === "rule") {
     const chain = table.chains.get(asText(body.chain, "chain"));
-    chain?.rules.push(anyRule(body.expr));
-    chain?.texts?.push(texts.get(body.handle) ?? JSON.stringify(body.expr));
+    const text = texts.get(body.handle);
+    const translated = text !== undefined && hasExtension(body.expr) ? translatedRule(text) : undefined;
+    chain?.rules.push(anyRule(translated ?? body.expr));
+    chain?.texts?.push(text ?? JSON.stringify(body.expr));
   } else if (kind === "set" || kind === "map") table.sets.set(...named(body.name, () => readableSet(kind, body)));
 }
 

@@ -204,6 +204,42 @@ describe("statements that are not understood", () => {
   });
 });
 
+describe("rules of iptables-nft, with extensions that nft's JSON only names", () => {
+  /** The texts are those of nft 1.1.3 for rules that iptables-nft 1.8.11 wrote. */
+  function kindOfText(text: string): string | undefined {
+    const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" };
+    const rule = { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "match", name: "any" } }, drop] };
+    const tables = anyTables({ objects: [{ chain }, { rule }] }, `\t\t${text} # handle 7\n`);
+    return evaluateTables(tables, host, tcp)[0]?.kind;
+  }
+
+  test.each([
+    ["ct state related,established counter packets 0 bytes 0 accept", "delivered"],
+    ["ct state new counter packets 0 bytes 0 drop", "dropped"],
+    ["ct status dnat drop", "delivered"],
+    ["ip protocol tcp  tcp dport { 80, 8000-8090 } counter packets 4 bytes 240 reject", "refused"],
+    ["ip protocol tcp tcp dport { 443 } counter packets 0 bytes 0 reject with tcp reset", "delivered"],
+    ["tcp dport != 443 drop", "dropped"],
+    ["udp dport 80 drop", "delivered"],
+    ["ip saddr 10.244.0.0/16 ip daddr != 10.96.0.2 drop", "dropped"],
+    ['iifname "cali1" counter packets 0 bytes 0 log prefix "a b " drop', "dropped"],
+    ["fib daddr type local drop", "delivered"],
+    ["fib daddr type != local drop", "dropped"],
+  ])("follow nft's translation: %s", (text, kind) => {
+    expect(kindOfText(text)).toBe(kind);
+  });
+
+  test.each([
+    'tcp dport 80 xt match "recent" counter packets 0 bytes 0 drop',
+    "meta random & 2147483647 < 1073741824 counter packets 0 bytes 0 drop",
+    "ct state new,established ct direction original drop",
+    "ip saddr 10.244.0.1-10.244.0.9 drop",
+    "ct state ! invalid drop",
+  ])("are not understood where one part is not translated or not known: %s", (text) => {
+    expect(kindOfText(text)).toBe("not-understood");
+  });
+});
+
 describe("verdicts of other software's rules", () => {
   test.each([
     ["icmpx", { type: "icmpx", expr: "admin-prohibited" }],
