@@ -1,5 +1,5 @@
 import type { ServicePort } from "../model/service-port.ts";
-import type { Conflict } from "../ruleset/ruleset-state.ts";
+import type { Conflict } from "../ruleset/family-state.ts";
 
 /** A service port without one of its frontends, because another Service has it. */
 export interface LostFrontend {

@@ -1,5 +1,5 @@
 import type { ServicePort } from "../model/service-port.ts";
-import type { FamilyState } from "./ruleset-state.ts";
+import type { FamilyState } from "./family-state.ts";
 import { frontendOfElement } from "./sets.ts";
 
 /** Finds the service ports that elements and chains of one family belong to. */

@@ -1,7 +1,7 @@
 import type { ServicePort } from "../model/service-port.ts";
 import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./base-chains.ts";
-import type { FamilyState } from "./ruleset-state.ts";
+import type { FamilyState } from "./family-state.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, type FrontendKind, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */

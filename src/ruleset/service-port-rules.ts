@@ -15,7 +15,7 @@ import { type FirewallChain, firewallChain } from "./firewall.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "./sets.ts";
 
-/** All that belongs to one frontend. Only one service port can have a frontend: see conflicts in ruleset-state.ts. */
+/** All that belongs to one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
 export interface FrontendRules extends Frontend {
   /** Its elements, except for those of its lists: see {@link listElements}. */
   readonly elements: readonly DesiredElement[];

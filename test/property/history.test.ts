@@ -6,8 +6,8 @@ import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { deltaSize, diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
+import type { Conflict } from "../../src/ruleset/family-state.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import type { Conflict } from "../../src/ruleset/ruleset-state.ts";
 import { differencesFrom } from "../../src/sync/full-sync.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {

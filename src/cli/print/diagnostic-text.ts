@@ -1,7 +1,7 @@
 import { listText } from "../../inspect/explain/words.ts";
 import type { MissingNode } from "../../inspect/load/missing-node.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
-import type { Conflict } from "../../ruleset/ruleset-state.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 
 /** Whether any diagnostic is an error. */
 export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {

@@ -3,7 +3,8 @@ import type { Nft } from "../../kernel/nft.ts";
 import { listItems } from "../../kernel/read-kernel.ts";
 import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
 import { joinParts, splitParts, targetText } from "../../nft/elements.ts";
-import type { FamilyState, RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { FRONTEND_MAPS, type FrontendKind } from "../../ruleset/sets.ts";
 import type { ConnectionCount, ConnectionCounts } from "./connection-metrics.ts";
 

@@ -1,5 +1,5 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
-import type { FamilyState } from "../../ruleset/ruleset-state.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";

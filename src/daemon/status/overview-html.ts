@@ -2,7 +2,7 @@ import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
-import type { Conflict } from "../../ruleset/ruleset-state.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 import type { HealthReport } from "../health/health.ts";
 import { Html, html } from "./html.ts";
 import { sparklineHtml } from "./sparkline-html.ts";

@@ -10,7 +10,7 @@ import { canonicalAddress } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts } from "../../nft/elements.ts";
-import type { Conflict } from "../../ruleset/ruleset-state.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 import { placeText, type Subject, warningAt } from "./diagnostics.ts";
 
 /** Returns the subjects of diagnostics about Services. */

@@ -1,6 +1,6 @@
 import type { Service } from "../../model/service.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import type { Conflict } from "../../ruleset/ruleset-state.ts";
 import type { ProxyTraces } from "./other-proxy-check.ts";
 import type { Settings } from "./settings-check.ts";
 
