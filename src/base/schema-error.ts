@@ -63,6 +63,8 @@ function reasonOf({ keyword, message, params, parentSchema, data }: SchemaError)
   switch (keyword) {
     case "additionalProperties":
       return `must not have a property ${quoted(params.additionalProperty)}`;
+    case "const":
+      return `must be ${String(params.allowedValue)}${found}`;
     case "enum":
       return `must be ${choice(params.allowedValues as unknown[])}${found}`;
     case "pattern":

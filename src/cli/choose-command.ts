@@ -30,7 +30,7 @@ export function chooseCommand(args: readonly string[]): Choice {
   for (const spelling of unknown) throw unknownOption(command, spelling);
   for (const flag of Object.keys(values)) refuseOthers(command, flag);
   const [own, ...extra] = command.positional === undefined ? [undefined, ...rest] : rest;
-  if (extra[0] !== undefined) throw badArgument(`unexpected argument: ${extra[0]}`, helpOf(command));
+  if (extra[0] !== undefined) throw unexpectedArgument(command, extra[0]);
   const { positional } = command;
   return {
     kind: "run",
@@ -54,6 +54,12 @@ function unknownOption(command: Command, spelling: string): AppError {
   const known = flagsOf(command).flatMap(({ name }) => (name.length === 1 ? [] : [`--${name}`]));
   const near = nearest(spelling, known);
   return badArgument(noOption(command, spelling), near === undefined ? helpOf(command) : `did you mean ${near}?`);
+}
+
+function unexpectedArgument(command: Command, word: string): AppError {
+  const isBoolean = word === "true" || word === "false";
+  const hint = isBoolean ? `a boolean option takes its value after an equals sign: --name=${word}` : helpOf(command);
+  return badArgument(`unexpected argument: ${word}`, hint);
 }
 
 /** Refuses a flag that only other commands have. */

@@ -47,6 +47,12 @@ describe("the command line", () => {
     [["explain", "--form=x", "1.2.3.4:5"], "explain has no option --form", "did you mean --from?"],
     [["check", "--draining"], "check has no option --draining", "it is an option of connections"],
     [["explain", "a", "b"], "unexpected argument: b", "nft-proxy explain --help"],
+    [
+      ["run", "--masquerade-all", "false"],
+      "unexpected argument: false",
+      "a boolean option takes its value after an equals sign: --name=false",
+    ],
+    [["explain", "-from", "x"], "explain has no option -from", "did you mean --from?"],
     [["zebra"], "unknown command: zebra", "nft-proxy --help"],
   ])("suggests what was meant by %j", async (args, said, hint) => {
     const { exitCode, stderr } = await nftProxy(args);

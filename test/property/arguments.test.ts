@@ -54,7 +54,9 @@ const joinedValue: fc.Arbitrary<Meaning> = fc
     fc.constantFrom(...VALUE_FLAGS.filter((flag) => lettersOf(flag).length > 0)),
     fc.string({ minLength: 1 }).filter((text) => !text.startsWith("=")),
   )
-  .map(([flag, value]) => ({ args: [`${lettersOf(flag)[0]}${value}`], flag, value }));
+  .map(([flag, value]) => ({ args: [`${lettersOf(flag)[0]}${value}`], flag, value }))
+  // A name with one dash is unknown.
+  .filter(({ args }) => !FLAGS.some(({ name }) => `-${name}` === args[0]?.replace(/=.*/s, "")));
 
 const word: fc.Arbitrary<Meaning> = fc
   .string()

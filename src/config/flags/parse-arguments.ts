@@ -102,13 +102,18 @@ function namedFlag(argument: string): GivenSpelling {
   return { spelling: flag === undefined ? given : spelling, flag, value };
 }
 
-/** Splits `-n`, `-nvalue` and `-n=value`. No flag without a value has a letter beside `-h`, so that there are no groups. */
+/**
+ * Splits `-n`, `-nvalue` and `-n=value`. No flag without a value has a letter beside `-h`, so that there are no groups. A
+ * name with one dash is unknown: pflag reads `-from` as `-f rom`.
+ */
 function letterFlag(argument: string): GivenSpelling {
   const [spelling, joined] = [argument.slice(0, 2), argument.slice(2)];
+  const whole = argument.replace(/=.*/s, "");
   const flag = BY_SPELLING.get(spelling);
   const mayHaveValue = flag?.type !== "boolean" || joined.startsWith("=");
-  if (flag === undefined || (joined !== "" && !mayHaveValue))
-    return { spelling: argument.replace(/=.*/s, ""), flag: undefined, value: undefined };
+  const isName = whole.length > 2 && BY_SPELLING.has(`-${whole}`);
+  if (flag === undefined || isName || (joined !== "" && !mayHaveValue))
+    return { spelling: whole, flag: undefined, value: undefined };
   return { spelling, flag, value: joined === "" ? undefined : joined.replace(/^=/, "") };
 }
 

@@ -108,13 +108,21 @@ describe("a wrong value", () => {
 
 describe("a document of another kind", () => {
   it.each([
-    ["apiVersion", "kind: KubeProxyConfiguration"],
-    ["apiVersion", "apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration"],
-    ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1"],
-    ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration"],
-    ["(the document)", "[]"],
-    ["(the document)", "text"],
-  ])("is refused at %s when it is %j", (path, configText) => {
-    expect(Object.keys(errorOf(() => resolveOptions({ configText })).evidence)).toEqual([path]);
+    ["apiVersion", "kind: KubeProxyConfiguration", "must be given"],
+    [
+      "apiVersion",
+      "apiVersion: kubeproxy.config.k8s.io/v1beta1\nkind: KubeProxyConfiguration",
+      'must be kubeproxy.config.k8s.io/v1alpha1, not "kubeproxy.config.k8s.io/v1beta1"',
+    ],
+    ["kind", "apiVersion: kubeproxy.config.k8s.io/v1alpha1", "must be given"],
+    [
+      "kind",
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeletConfiguration",
+      'must be KubeProxyConfiguration, not "KubeletConfiguration"',
+    ],
+    ["(the document)", "[]", "must be an object, not an array"],
+    ["(the document)", "text", 'must be an object, not "text"'],
+  ])("is refused at %s when it is %j", (path, configText, reason) => {
+    expect(errorOf(() => resolveOptions({ configText })).evidence).toEqual({ [path]: reason });
   });
 });

@@ -234,7 +234,7 @@ describe("parseArguments, as Go does,", () => {
     });
   });
 
-  it.each(["--no-masquerade-all", "--masqueradeAll", "--no_such_flag=yes", "-x", "-hx"])(
+  it.each(["--no-masquerade-all", "--masqueradeAll", "--no_such_flag=yes", "-x", "-hx", "-from", "-output=json"])(
     "reports %s as unknown",
     (argument) => {
       expect(parse("run", argument)).toMatchObject({ values: {}, unknown: [argument.replace(/=.*/, "")] });

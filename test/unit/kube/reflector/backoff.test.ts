@@ -49,6 +49,12 @@ describe("a failed answer", () => {
     expect(failure.message).toContain("slow down");
   });
 
+  test("asks for a list when the request was rejected, unless the same request may be accepted later", () => {
+    const statuses = [400, 401, 403, 404, 408, 410, 422, 429, 499, 500, 503];
+    const relists = statuses.filter((status) => failureOfAnswer(status, {}, "", NOW).relist);
+    expect(relists).toEqual([400, 404, 410, 422, 499]);
+  });
+
   test("has the message of its Status, or the first words of its body", () => {
     const status = failureOfAnswer(403, {}, '{"message":"services is forbidden"}', NOW);
     expect(status.message).toBe("HTTP 403: services is forbidden");
