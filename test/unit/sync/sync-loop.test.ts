@@ -175,6 +175,37 @@ describe("SyncLoop", () => {
     expect([...(fake.kernel.ruleset.ip?.chains.keys() ?? [])]).not.toContain("balance-2");
   });
 
+  test("tries again what the kernel refused, if there is anything", async () => {
+    const { loop, fake, handlers, reports, list, pass } = setUp();
+    fake.refuses = "10.96.6.66";
+    handlers.services.onUpsert("default/bad", service({ name: "bad", clusterIPs: ["10.96.6.66"] }), undefined);
+    await list();
+    expect(reports[0]?.quarantined.size).toBe(1);
+    fake.refuses = undefined;
+    loop.retryRefused();
+    await pass(1000);
+    expect(reports[1]?.quarantined.size).toBe(0);
+    loop.retryRefused();
+    await pass(1000);
+    expect(reports).toHaveLength(2);
+  });
+
+  test("deletes no stale chains while a sync is due", async () => {
+    const { loop, fake, handlers, list, pass } = setUp();
+    await list();
+    for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
+      handlers.endpointslices.onUpsert("default/web-ip", slice({ endpoints }), undefined);
+      await pass(1000);
+    }
+    const runs = fake.runs.length;
+    handlers.services.onUpsert("default/web", service(), undefined);
+    await loop.deleteStaleChains();
+    expect(fake.runs).toHaveLength(runs);
+    await pass(1000);
+    await loop.deleteStaleChains();
+    expect(fake.runs.length).toBeGreaterThan(runs);
+  });
+
   test("a sync waits until stale chains are deleted, however often that was asked for", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();
