@@ -23,8 +23,8 @@ export class FakeNft {
   isOld = false;
   /** What nft complains of whatever it is asked. */
   broken: string | undefined;
-  /** Every run takes too long. */
-  timesOut = false;
+  /** Every run takes too long, and does nothing; or it does its work, and takes too long to end. */
+  timesOut: boolean | "at the end" = false;
   /** Called when a run begins; what it returns is waited for. */
   before: (run: NftRun) => void | Promise<void> = () => {};
   readonly nft = new Nft({
@@ -42,9 +42,10 @@ export class FakeNft {
     const kind = args.includes("-c") ? "check" : args.includes("-f") ? "apply" : "list";
     this.runs.push(kind);
     await this.before(kind);
-    if (this.timesOut) return { ...PLAIN, exitCode: undefined, timedOut: true };
+    if (this.timesOut === true) return TIMED_OUT;
     if (this.broken !== undefined) return failed(this.broken);
-    return kind === "list" ? this.#list(args) : this.#send(JSON.parse(input), kind);
+    const result = kind === "list" ? this.#list(args) : this.#send(JSON.parse(input), kind);
+    return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
 
   /** In pieces of a length that no listing is a multiple of. */
@@ -149,3 +150,5 @@ const PLAIN = {
   tooMuchOutput: false,
   durationMs: 1,
 } as const;
+
+const TIMED_OUT: ProcessResult = { ...PLAIN, exitCode: undefined, timedOut: true };
