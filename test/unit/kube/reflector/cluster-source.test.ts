@@ -65,10 +65,10 @@ function follow(random = () => 0.5): Readonly<Record<ResourceName, Map<string, u
 }
 
 /** Moves the clock, in steps between which requests are answered or refused. */
-async function pass(milliseconds: number): Promise<void> {
-  for (let passed = 0; passed < milliseconds; passed += 100) {
+async function pass(milliseconds: number, step: number): Promise<void> {
+  for (let passed = 0; passed < milliseconds; passed += step) {
     await new Promise((resolve) => setTimeout(resolve, 5));
-    clock.advance(100);
+    clock.advance(step);
   }
 }
 
@@ -103,14 +103,14 @@ test("a cluster source follows every resource again within 2 s after an outage o
   await until(isWatched);
   const { port, cluster } = api;
   await api.close();
-  await pass(20_000);
+  await pass(20_000, 500);
   for (const resource of RESOURCE_NAMES) cluster.compact(resource);
   const [gone] = cluster.objects("services");
   if (gone !== undefined) cluster.removeSilently("services", gone);
   const before = objects.services.size;
 
   api = await StubApi.start({ port, cluster });
-  await pass(2_000);
+  await pass(2_000, 100);
   await until(isWatched);
   expect(objects.services.size).toBe(before - 1);
 });
