@@ -31,6 +31,8 @@ export interface Command {
   readonly formats?: readonly string[];
   /** Names of its own flags, besides those of the configuration. */
   readonly flags: readonly string[];
+  /** Names of the flags of the configuration that its help shows; `--help-all` shows the others, too. */
+  readonly common: readonly string[];
   /** What a flag means to this command, by name, where that is narrower than its description. */
   readonly meanings?: Readonly<Record<string, string>>;
   /** Exit code 1 is one of this command's answers, as diff(1) has it: every failure to answer is 2. */
@@ -59,6 +61,14 @@ export function isSet(argv: Argv, name: string): boolean {
 export function flagsOf({ flags }: Command): readonly Flag[] {
   const taken = ["config", ...flags];
   return FLAGS.filter(({ name, target }) => target.kind !== "command" || taken.includes(name));
+}
+
+/** The flags that a command's help shows. @param showAll all that are accepted and have an effect, not only its own and the common ones */
+export function shownFlags(command: Command, showAll: boolean): readonly Flag[] {
+  const shown = ["config", ...command.common];
+  return flagsOf(command).filter(({ name, target: { kind } }) => {
+    return kind !== "ignored" && (showAll || kind !== "field" || shown.includes(name));
+  });
 }
 
 /** How the script that `completion` prints asks for completions: this argument, then the words after the program. */

@@ -1,25 +1,35 @@
 import type { Command } from "./command.ts";
 
+/** The flags that decide what a node is to have. */
+const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
+/** The flags of the cluster that a command takes objects from. */
+const CLUSTER: readonly string[] = ["kubeconfig", "master"];
+/** The flags of commands that ask a daemon, or else a cluster. */
+const ASKING: readonly string[] = [...NODE, ...CLUSTER, "daemon-socket"];
+
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
   {
     name: "run",
     summary: "Program this node from a cluster, as a daemon",
     flags: ["from", "dry-run", "cleanup", "init-only", "write-config-to"],
+    common: [...ASKING, "v"],
     load: async () => await import("./commands/run.ts"),
   },
   {
     name: "apply",
     summary: "Program this node from files, once",
     flags: ["from"],
+    common: [...NODE, "daemon-socket"],
     load: async () => await import("./commands/apply.ts"),
   },
   {
     name: "dump",
     summary: "Print the nftables transaction of the desired state",
     formats: ["json", "nft"],
-    flags: ["from", "output", "format", "service", "namespace", "family", "diff"],
+    flags: ["from", "output", "service", "namespace", "family", "diff"],
     meanings: { namespace: "The namespace of a Service that is named without one" },
+    common: ASKING,
     load: async () => await import("./commands/dump.ts"),
   },
   {
@@ -27,10 +37,14 @@ export const COMMANDS: readonly Command[] = [
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
     answersByExitCode: true,
     flags: ["from", "against", "with", "with-tables", "live", "outcomes", "with-objects", "fail-on", "output"],
+    meanings: {
+      live: "With --with: compare kube-proxy's tables with nft-proxy's in the kernel, not the desired state",
+    },
     examples: [
-      ["--with kube-proxy", "Which connections end otherwise under kube-proxy's tables (nftables mode)"],
-      ["--outcomes --from OLD --with-objects NEW", "Which connections end otherwise with other objects"],
+      ["--with kube-proxy", "connections that end otherwise under kube-proxy's tables (nftables mode)"],
+      ["--outcomes --from OLD --with-objects NEW", "connections that end otherwise with other objects"],
     ],
+    common: ASKING,
     load: async () => await import("./commands/diff.ts"),
   },
   {
@@ -39,6 +53,7 @@ export const COMMANDS: readonly Command[] = [
     answersByExitCode: true,
     formats: ["text", "json", "github"],
     flags: ["from", "output", "strict", "no-strict"],
+    common: NODE,
     load: async () => await import("./commands/check.ts"),
   },
   {
@@ -58,29 +73,38 @@ export const COMMANDS: readonly Command[] = [
       ["--live 10.96.0.10:53", "with the rules in this kernel"],
       ["--all --problems --exit-code", "every frontend that is refused or dropped"],
     ],
+    common: ASKING,
     load: async () => await import("./commands/explain.ts"),
   },
   {
     name: "refusals",
-    summary: "Say which connections were refused on this host within the last hour, and why",
+    summary: "List the connections that this host refused or dropped within the last hour, and why",
     flags: ["from", "namespace", "service", "client", "watch", "output"],
     meanings: { namespace: "Only Services of this namespace", client: "Only this client address" },
     examples: [
       ["-n shop", "to Services of one namespace"],
       ["--client 10.244.1.9 --watch", "of one client, as they come"],
     ],
+    common: ASKING,
     load: async () => await import("./commands/refusals.ts"),
   },
   {
     name: "trace",
     summary: "Follow real packets through the chains of all tables on this host",
     flags: ["from", "to", "port", "proto", "service", "from-ip", "client", "duration", "rate", "output"],
-    meanings: { client: "Only packets of this client and, without --to, those to it" },
+    meanings: {
+      client: "Only packets of this client and, without --to, those to it",
+      "from-ip": "Only packets from this source address",
+      port: "Only packets to this destination port",
+      proto: "Only packets of this protocol: tcp (the default with --port), udp or sctp",
+      to: "Only packets to this destination address",
+    },
     examples: [
       ["--to 10.96.0.10 --port 53 --proto udp", "packets to a ClusterIP"],
       ["--service shop/cart --from-ip 10.244.1.9", "packets of one client to a Service"],
       ["--client 192.0.2.77 --duration 5m --rate 1", "everything from and to a client"],
     ],
+    common: ASKING,
     load: async () => await import("./commands/trace.ts"),
   },
   {
@@ -92,18 +116,21 @@ export const COMMANDS: readonly Command[] = [
       ["--draining", "connections to endpoints that terminate or are gone, and their clients"],
       ["--service shop/cart --output json", "one Service's, for scripts"],
     ],
+    common: ASKING,
     load: async () => await import("./commands/connections.ts"),
   },
   {
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy", "dry-run", "force"],
+    common: ["nft-path", "daemon-socket"],
     load: async () => await import("./commands/cleanup.ts"),
   },
   {
     name: "config",
     summary: "Print the effective configuration, or validate a file",
     flags: ["defaults", "validate"],
+    common: ASKING,
     load: async () => await import("./commands/config.ts"),
   },
   {
@@ -113,6 +140,7 @@ export const COMMANDS: readonly Command[] = [
     flags: ["namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
+    common: CLUSTER,
     load: async () => await import("./commands/fleet.ts"),
   },
   {
@@ -121,6 +149,7 @@ export const COMMANDS: readonly Command[] = [
     positional: { name: "file", description: "The archive's path, - for standard output" },
     flags: ["redact"],
     examples: [["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"]],
+    common: ["hostname-override", "nft-path", "daemon-socket"],
     load: async () => await import("./commands/support-bundle.ts"),
   },
   {
@@ -128,7 +157,9 @@ export const COMMANDS: readonly Command[] = [
     summary: "Report what this host lacks, and what breaks Services on it",
     answersByExitCode: true,
     flags: ["migration", "from", "output", "strict"],
+    meanings: { from: "With --migration: read the objects from these files and directories (- for standard input)" },
     examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
+    common: ASKING,
     load: async () => await import("./commands/doctor.ts"),
   },
   {
@@ -137,6 +168,7 @@ export const COMMANDS: readonly Command[] = [
     positional: { name: "shell", description: "bash or zsh; that of $SHELL by default", values: ["bash", "zsh"] },
     flags: [],
     examples: [["bash >> ~/.bashrc", "for every shell to come"]],
+    common: [],
     load: async () => await import("./commands/completion.ts"),
   },
 ];

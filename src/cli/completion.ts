@@ -1,9 +1,8 @@
 import { AppError } from "../base/errors.ts";
 import type { Flag } from "../config/flags/flag.ts";
-import { isShown } from "../config/flags/flags.ts";
 import { flagOfSpelling, parseArguments } from "../config/flags/parse-arguments.ts";
 import { loadDesired } from "../inspect/load/desired.ts";
-import { type Argv, type Command, flagsOf, textArgument } from "./command.ts";
+import { type Argv, type Command, shownFlags, textArgument } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 import { loadRequest, optionsBesideDaemon } from "./options.ts";
 
@@ -65,14 +64,13 @@ function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
 /** The common options; all of them where none of the common ones begins like `current`. */
 function spellings(command: Command, current: string): string[] {
   const [common = [], all = []] = [false, true].map((showAll) => {
-    const flags = flagsOf(command).filter((flag) => isShown(flag, showAll));
-    return flags.map(({ name }) => (name.length === 1 ? `-${name}` : `--${name}`));
+    return shownFlags(command, showAll).map(({ name }) => (name.length === 1 ? `-${name}` : `--${name}`));
   });
   return common.some((spelling) => spelling.startsWith(current)) ? common : all;
 }
 
 async function valuesOf({ name }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
-  if (name === "output" || name === "format") return formats ?? ["text", "json"];
+  if (name === "output") return formats ?? ["text", "json"];
   if (name === "namespace") return namespacesOf(await serviceNames(argv));
   return name === "service" ? await namesIn(argv) : (VALUES[name] ?? []);
 }

@@ -1,4 +1,5 @@
 import { AppError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
 import { quoted } from "../base/schema-error.ts";
 import { likelyService } from "../inspect/explain/likely-service.ts";
 import type { ServiceArgument } from "../inspect/explain/query.ts";
@@ -35,6 +36,18 @@ export function unknownServiceNotices(named: ServiceArgument | undefined, names:
   if (named === undefined || names.includes(named.service)) return [];
   const hint = likelyService(named.service, names);
   return [`warning: there is no Service ${named.service}${hint === undefined ? "" : `: ${hint}`}`];
+}
+
+/** A warning that the namespace of `--namespace` has no Service, so that nothing found is no good news. */
+export function emptyNamespaceNotices(namespace: string | undefined, names: readonly ServiceName[]): string[] {
+  if (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) return [];
+  const near = nearest(
+    namespace,
+    names.map((name) => name.slice(0, name.indexOf("/"))),
+  );
+  return [
+    `warning: there is no Service in namespace ${namespace}${near === undefined ? "" : `: did you mean ${near}?`}`,
+  ];
 }
 
 /**

@@ -34,7 +34,7 @@ describe("dump", () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     const programmed = await tables();
     await flush();
-    const text = await dump(...from("town"), "--format=nft");
+    const text = await dump(...from("town"), "--output=nft");
     await nft(["-f", "-"], text);
     expect(await tables()).toBe(programmed);
     expect(text).toContain("10.96.1.1 . tcp . 80 : goto balance-3, # shop/frontend:http/tcp\n");
@@ -47,7 +47,7 @@ describe("dump", () => {
   test.each(["nft", "json"] as const)(
     "of one Service as %s loads by itself, and contains nothing else",
     async (format) => {
-      const text = await dump(...from("town"), `--format=${format}`, "--service=shop/cart");
+      const text = await dump(...from("town"), `--output=${format}`, "--service=shop/cart");
       await nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
       const listed = await tables();
       expect(listed).toContain("10.96.1.2 . tcp . 80 : goto affinity-4-600");
@@ -56,21 +56,21 @@ describe("dump", () => {
   );
 
   test("of one port names it by name or number", async () => {
-    const byName = await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:dns");
+    const byName = await dump(...from("town"), "--output=nft", "--service=dns/kube-dns:dns");
     expect(byName).toContain("10.96.0.10 . udp . 53");
     expect(byName).not.toContain("10.96.0.10 . tcp . 53");
-    expect(await dump(...from("town"), "--format=nft", "--service=dns/kube-dns:9153")).toContain(". tcp . 9153");
+    expect(await dump(...from("town"), "--output=nft", "--service=dns/kube-dns:9153")).toContain(". tcp . 9153");
   });
 
   test("of one family has no other table", async () => {
-    const text = await dump(...from("town"), "--format=nft", "--family=ip6");
+    const text = await dump(...from("town"), "--output=nft", "--family=ip6");
     expect(text.match(/^table .*/gm)).toEqual(["table ip6 nft-proxy {"]);
   });
 
   test.each(["nft", "json"] as const)(
     "--diff as %s has nothing after apply, and else the commands that apply the change",
     async (format) => {
-      const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--format=${format}`, ...args);
+      const diff = (...args: string[]) => dump(...from("town-after"), "--diff", `--output=${format}`, ...args);
       const load = (text: string) => nft([...(format === "json" ? ["-j"] : []), "-f", "-"], text);
       await load(await diff());
       const fresh = await tables();
@@ -78,7 +78,7 @@ describe("dump", () => {
       await flush();
       await nft(["-j", "-f", "-"], await dump(...from("town")));
       const text = await diff();
-      expect(text.length).toBeLessThan((await dump(...from("town-after"), `--format=${format}`)).length / 2);
+      expect(text.length).toBeLessThan((await dump(...from("town-after"), `--output=${format}`)).length / 2);
       await load(text);
       expect(withoutComments(await tables()).sort()).toEqual(withoutComments(fresh).sort());
     },
@@ -88,7 +88,7 @@ describe("dump", () => {
     await nft(["-j", "-f", "-"], await dump(...from("town")));
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.2 . tcp . 80 }"]);
     await nft(["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
-    expect(await dump(...from("town"), "--diff", "--format=nft", "--service=shop/cart")).toBe(
+    expect(await dump(...from("town"), "--diff", "--output=nft", "--service=shop/cart")).toBe(
       "add element ip nft-proxy service-ips {\n\t10.96.1.2 . tcp . 80 : goto affinity-4-600 # shop/cart:http/tcp\n}\n",
     );
   });
@@ -108,7 +108,7 @@ describe("dump", () => {
     [["--service=shop/absent"], "no rules are made for shop/absent"],
     [["--service=Shop/cart"], "--service must name a Service: namespace/name"],
     [["--family=ip4"], "--family must be ip or ip6"],
-    [["--format=yaml"], "--format"],
+    [["--output=yaml"], "--output"],
   ])("refuses %s", async (args, said) => {
     const { exitCode, stderr } = await nftProxy(["dump", ...from("town"), ...args]);
     expect(exitCode).toBe(2);

@@ -63,7 +63,7 @@ async function demo(): Promise<boolean> {
   try {
     say(...firstLines(await nftProxy(lab, ["apply", `--from=${from}`]), 12));
     const allAnswered = await showConnections(lab);
-    say(...firstLines(await nftProxy(lab, ["dump", "--format=nft", "--service=shop/frontend", `--from=${from}`]), 24));
+    say(...firstLines(await nftProxy(lab, ["dump", "--output=nft", "--service=shop/frontend", `--from=${from}`]), 24));
     return allAnswered;
   } finally {
     await lab.close();

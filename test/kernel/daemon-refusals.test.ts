@@ -72,7 +72,7 @@ test("refusals gives no first times for packets before the daemon, and none at a
   );
   const daemon = await started();
   expect(await refusals("--client=10.244.1.11")).toContain(
-    "10.244.1.11 (shop/frontend-0): 4 packets, first before the daemon looked, last ",
+    "10.244.1.11 (shop/frontend-0): 4 packets, first unknown, last ",
   );
   await connect("pod2");
   const output = JSON.parse(await refusals("--service=shop/none", "-o", "json"));

@@ -5,7 +5,7 @@ import { examineHost } from "../../inspect/doctor/examine.ts";
 import type { MigrationFacts } from "../../inspect/doctor/migration-facts.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
-import { type Argv, isSet } from "../command.ts";
+import { type Argv, isSet, listArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
@@ -18,6 +18,9 @@ import { outputFormat } from "../print/output-format.ts";
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
+  if (listArgument(argv, "from").length > 0 && !isSet(argv, "migration")) {
+    throw new AppError("BAD_ARGUMENT", "--from needs --migration");
+  }
   const command = await optionsBesideDaemon(argv);
   const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
   const diagnostics = await examineHost(doctorHost, command.options, objects);

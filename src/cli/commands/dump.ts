@@ -32,7 +32,7 @@ type Format = "json" | "nft";
  * them; or the changes that this kernel lacks. Changes nothing.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const format = outputFormat(argv, ["json", "nft"], textArgument(argv, "output") === undefined ? "format" : "output");
+  const format = outputFormat(argv, ["json", "nft"]);
   const service = serviceArgument(argv);
   const families = familiesOf(argv);
   const command = await optionsBesideDaemon(argv);

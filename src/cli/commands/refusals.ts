@@ -15,7 +15,7 @@ import { pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
 import { refusalsText } from "../print/refusals-text.ts";
-import { serviceArgument, unknownServiceNotices } from "../service-argument.ts";
+import { emptyNamespaceNotices, serviceArgument, unknownServiceNotices } from "../service-argument.ts";
 import { untilInterrupted } from "../signals.ts";
 
 /** Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a look took. */
@@ -46,6 +46,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     notices: [
       ...notices,
       ...unknownServiceNotices(filter.service, loaded.input.cache.serviceNames()),
+      ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
       ...pendingNotices(loaded.origin),
       ...missingNodeNotices(loaded.missingNode),
       ...loaded.notices,

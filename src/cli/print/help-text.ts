@@ -1,8 +1,8 @@
 import { alternatives } from "../../base/text.ts";
 import type { Flag, FlagType } from "../../config/flags/flag.ts";
-import { defaultText, isShown } from "../../config/flags/flags.ts";
+import { defaultText } from "../../config/flags/flags.ts";
 import { OWN_FLAGS } from "../../config/flags/own-flags.ts";
-import { type Command, flagsOf } from "../command.ts";
+import { type Command, shownFlags } from "../command.ts";
 import { wrapped } from "./style.ts";
 
 const SUMMARY = "The service proxy of a Kubernetes node, in nftables.";
@@ -36,11 +36,11 @@ export function programHelp(commands: readonly Command[], columns: number): stri
 /** The help of one command. @param showAll whether to show every option, not only the common ones */
 export function commandHelp(command: Command, showAll: boolean, columns: number): string {
   const { name, positional, examples = [] } = command;
-  const flags = flagsOf(command).filter((flag) => isShown(flag, showAll));
+  const flags = shownFlags(command, showAll);
   const [own, others] = [flags.filter((flag) => isOwn(flag)), flags.filter((f) => !isOwn(f))];
   const rows = (some: readonly Flag[]): Row[] => some.map((flag) => flagRow(flag, command));
   return sections(columns, [
-    [`nft-proxy ${usage(command)}`],
+    [`nft-proxy ${usage(command)} [options]`],
     [command.summary],
     positional === undefined ? [] : table("Arguments:", columns, [[positional.name, positional.description]]),
     table("Options:", columns, rows(own)),

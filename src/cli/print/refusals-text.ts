@@ -26,7 +26,7 @@ export function refusalsText(destinations: readonly RefusedDestination[], now: n
 }
 
 function firstText({ firstAt }: Pick<RefusedClient, "firstAt">, ageOf: AgeOf): string {
-  return firstAt === undefined ? "first before the daemon looked" : `first ${ageOf(firstAt)}`;
+  return firstAt === undefined ? "first unknown" : `first ${ageOf(firstAt)}`;
 }
 
 function destinationLines(destination: RefusedDestination, timesOf: TimesOf): string[] {

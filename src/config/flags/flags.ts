@@ -7,24 +7,6 @@ import { OWN_FLAGS } from "./own-flags.ts";
 /** All flags, sorted by name. */
 export const FLAGS: readonly Flag[] = [...KUBE_PROXY_FLAGS, ...OWN_FLAGS].sort((a, b) => (a.name < b.name ? -1 : 1));
 
-/** The flags of the configuration that `--help` shows; the others are shown by `--help-all`. */
-const COMMON: ReadonlySet<string> = new Set([
-  "cluster-cidr",
-  "config",
-  "daemon-socket",
-  "hostname-override",
-  "kubeconfig",
-  "master",
-  "nft-path",
-  "nodeport-addresses",
-  "v",
-]);
-
-/** Whether a command's help shows a flag. @param showAll all that have an effect, not only the common ones */
-export function isShown({ name, target }: Flag, showAll: boolean): boolean {
-  return target.kind !== "ignored" && (target.kind !== "field" || showAll || COMMON.has(name));
-}
-
 /** The value of a flag that is not given, as text; empty for flags without one. */
 export function defaultText({ target }: Flag): string {
   const value = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;

@@ -29,7 +29,6 @@ export const OWN_FLAGS: readonly Flag[] = [
     "Output format: text or json; of check also github (workflow commands); of dump json (for nft -j -f -) or nft",
     "o",
   ),
-  commanding("format", "string", "The former name of --output of dump"),
   commanding("service", "string", "A Service, or one port of it: namespace/name or namespace/name:port"),
   commanding(
     "namespace",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { unknownServiceNotices } from "../../../src/cli/service-argument.ts";
+import { emptyNamespaceNotices, unknownServiceNotices } from "../../../src/cli/service-argument.ts";
 import { serviceName } from "../../../src/model/ids.ts";
 
 const NAMES = [serviceName("shop", "cart"), serviceName("shop", "redis"), serviceName("test", "redis")];
@@ -18,4 +18,10 @@ describe("unknownServiceNotices", () => {
   test("are none without a Service", () => {
     expect(unknownServiceNotices(undefined, NAMES)).toEqual([]);
   });
+});
+
+test("emptyNamespaceNotices warns of a namespace without Services, and names the nearest one", () => {
+  const warning = "warning: there is no Service in namespace shp: did you mean shop?";
+  expect(emptyNamespaceNotices("shp", NAMES)).toEqual([warning]);
+  expect([...emptyNamespaceNotices("shop", NAMES), ...emptyNamespaceNotices(undefined, NAMES)]).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { COMMANDS, commandOf } from "../../../../src/cli/commands.ts";
 import { commandHelp, programHelp } from "../../../../src/cli/print/help-text.ts";
+import { FLAGS } from "../../../../src/config/flags/flags.ts";
 
 function helpOf(name: string, showAll = false): string {
   const command = commandOf(name);
@@ -19,6 +20,18 @@ describe("help", () => {
     const wide = text.split("\n").filter((line) => line.length > 80 && !line.includes("nft-proxy "));
     expect(wide).toEqual([]);
     for (const flag of commandOf(name)?.flags ?? []) expect(text).toContain(`--${flag}`);
+  });
+
+  test("of a command shows the flags of the configuration that concern it, and all of them with --help-all", () => {
+    expect(helpOf("explain")).toContain("--cluster-cidr");
+    expect(helpOf("cleanup")).not.toContain("--cluster-cidr");
+    expect(helpOf("cleanup", true)).toContain("--cluster-cidr");
+    const fields = FLAGS.flatMap(({ name, target: { kind } }) => (kind === "field" ? [name] : []));
+    for (const { name, common } of COMMANDS) {
+      expect(fields).toEqual(expect.arrayContaining([...common]));
+      for (const field of fields)
+        expect(helpOf(name, true)).toContain(field.length === 1 ? `-${field} ` : `--${field} `);
+    }
   });
 
   test("of a command gives each flag's meaning there, its short form and its default", () => {

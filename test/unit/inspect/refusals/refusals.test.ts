@@ -89,8 +89,8 @@ describe("explainRefusals", () => {
     const [mixed] = explainRefusals([...known, entry({ client: "10.244.2.6" })], input, {}, NOW);
     expect(mixed).not.toHaveProperty("firstAt");
     const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, true);
-    expect(text).toContain(": 9 packets of 3 clients, first before the daemon looked, last 5s ago\n");
-    expect(text).toContain("10.244.2.6: 3 packets, first before the daemon looked, last 1m ago\n");
+    expect(text).toContain(": 9 packets of 3 clients, first unknown, last 5s ago\n");
+    expect(text).toContain("10.244.2.6: 3 packets, first unknown, last 1m ago\n");
     expect(refusalsText(one === undefined ? [] : [one], NOW, true)).toContain(
       "10.244.2.9 (dns/dns-1): 3 packets, first 1m5s ago, last 5s ago\n",
     );
