@@ -55,7 +55,7 @@ test("the daemon counts refused packets, shows them on its page, and sends one E
     /^shop\/none port tcp-80 at 10\.96\.7\.9:80\/tcp: 2 packets of 1 client, first \d+s ago, last \d+s ago\n/,
   );
   expect(await refusals("--namespace=shop")).toContain("shop/none port tcp-80");
-  expect(await refusals("--namespace=elsewhere")).not.toContain("shop/none");
+  expect(await refusals("--namespace=edge")).not.toContain("shop/none");
   expect(await lab.metric("nft_proxy_refused_packets_total", 'service="none",reason="no-endpoints"')).toBe(2);
   expect(await page()).toContain("of 1 client");
   const events = () => lab.api.events.filter(({ reason }) => reason === "ConnectionsRefused");
