@@ -4,7 +4,10 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { FLAGS } from "../../../src/config/flags/flags.ts";
+import { createLogger } from "../../../src/daemon/logging.ts";
+import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import { DEPLOY } from "../../support/overlays.ts";
+import { syncReport } from "../../support/sync-report.ts";
 
 const ROOT = join(DEPLOY, "..");
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
@@ -101,6 +104,17 @@ describe("deploy/README.md", () => {
     for (const overlay of readdirSync(join(DEPLOY, "overlays"))) expect(words).toContain(`overlays/${overlay}`);
   });
 });
+
+test.each(["text", "json"] as const)(
+  "the migration of deploy/README.md waits for what the daemon logs as %s",
+  (format) => {
+    const [, pattern = ""] = /grep -cE '(.*)'/.exec(readFileSync(join(DEPLOY, "README.md"), "utf8")) ?? [];
+    const lines: string[] = [];
+    const log = new SyncLog(createLogger(format, "info", { write: (line) => void lines.push(line) }));
+    for (const reason of ["start", "periodic"] as const) log.synced(syncReport({ kind: "full", reason }));
+    expect(lines.map((line) => new RegExp(pattern).test(line))).toEqual([true, false]);
+  },
+);
 
 describe("deploy/ci/github-workflow.yaml", () => {
   test("runs a command that exists, with flags that it takes", () => {
