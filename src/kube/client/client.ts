@@ -1,14 +1,7 @@
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-} from "node:http";
+import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
 import type { Connection, Credentials } from "./connection.ts";
+import { limitConnecting } from "./limit-connecting.ts";
 
 /** One request to an API server. */
 export interface ApiRequest {
@@ -131,7 +124,7 @@ export class HttpApiClient implements ApiClient {
           : httpsRequest(url, { ...options, agent: this.#agents.https }, resolve);
       sent.on("socket", (socket) => {
         socket.setKeepAlive(true, KEEPALIVE_AFTER);
-        if (socket.connecting) limitConnecting(sent, socket, this.#options.connectWithin ?? CONNECT_WITHIN);
+        limitConnecting(sent, socket, this.#options.connectWithin ?? CONNECT_WITHIN);
       });
       sent.on("error", reject);
       sent.end(body);
@@ -150,17 +143,6 @@ export class HttpApiClient implements ApiClient {
     }
     return { server: this.#connection.server, ...(await this.#connection.credentials()) };
   }
-}
-
-/**
- * Fails a request whose connection is not established in time. A host that is down does not answer at all: the kernel then
- * repeats its first packet at ever longer intervals for two minutes, and notices late that the host is back.
- */
-function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
-  const error = Object.assign(new Error(`no connection within ${within} ms`), { code: "ETIMEDOUT" });
-  const timer = setTimeout(() => sent.destroy(error), within);
-  for (const event of [socket instanceof TLSSocket ? "secureConnect" : "connect", "close"])
-    socket.once(event, () => clearTimeout(timer));
 }
 
 function contentType({ method }: ApiRequest): string {

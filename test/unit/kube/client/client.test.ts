@@ -1,6 +1,7 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { type AddressInfo, connect as connectTo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -36,6 +37,13 @@ async function start(options: StubApiOptions, connection: () => Partial<Connecti
   api = await StubApi.start(options);
   const given = { kubeconfig: "", master: "", env: {}, ...connection() };
   client = new HttpApiClient({ userAgent: "nft-proxy/test", connect: () => loadConnection(given) });
+}
+
+/** The failure of a small request to a server that is given up after 50 ms. */
+async function failureOf(master: string): Promise<ApiFailure> {
+  const connect = () => loadConnection({ kubeconfig: "", master, env: {} });
+  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, connectWithin: 50 });
+  return asApiFailure(await ask().catch((error) => error));
 }
 
 /** The status of a small request. */
@@ -132,15 +140,29 @@ describe("the API client over http", () => {
     await expect(asked).rejects.toThrow();
   });
 
-  test("gives up a server that accepts the connection and stays silent, as one that cannot be reached", async () => {
+  test("gives up a host that does not answer, as one that cannot be reached", async () => {
+    // The kernel drops connections to a listener whose queue is full: it has two, and never accepts them.
+    const script = `const server = require("node:net").createServer().listen(0, "127.0.0.1", 1, () => {
+      require("node:fs").writeSync(1, String(server.address().port));
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    })`;
+    const listener = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+    const port = Number(await once(listener.stdout, "data"));
+    const queued = [connectTo(port, "127.0.0.1"), connectTo(port, "127.0.0.1")];
+    for (const socket of queued) await once(socket, "connect");
+    const error = await failureOf(`http://127.0.0.1:${port}`);
+    expect(error).toMatchObject({ kind: "connection", message: "no connection within 50 ms" });
+    expect(isUnreachable(error)).toBe(true);
+    for (const socket of queued) socket.destroy();
+    listener.kill("SIGKILL");
+  });
+
+  test("gives up a server that accepts the connection and stays silent, as one that is overloaded", async () => {
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await once(silent, "listening");
-    const { port } = silent.address() as AddressInfo;
-    const connect = () => loadConnection({ kubeconfig: "", master: `https://127.0.0.1:${port}`, env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, connectWithin: 50 });
-    const error = await ask().catch((reason) => asApiFailure(reason));
-    expect(error).toMatchObject({ kind: "connection", message: "no connection within 50 ms" });
-    expect(isUnreachable(error as ApiFailure)).toBe(true);
+    const error = await failureOf(`https://127.0.0.1:${(silent.address() as AddressInfo).port}`);
+    expect(error).toMatchObject({ kind: "connection", message: "no TLS handshake within 50 ms" });
+    expect(isUnreachable(error)).toBe(false);
     silent.close();
   });
 
