@@ -133,6 +133,12 @@ describe("an EndpointSlice", () => {
     expect(diagnostics).toMatchObject([{ severity: "warning" }]);
   });
 
+  test("is invalid with a weight that is not text, which the API server rejects", () => {
+    const annotations = { "nft-proxy.io/weight": 3 };
+    const decoded = decodeEndpointSlice(slice({}, { labels: { "kubernetes.io/service-name": "web" }, annotations }));
+    expect(decoded).toMatchObject({ kind: "invalid", diagnostics: [{ reason: "must be a string, not 3" }] });
+  });
+
   test("with the label service-proxy-name is used, for only its Service's label counts", () => {
     const labels = { "kubernetes.io/service-name": "web", "service.kubernetes.io/service-proxy-name": "x" };
     expect(decodeEndpointSlice(slice({}, { labels })).kind).toBe("valid");

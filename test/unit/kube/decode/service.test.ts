@@ -140,6 +140,12 @@ describe("a Service is refused:", () => {
       service({ spec: { ports: [{ port: 80, protocol: "ICMP" }] } }),
     ],
     ["spec.externalIPs[0]", "must be a string, not 5", service({ spec: { externalIPs: [5] } })],
+    ["metadata.annotations", 'must be an object, not "x"', service({ metadata: { annotations: "x" } })],
+    [
+      'metadata.annotations["nft-proxy.io/scheduler"]',
+      "must be a string, not 5",
+      service({ metadata: { annotations: { "nft-proxy.io/scheduler": 5 } } }),
+    ],
     [
       "spec.sessionAffinity",
       'must be None or ClientIP, not "Cookie"',
