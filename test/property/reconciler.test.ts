@@ -14,9 +14,13 @@ import { textWithoutPlacement } from "../support/ruleset-text.ts";
 
 type AllObjects = Required<Objects>;
 
-/** A fault of nft during one sync. */
+/** A fault of nft, or of our own, during one sync. */
 type Fault =
   | { readonly kind: "none" }
+  /** The first Service to be rendered. */
+  | { readonly kind: "cannot be rendered" }
+  /** Somebody empties a set while the sync writes, and the reconciler is told. */
+  | { readonly kind: "drift" }
   /** This run of it takes too long, before or after it did its work. */
   | { readonly kind: "times out"; readonly run: number; readonly isDone: boolean }
   | { readonly kind: "prints nonsense" }
@@ -70,7 +74,14 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
           weight: 1,
           arbitrary: fc.record({ kind: fc.constant("times out" as const), run: fc.nat(6), isDone: fc.boolean() }),
         },
-        { weight: 1, arbitrary: fc.constant<Fault>({ kind: "prints nonsense" }) },
+        {
+          weight: 2,
+          arbitrary: fc.constantFrom<Fault>(
+            { kind: "prints nonsense" },
+            { kind: "cannot be rendered" },
+            { kind: "drift" },
+          ),
+        },
         {
           weight: 2,
           arbitrary: fc
@@ -102,8 +113,12 @@ class Node {
   readonly cache = cacheOf({ services: [], slices: [] });
   objects: AllObjects = { services: [], slices: [] };
   nodeContext: NodeContext = testNodeContext();
-  reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 20 });
-  /** Somebody changed the kernel, or may have, since the reconciler last read it. */
+  reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 5 });
+  /** Somebody changed the kernel during the last sync, and the reconciler was told. */
+  isReported = false;
+  /** Somebody changed the kernel since it was last seen to be right. */
+  isDisturbed = false;
+  /** Somebody may have changed the kernel since the reconciler last read it, and it was not told. */
   isTouched = false;
 
   async take(step: Step): Promise<void> {
@@ -115,6 +130,7 @@ class Node {
         this.nodeContext = step.nodeContext;
         return;
       case "interference":
+        this.isTouched = true;
         return this.#interfere(step.transaction);
       case "sync":
         if (step.isFull) this.reconciler.requestFullSync("periodic");
@@ -123,19 +139,20 @@ class Node {
       case "clean up":
         return await this.reconciler.deleteStaleChains().catch(() => {});
       case "restart":
-        this.reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 20 });
+        this.reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 5 });
         for (const service of this.objects.services) this.cache.putService(service);
     }
   }
 
   /** One sync, after which the kernel has the desired state unless it failed. @param refused what nft refuses */
   async sync(refused = ""): Promise<void> {
-    const wasTouched = this.isTouched;
+    this.isReported = false;
     const report = await this.reconciler.sync({ nodeContext: this.nodeContext, services: this.cache.takeDirty() });
-    if (report.kind === "full") this.isTouched = false;
     expect(report.refused.filter((key) => !this.#concerns(key, refused))).toEqual([]);
-    if (!wasTouched) expect(report.drift, "our own changes are no drift").toEqual([]);
-    if (this.isTouched) return;
+    if (!this.isDisturbed) expect(report.drift, "our own changes are no drift").toEqual([]);
+    if (report.kind === "full") this.isTouched = false;
+    if (this.isReported || this.isTouched) return;
+    this.isDisturbed = false;
     const differences = diffRuleset(this.fake.kernel.ruleset, this.reconciler.state.ruleset);
     expect(differences.filter((one) => one.elements.length + one.writtenChains.length > 0)).toEqual([]);
   }
@@ -151,7 +168,14 @@ class Node {
   #interfere(transaction: Transaction): void {
     if (this.fake.kernel.ruleset.ip === undefined) return;
     this.fake.kernel.apply(transaction);
-    this.isTouched = true;
+    this.isDisturbed = true;
+  }
+
+  #drift(): void {
+    if (!this.fake.kernel.ruleset.ip?.sets.get("cluster-ips")?.elements.size) return;
+    this.#interfere(command({ flush: { set: { ...table, name: "cluster-ips" } } }));
+    this.isReported = true;
+    this.reconciler.requestFullSync("drift");
   }
 
   async #syncWith(fault: Fault): Promise<void> {
@@ -162,12 +186,21 @@ class Node {
       const isNow = fault.kind === "times out" && fake.runs.length === before + 1 + fault.run;
       fake.timesOut = isNow && (fault.isDone ? "at the end" : true);
       fake.broken = fault.kind === "prints nonsense" && run === "list" ? "Error: syntax error" : undefined;
+      if (fault.kind === "drift" && run === "apply" && !this.isReported) this.#drift();
     };
+    const { slices } = this.cache;
+    if (fault.kind === "cannot be rendered") {
+      this.cache.slices = () => {
+        this.cache.slices = slices;
+        throw Object.assign(new Error("a fault of our own"), { code: "FAULT" });
+      };
+    }
     try {
       await this.sync(fake.refuses);
     } catch (error) {
       if (fault.kind === "none" || !(error instanceof Error) || !("code" in error)) throw error;
     } finally {
+      this.cache.slices = slices;
       fake.refuses = undefined;
       fake.timesOut = false;
       fake.broken = undefined;
