@@ -16,9 +16,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
   const chains = new Map<string, ServicePort[]>();
   for (const { port, frontends, shared: elements } of state.allServicePortRules()) {
     for (const { set, key } of elements) add(shared, `${set} ${key}`, port);
-    for (const { key, firewall } of frontends) {
-      if (firewall !== undefined && state.ownerOf(key)?.key === port.key) add(chains, firewall.name, port);
-    }
+    for (const { firewall } of frontends) if (firewall !== undefined) add(chains, firewall.name, port);
   }
   return {
     ofElement: (set, key) => {

@@ -1,6 +1,6 @@
 /**
  * Assigns the values of a list to the indexes 0 to N-1 so that as few indexes as possible change: a value that had an
- * index below N keeps it; the others, first those that had a higher index, then the new ones, take the free indexes.
+ * index below N keeps it; the others take the free indexes.
  * @param previous the value at each index before; anything, also values that are not in the list or there twice
  * @param values N different values
  * @returns `values` itself when that is the result
@@ -9,17 +9,10 @@ export function placed(previous: readonly string[], values: readonly string[]): 
   if (previous === values || previous.length === 0) return values;
   const waiting = new Set(values);
   const result = new Array<string | undefined>(values.length);
-  const displaced: string[] = [];
-  previous.forEach((value, index) => {
-    if (!waiting.has(value)) return;
-    if (index >= values.length) {
-      displaced.push(value);
-      return;
-    }
-    result[index] = value;
-    waiting.delete(value);
-  });
-  fill(result, new Set([...displaced, ...waiting]));
+  for (const [index, value] of previous.slice(0, values.length).entries()) {
+    if (waiting.delete(value)) result[index] = value;
+  }
+  fill(result, waiting);
   const placement = result as string[];
   return placement.every((value, index) => value === values[index]) ? values : placement;
 }

@@ -32,6 +32,20 @@ function slicesOf(...names: string[]) {
 
 const external = (renderer: Renderer) => elementsOf(renderer, "service-ips").filter((text) => text.startsWith("203."));
 
+test("the chain of source ranges stays while one of a Service's load-balancer addresses is left", () => {
+  const cache = cacheOf({ slices: slicesOf("web") });
+  const renderer = new Renderer(cache, testNodeContext());
+  const guarded = (...addresses: readonly string[]) => {
+    cache.putService(service({ name: "web", loadBalancerIPs: addresses, sourceRanges: ["192.0.2.0/24"] }));
+    renderer.update(cache.takeDirty());
+    const chains = [...(renderer.state.families.ip?.table.chains.keys() ?? [])];
+    return chains.filter((name) => name.startsWith("firewall-default/"));
+  };
+  expect(guarded("203.0.113.1", "203.0.113.2")).toEqual(["firewall-default/web/tcp/"]);
+  expect(guarded("203.0.113.2")).toEqual(["firewall-default/web/tcp/"]);
+  expect(guarded()).toEqual([]);
+});
+
 describe("two Services that want one frontend", () => {
   const objects = { services: [candidate("old", 1), candidate("new", 2)], slices: slicesOf("old", "new") };
 

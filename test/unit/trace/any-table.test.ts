@@ -194,6 +194,17 @@ describe("statements that are not understood", () => {
     });
   });
 
+  test.each([
+    ["nothing", [{ counter: { packets: 0, bytes: 0 } }], "delivered"],
+    ["a change of the mark", [{ mangle: { key: meta("mark"), value: 5 } }], "not-understood"],
+  ])("that accept within a rate matter only if they spare the packet something: %s", (_, second, kind) => {
+    const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" };
+    const rule = (expr: readonly unknown[]) => ({ rule: { ...at, chain: "base", handle: 7, expr } });
+    const rate = [{ limit: { rate: 5, burst: 5, per: "second" } }, { accept: null }];
+    const tables = anyTables({ objects: [{ chain }, rule(rate), rule(second)] });
+    expect(evaluateTables(tables, host, tcp)[0]?.kind).toBe(kind);
+  });
+
   test("are shown in the text that nft prints", () => {
     const objects = [
       { chain: { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" } },
