@@ -1,6 +1,9 @@
 import type { Clock } from "../base/clock.ts";
 
-/** The machine's own clock. */
+/** The longest timer of Node.js: one that is set to more fires at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** The machine's own clock. A timer that is set to more than 24.8 days fires then. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
@@ -10,7 +13,7 @@ export const systemClock: Clock = {
       const immediate = setImmediate(callback);
       return { cancel: () => clearImmediate(immediate) };
     }
-    const timer = setTimeout(callback, milliseconds);
+    const timer = setTimeout(callback, Math.min(milliseconds, LONGEST_TIMER));
     timer.unref();
     return { cancel: () => clearTimeout(timer) };
   },
