@@ -81,15 +81,15 @@ describe("streamLines", () => {
   test("leaves no timer, which would delay the exit of the process, if a program cannot be started", async () => {
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
     const before = timers();
-    for (let n = 0; n < 5; n++) await expect(collect("no-such-program", [])).rejects.toThrow();
+    for (let n = 0; n < 5; n++) await expect(collect("/no-such-directory/program", [])).rejects.toThrow();
     // A timer of another file in this process may begin or end meanwhile.
     expect(timers() - before).toBeLessThan(5);
   });
 
   test("throws an AppError with the program's words if it is missing or fails", async () => {
-    await expect(collect("no-such-program", [])).rejects.toMatchObject({
+    await expect(collect("/no-such-directory/program", [])).rejects.toMatchObject({
       code: "HOST",
-      message: "cannot start no-such-program (ENOENT)",
+      message: "cannot start /no-such-directory/program (ENOENT)",
     });
     await expect(collect("ls", ["/no-such-directory"])).rejects.toMatchObject({
       code: "HOST",

@@ -215,7 +215,10 @@ describe("the API client with a kubeconfig", () => {
     [{ command: "false" }, "false failed: it wrote nothing to its standard error"],
     [{ command: "sh", args: ["-c", "echo no login >&2; exit 1"] }, "sh failed: no login"],
     [{ command: "echo", args: ["{}"] }, "echo failed: it did not print an ExecCredential with a status"],
-    [{ command: "no-such-plugin" }, "no-such-plugin failed: spawn no-such-plugin ENOENT"],
+    [
+      { command: "/no-such-directory/plugin" },
+      "/no-such-directory/plugin failed: spawn /no-such-directory/plugin ENOENT",
+    ],
   ])("names the credential plugin %j when it fails, with the reason", async (exec, reason) => {
     await start({}, () => ({ kubeconfig: kubeconfig({ exec }) }));
     await expect(ask()).rejects.toThrow(`the credential plugin ${reason}`);
