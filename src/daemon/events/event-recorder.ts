@@ -29,7 +29,7 @@ interface Series {
 
 /** Events at once, and how long until there may be one more, milliseconds. A node must not flood the API server. */
 const BURST = 25;
-const REFILL_INTERVAL = 10_000;
+const REFILL_INTERVAL = 60_000;
 /** How often repetitions are reported, and how long after the last one the next is a new Event. Milliseconds. */
 const SERIES_INTERVAL = 60_000;
 const SERIES_LIFETIME = 600_000;
@@ -91,7 +91,7 @@ export class EventRecorder {
 
   #create(key: string, event: EventNote, at: number): void {
     const { instance, makeId } = this.#options;
-    const id = event.isClusterWide === true ? commonId(key) : makeId();
+    const id = event.clusterKey === undefined ? makeId() : commonId(event);
     const object = eventObject(event, { instance, id, at });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, { path: `${path}/${object.metadata.name}`, count: 1, reported: 1, lastAt: at });
@@ -145,7 +145,10 @@ export class EventRecorder {
   }
 }
 
-/** The same id on all nodes for the same Event. */
-function commonId(key: string): string {
-  return createHash("sha256").update(key).digest("hex").slice(0, 32);
+/** The same id on all nodes. */
+function commonId({ regarding, reason, clusterKey }: EventNote): string {
+  return createHash("sha256")
+    .update(JSON.stringify([regarding, reason, clusterKey]))
+    .digest("hex")
+    .slice(0, 32);
 }

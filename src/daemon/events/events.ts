@@ -20,8 +20,11 @@ export interface EventNote {
   /** For people. */
   readonly note: string;
   readonly regarding: EventSubject;
-  /** Every node finds the same: one Event in the cluster is enough, where a thousand nodes would send a thousand. */
-  readonly isClusterWide?: true;
+  /**
+   * Set where many nodes find the same of the subject: the words, beside the reason, that are alike on all of them. One Event
+   * in the cluster is enough while it lasts (an hour by default), where a thousand nodes would send a thousand.
+   */
+  readonly clusterKey?: string;
 }
 
 /** The most that the API server takes of a note, in bytes, and of other fields, in characters. */
@@ -82,19 +85,19 @@ export function quarantineEvent(
 /** A service port lost an address and port to another. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;
-  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service, isClusterWide: true };
+  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service, clusterKey: note };
 }
 
 /** The annotation of a Service names a scheduler that does not exist. */
 export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
   const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${JSON.stringify(given)}: random is used`;
-  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service, isClusterWide: true };
+  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service, clusterKey: note };
 }
 
-/** Connections to a Service were refused or dropped on a node. `summary` says how many, and why. */
+/** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */
 export function refusedEvent(service: EventSubject, nodeName: string, summary: string): EventNote {
-  const note = `node ${nodeName} refused or dropped ${summary}; nft-proxy refusals, there, names the clients`;
-  return { type: "Warning", reason: "ConnectionsRefused", action: "Refuse", note, regarding: service };
+  const note = `node ${nodeName}, maybe not alone, refused or dropped ${summary}; nft-proxy refusals, there, names the clients`;
+  return { type: "Warning", reason: "ConnectionsRefused", action: "Refuse", note, regarding: service, clusterKey: "" };
 }
 
 /** A sync failed; it is retried. */

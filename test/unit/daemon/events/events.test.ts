@@ -9,6 +9,7 @@ import {
   failedServerEvent,
   failedSyncEvent,
   quarantineEvent,
+  refusedEvent,
   startingEvent,
   unknownSchedulerEvent,
 } from "../../../../src/daemon/events/events.ts";
@@ -122,14 +123,16 @@ describe("EventRecorder", () => {
   });
 
   test.each([
-    [contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
-    [unknownSchedulerEvent(WEB, "least-conn"), 1],
-    [quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"), 2],
+    [() => contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
+    [() => unknownSchedulerEvent(WEB, "least-conn"), 1],
+    [(node: string) => refusedEvent(WEB, node, `3 packets of 1 client on ${node}: no-endpoints`), 1],
+    [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
   ])(
     "%#: what all nodes find alike has one name in the cluster, anything else one for each node",
-    async (note, names) => {
-      const recorders = ["node-1", "node-2"].map(makeRecorder);
-      for (const { recorder } of recorders) recorder.record(note);
+    async (noteOf, names) => {
+      const nodes = ["node-1", "node-2"];
+      const recorders = nodes.map(makeRecorder);
+      for (const [index, { recorder }] of recorders.entries()) recorder.record(noteOf(nodes[index] ?? ""));
       await settle();
       const made = recorders.flatMap(({ sent }) => sent.map(([, , body]) => (body as EventObject).metadata.name));
       expect([made.length, new Set(made).size]).toEqual([2, names]);
@@ -152,7 +155,7 @@ describe("EventRecorder", () => {
     await settle();
     expect([sent.length, dropped.length]).toEqual([25, 5]);
     clock.set(NOW - 3_600_000);
-    clock.advance(10_000);
+    clock.advance(60_000);
     recorder.record(event(100));
     recorder.record(event(101));
     await settle();
@@ -179,7 +182,7 @@ describe("EventRecorder", () => {
     });
     for (let number = 0; number < 100; number += 1) {
       recorder.record(event(number));
-      clock.advance(10_000);
+      clock.advance(60_000);
     }
     expect(dropped).toHaveLength(50);
     open();
