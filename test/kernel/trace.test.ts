@@ -58,6 +58,8 @@ async function start(flags: readonly string[]): Promise<RunningCommand & { reado
   const command = lab.start("node", [process.execPath, bundle, "trace", objects, "-o", "json", ...FLAGS, ...flags]);
   const stories: NamedStory[] = [];
   command.onLine((line) => {
+    // Notices are lines of standard error.
+    if (line.startsWith("note: ")) return;
     expect(schemaErrors("trace", JSON.parse(line))).toEqual([]);
     stories.push(JSON.parse(line));
   });
