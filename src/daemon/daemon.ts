@@ -46,6 +46,7 @@ export class Daemon {
   readonly #watcher: DriftWatcher;
   readonly #periodic: PeriodicTask[] = [];
   readonly #driftLines = new LogLimit();
+  #isHostUnreadable = false;
 
   constructor(parts: DaemonParts) {
     const { nft, clock, logger, loop } = parts;
@@ -131,8 +132,12 @@ export class Daemon {
     const { nodeContext, loop, logger, dryRun } = this.#parts;
     try {
       await nodeContext.refresh();
+      this.#isHostUnreadable = false;
     } catch (error) {
-      logger.warn({ error: messageOf(error) }, "cannot read the addresses of this host, retrying later");
+      const fields = { error: messageOf(error) };
+      if (!this.#isHostUnreadable)
+        logger.warn(fields, "cannot read the addresses of this host, retrying (logged once)");
+      this.#isHostUnreadable = true;
     }
     if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();

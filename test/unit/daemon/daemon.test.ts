@@ -26,7 +26,7 @@ async function start({ dryRun = false, listed = true } = {}) {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
-  const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] } };
+  const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] }, isUnreadable: false };
   let handlers: SourceHandlers | undefined;
   let firstSyncs = 0;
   core = await assembleCore({
@@ -36,7 +36,10 @@ async function start({ dryRun = false, listed = true } = {}) {
     nft: fake.nft,
     system: {
       clock,
-      readHost: async () => view,
+      readHost: async () => {
+        if (view.isUnreadable) throw new Error("no /proc");
+        return view;
+      },
       ...idleHost(),
     },
     logger,
@@ -124,6 +127,19 @@ describe("Daemon", () => {
     await pass(options.syncPeriodMs + 2000);
     const nodePorts = core.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
+  });
+
+  test("warns once while the host cannot be read, and again after it could", async () => {
+    const { view, pass, logger } = await start();
+    const warned = () => logger.lines.filter(({ message }) => message.startsWith("cannot read the addresses")).length;
+    view.isUnreadable = true;
+    await pass(3 * options.syncPeriodMs);
+    expect(warned()).toBe(1);
+    view.isUnreadable = false;
+    await pass(options.syncPeriodMs);
+    view.isUnreadable = true;
+    await pass(2 * options.syncPeriodMs);
+    expect(warned()).toBe(2);
   });
 
   test("does a full sync once per full resync period", async () => {
