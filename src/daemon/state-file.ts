@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+import { systemReason } from "../kube/files/diagnostic.ts";
 
 /**
  * Writes a file that only its owner can read.
@@ -12,7 +13,7 @@ export function writePrivateFile(path: string, content: string | Uint8Array): vo
   try {
     writeFileSync(path, content, { mode: 0o600 });
   } catch (error) {
-    throw new AppError("HOST", `cannot write ${path}: ${messageOf(error)}`);
+    throw new AppError("HOST", `cannot write ${path}: ${systemReason(error)}`);
   }
 }
 

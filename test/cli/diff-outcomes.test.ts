@@ -59,7 +59,7 @@ describe("diff --with kube-proxy", () => {
     [
       "the address of an endpoint",
       ["add", "element", "ip6", "kube-proxy", "no-endpoint-services", "{ fd00:244:1::14 . tcp . 6379 : drop }"],
-      "shop/redis: at [fd00:10:96::103]:6379/tcp",
+      "shop/redis at [fd00:10:96::103]:6379/tcp",
     ],
     [
       "the rules of a firewall chain",

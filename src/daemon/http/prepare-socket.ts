@@ -11,7 +11,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 export async function prepareSocket(path: string): Promise<void> {
   if (await isServed(path)) {
     throw new AppError("HOST", `another process listens on ${path}`, {
-      hint: "another nft-proxy of this host? Give one of them another --daemon-socket",
+      hint: "another nft-proxy runs on this host: two of them in one network namespace undo each other's rules; stop one, or give one in another network namespace another --daemon-socket",
     });
   }
   try {

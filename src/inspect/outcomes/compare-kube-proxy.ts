@@ -15,7 +15,7 @@ import { readKernelTables } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 import { compareOutcomes } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
-import type { OutcomeReport } from "./report.ts";
+import { type OutcomeReport, portName } from "./report.ts";
 
 const KUBE_PROXY = "kube-proxy";
 
@@ -47,7 +47,7 @@ export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProx
   );
   const nameOf = ({ family, key }: ComparedFrontend) => {
     const port = state.families[family]?.ownerOf(key);
-    return port === undefined ? theirName(theirs, family, key) : `${port.service.name}:${port.spec.name}`;
+    return port === undefined ? theirName(theirs, family, key) : portName(port.service.name, port.spec.name);
   };
   return {
     ...comparison,
@@ -102,7 +102,7 @@ function theirName(tables: readonly AnyTable[], family: Family, key: string): st
   for (const { services } of Object.values(FRONTEND_MAPS)) {
     const target = verdictTarget(own?.sets.get(services)?.elements.get(key) ?? "");
     const [, namespace, name, , port] = /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
-    if (namespace !== undefined) return `${namespace}/${name}:${port}`;
+    if (namespace !== undefined) return portName(`${namespace}/${name}`, port ?? "");
   }
   return undefined;
 }

@@ -6,7 +6,7 @@ import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 import { compareOutcomes } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
-import type { ObjectPlace, OutcomeReport } from "./report.ts";
+import { type ObjectPlace, type OutcomeReport, portName } from "./report.ts";
 
 /**
  * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP get
@@ -29,7 +29,7 @@ export async function compareObjectOutcomes(request: LoadRequest, paths: readonl
     ...comparison,
     differences: comparison.differences.map((difference) => {
       const service = nameIn(after, difference.frontend) ?? nameIn(before, difference.frontend);
-      const place = places.get(service?.slice(0, service.indexOf(":")) ?? "");
+      const place = places.get(service?.split(":")[0] ?? "");
       return { ...difference, service, ...(place !== undefined && { place }) };
     }),
     sides: ["old objects", "new objects"],
@@ -44,7 +44,7 @@ function sideOf({ state, nodeContext }: DesiredFromFiles) {
 
 function nameIn({ state }: DesiredFromFiles, { family, key }: ComparedFrontend): string | undefined {
   const port = state.families[family]?.ownerOf(key);
-  return port === undefined ? undefined : `${port.service.name}:${port.spec.name}`;
+  return port === undefined ? undefined : portName(port.service.name, port.spec.name);
 }
 
 function placesOf({ objects }: FilesResult): [string, ObjectPlace][] {

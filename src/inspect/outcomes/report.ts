@@ -9,7 +9,7 @@ export interface ObjectPlace {
 
 /** A difference, and the Service that it concerns. */
 export interface ReportedDifference extends OutcomeDifference {
-  /** `namespace/name:port`; undefined for addresses that no Service has any more. */
+  /** As {@link portName}; undefined for addresses that no Service has any more. */
   readonly service: string | undefined;
   readonly place?: ObjectPlace;
 }
@@ -22,6 +22,11 @@ export interface OutcomeReport extends OutcomeComparison {
   readonly diagnostics: readonly Diagnostic[];
   /** One line each. */
   readonly notices: readonly string[];
+}
+
+/** A Service's port, as `--service` takes it: `namespace/name:port`, `namespace/name` for a nameless port. */
+export function portName(service: string, port: string): string {
+  return port === "" ? service : `${service}:${port}`;
 }
 
 /** The changes that `--fail-on` can name. */

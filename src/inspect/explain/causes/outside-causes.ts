@@ -20,9 +20,9 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
   );
 }
 
-/** Why nft-proxy does not handle a Service, and the action to take. */
-export function ignoredReason({ name, why, reason, externalName }: IgnoredService): Reason {
-  const message = `${name} ${reason}`;
+/** Why nft-proxy does not handle a Service, and the action to take. @param subject the beginning of the message */
+export function ignoredReason({ name, why, reason, externalName }: IgnoredService, subject: string = name): Reason {
+  const message = `${subject} ${reason}`;
   switch (why) {
     case "other-proxy":
       return {
@@ -58,8 +58,7 @@ function ignored({ to, port, protocol }: Connection, input: ExplainInput): Reaso
       (servesNodePorts(to, input) && nodePorts.some((one) => one.port === port && one.protocol === protocol)),
   );
   if (found === undefined) return undefined;
-  const reason = ignoredReason(found);
-  return { ...reason, message: `${to} belongs to a Service nft-proxy does not handle: ${reason.message}` };
+  return ignoredReason(found, `${to} belongs to Service ${found.name}, which`);
 }
 
 function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reason | undefined {

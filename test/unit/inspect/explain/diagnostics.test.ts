@@ -204,7 +204,7 @@ const FAULTS: readonly FieldDiagnostic[] = [
     flags: TO_CLUSTER_IP,
     result: "dropped",
     cause: "other-proxy",
-    message: ["shop/cart is handled by another proxy", "(kube-router)", "take the label away"],
+    message: ["shop/cart, which is handled by another proxy", "(kube-router)", "take the label away"],
   },
   {
     name: "hints that leave one endpoint",
