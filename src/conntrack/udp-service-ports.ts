@@ -4,7 +4,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import { comparePrecedence, servicePortsOf } from "../model/service-port.ts";
 import type { ServicePortEndpoints } from "./stale-flows.ts";
 
-/** Tracks which Services have UDP ports, so that flows are listed only after these changed. */
+/** Tracks the Services that have UDP ports, so that changes of others cause no listing of flows. */
 export class UdpServicePorts {
   readonly #cache: ObjectCache;
   readonly #services = new Set<ServiceName>();

@@ -1,7 +1,7 @@
 import { createReadStream, readlinkSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
-import { messageOf } from "../base/errors.ts";
+import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 
@@ -41,13 +41,18 @@ export function systemErrorCode(error: unknown): string {
 /**
  * Returns the families that this host's kernel supports. IPv6 is absent without its module and with `ipv6.disable=1`;
  * otherwise, the file that is read exists in every network namespace.
+ * @throws AppError HOST when it cannot be read for another reason: a lack of memory must not look like a host without IPv6
  */
 export async function hostFamilies(files: HostFiles): Promise<Family[]> {
-  const hasIPv6 = await files.read("/proc/net/if_inet6").then(
-    () => true,
-    () => false,
-  );
-  return hasIPv6 ? ["ip", "ip6"] : ["ip"];
+  const path = "/proc/net/if_inet6";
+  try {
+    await files.read(path);
+    return ["ip", "ip6"];
+  } catch (cause) {
+    const code = systemErrorCode(cause);
+    if (code === "ENOENT") return ["ip"];
+    throw new AppError("HOST", `cannot tell from ${path} whether this host has IPv6: ${code}`, { cause });
+  }
 }
 
 /**

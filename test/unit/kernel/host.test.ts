@@ -9,6 +9,15 @@ describe("the host", () => {
     expect(await hostFamilies(new FakeHostFiles({}))).toEqual(["ip"]);
   });
 
+  test("is not taken for one without IPv6 when that list cannot be read", async () => {
+    const files = new FakeHostFiles({});
+    files.read = () => Promise.reject(Object.assign(new Error("too many open files"), { code: "EMFILE" }));
+    await expect(hostFamilies(files)).rejects.toMatchObject({
+      code: "HOST",
+      message: "cannot tell from /proc/net/if_inet6 whether this host has IPv6: EMFILE",
+    });
+  });
+
   test.each([
     ["0\n", 1],
     ["0-7\n", 8],
