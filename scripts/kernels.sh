@@ -60,6 +60,15 @@ modules_of() {
   fail "no modules in the kernel package of $1"
 }
 
+# Debian's packages have it in /boot, newer ones (7.2) beside the modules.
+kernel_of() {
+  local file
+  for file in "$cache/kernel-$1"/root/boot/vmlinuz-* "$(modules_of "$1")/vmlinuz"; do
+    [[ -f $file ]] && echo "$file" && return
+  done
+  fail "no kernel in the package of $1"
+}
+
 # An initramfs that mounts the image: busybox, and the modules that the cloud kernels need for it.
 make_initramfs() {
   local release=$1 staging=$cache/initramfs modules version names name file
@@ -98,7 +107,7 @@ INIT
 # it is not to be had inside most build machines. qemu before 10 is too slow at several guest processors.
 run() {
   local release=$1 kernel disk=$results/$1.disk
-  kernel=$(echo "$cache/kernel-$release"/root/boot/vmlinuz-*)
+  kernel=$(kernel_of "$release")
   truncate -s 4M "$disk"
   timeout "$((${KERNELS_MINUTES:-60} * 60))" env QEMU_MODULE_DIR="$(echo "$cache"/qemu/root/usr/lib/*/qemu)" \
     "$cache/qemu/bin/qemu-system-x86_64" -L "$cache/qemu/root/usr/share/seabios" -L "$cache/qemu/root/usr/share/qemu" \

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { expect, vi } from "vitest";
 import type { Lab, RunningCommand } from "./lab/lab.ts";
 import type { NamespaceName } from "./lab/topology.ts";
+import { PATIENCE } from "./running-daemon.ts";
 
 const program = fileURLToPath(new URL("./held-connection.mjs", import.meta.url));
 
@@ -53,7 +54,7 @@ export class HeldConnection {
     const before = this.#lines.length;
     // The first answer may be one that was under way.
     const isNews = () => this.#lines.slice(before).length > 1 || this.#broken.length > 0;
-    await vi.waitFor(() => expect(isNews()).toBe(true), { timeout: 20_000 });
+    await vi.waitFor(() => expect(isNews()).toBe(true), PATIENCE);
     expect(this.#broken).toEqual([]);
   }
 

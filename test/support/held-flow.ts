@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { expect, vi } from "vitest";
 import type { Lab } from "./lab/lab.ts";
 import type { NamespaceName } from "./lab/topology.ts";
+import { PATIENCE } from "./running-daemon.ts";
 
 const program = fileURLToPath(new URL("./held-flow.mjs", import.meta.url));
 
@@ -17,6 +18,6 @@ export class HeldFlow {
 
   /** Waits until this one answers. */
   async answeredBy(who: string): Promise<void> {
-    await vi.waitFor(() => expect(this.answers.at(-1)).toBe(who), { timeout: 20_000 });
+    await vi.waitFor(() => expect(this.answers.at(-1)).toBe(who), PATIENCE);
   }
 }
