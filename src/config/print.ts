@@ -9,7 +9,7 @@ import type { DetectLocal, ProxyOptions } from "./options.ts";
 
 /**
  * Returns the configuration that yields exactly these options when it is read again. kube-proxy accepts it as well, with
- * a warning about the section `nftProxy`.
+ * a warning about the section `nftProxy`, unless a server is switched off: that is port 0 here, and not possible there.
  */
 export function configurationOf(options: ProxyOptions): KubeProxyConfiguration {
   const { master, ...clientConnection } = options.client;
