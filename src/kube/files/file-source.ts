@@ -28,6 +28,9 @@ export interface FileSourceOptions {
 /** Milliseconds between two checks of the files. */
 const PERIOD = 1000;
 
+/** Milliseconds until malformed files are read again that did not change: parsing large ones takes seconds. */
+const RETRY_PERIOD = 30_000;
+
 /**
  * Returns a source that reads objects from files, and reads them again when they change, also when a ConfigMap's
  * symbolic links are replaced. A pipe is read once.
@@ -52,7 +55,10 @@ interface Held<T> {
 class FileSource implements ObjectSource {
   readonly #options: FileSourceOptions;
   readonly #held: { [Name in ResourceName]: Held<Parameters<SourceHandlers[Name]["onUpsert"]>[1]> };
-  #fingerprint = "";
+  /** The files as they were last delivered. */
+  #fingerprint: string | undefined;
+  /** The last attempt to read the files; `due` is when they are read again without a change, by the monotonic clock. */
+  #attempt = { fingerprint: "", due: 0 };
   #timer: Timer | undefined;
   #stopped = false;
 
@@ -91,11 +97,19 @@ class FileSource implements ObjectSource {
     try {
       const fingerprint = await fingerprintOf(this.#options.paths);
       if (fingerprint === this.#fingerprint) this.#clearFailure();
-      else await this.#read(fingerprint);
+      else if (this.#isDue(fingerprint)) await this.#read(fingerprint);
     } catch (error) {
       this.#failed(error);
     }
     if (!this.#stopped) this.#timer = this.#options.clock.after(PERIOD, () => void this.#check());
+  }
+
+  /** Returns true if the files changed since the last attempt, or that is long ago. */
+  #isDue(fingerprint: string): boolean {
+    const now = this.#options.clock.monotonic();
+    if (fingerprint === this.#attempt.fingerprint && now < this.#attempt.due) return false;
+    this.#attempt = { fingerprint, due: now + RETRY_PERIOD };
+    return true;
   }
 
   async #read(fingerprint: string): Promise<void> {
@@ -117,7 +131,7 @@ class FileSource implements ObjectSource {
     for (const name of RESOURCE_NAMES) this.#held[name].state = { ...this.#held[name].state, failure: "" };
   }
 
-  /** Keeps the objects read before: the files may be half written, and are read again at the next check. */
+  /** Keeps the objects read before: the files may be half written, and are read again when they change. */
   #failed(error: unknown): void {
     const failure = messageOf(error);
     if (this.#held.services.state.failure !== failure) {

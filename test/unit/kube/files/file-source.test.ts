@@ -96,6 +96,30 @@ describe("a source of files", () => {
     expect(calls).toEqual(["+default/a"]);
   });
 
+  test("reads malformed files again when they change, and otherwise every 30 s", async () => {
+    write("a.yaml", "kind: [");
+    start();
+    await check();
+    const failures = () => source.states().services.errors.parse;
+    expect(failures()).toBe(1);
+    for (let second = 0; second < 20; second += 1) await check();
+    expect(failures()).toBe(1);
+    for (let second = 0; second < 20; second += 1) await check();
+    expect(failures()).toBe(2);
+    write("a.yaml", service("a", "10.96.0.1"));
+    await check();
+    expect(source.states().services).toMatchObject({ failure: "", objects: 1 });
+  });
+
+  test("reports a directory without files, and reads what comes into it", async () => {
+    start();
+    await check();
+    expect(source.states().services.failure).toContain("the files contain no Service");
+    write("a.yaml", service("a", "10.96.0.1"));
+    await check();
+    expect(source.states().services).toMatchObject({ failure: "", objects: 1 });
+  });
+
   test("delivers nothing of files that change while they are read", async () => {
     write("a.yaml", service("a", "10.96.0.1"));
     const pipe = join(directory, "pipe");
