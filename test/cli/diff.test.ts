@@ -64,7 +64,7 @@ describe("diff", () => {
   });
 
   test.each([
-    ["no nft", ["--nft-path=/nowhere/nft"], "cannot read nft-proxy's tables"],
+    ["no nft", ["--nft-path=/nowhere/nft"], "cannot start nft at"],
     ["no such file", ["--against=/nowhere/objects"], "/nowhere/objects"],
     ["no such form", ["--output=yaml"], "--output"],
   ])("ends with exit code 2 and the reason for %s", async (_, args, said) => {
