@@ -100,6 +100,15 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     expect({ stdout, stderr }).toEqual({ stdout: "--from --from-ip", stderr: "" });
   });
 
+  test.each([
+    ["explain", ["10.96.0.10:53"], 2],
+    ["fleet", [], 2],
+    ["connections", [], 1],
+  ])("%s, when no API server answers, ends with the exit code that is no answer of it", async (name, args, code) => {
+    const { exitCode, stderr } = await nftProxy([name, "--master=http://127.0.0.1:1", ...args]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: code, stderr: expect.stringContaining("ECONNREFUSED") });
+  });
+
   test("a pipe whose reader has gone ends a command without an error, with its own exit code", async () => {
     const early = (command: string) =>
       execa("bash", ["-c", `"$@" ${command}; echo "\${PIPESTATUS[0]}"`, "bash", ...DUMP]);
