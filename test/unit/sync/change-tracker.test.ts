@@ -106,6 +106,23 @@ describe("ChangeTracker", () => {
     expect(again.receivedAt).toHaveLength(4);
   });
 
+  test("keeps no times of the first lists, and at most 10,000 later", () => {
+    const { tracker, handlers } = setUp({ synced: false });
+    const changed = (at: number) => {
+      handlers.endpointslices.onUpsert(
+        "default/web-ip",
+        { ...slice({ family: "ip" }), lastChangeTriggerTime: at },
+        undefined,
+      );
+    };
+    changed(1);
+    for (const name of RESOURCE_NAMES) handlers[name].onSynced();
+    expect(tracker.take()).toMatchObject({ services: new Set(["default/web"]), triggerTimes: [], receivedAt: [] });
+    for (let at = 1; at <= 10_001; at++) changed(at);
+    const { triggerTimes, receivedAt } = tracker.take();
+    expect([triggerTimes.length, receivedAt.length]).toEqual([10_000, 10_000]);
+  });
+
   describe("where rules depend on the podCIDRs of the Node", () => {
     test("announces no change before it has some", () => {
       const { tracker, handlers, changes } = setUp({ awaitsPodCIDRs: true });
