@@ -1,5 +1,4 @@
-import { HttpApiClient } from "../../src/kube/client/client.ts";
-import { parseServer } from "../../src/kube/client/connection.ts";
+import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { Availability } from "../../src/kube/reflector/availability.ts";
 import { Reflector } from "../../src/kube/reflector/reflector.ts";
 import { DEFAULT_TIMINGS } from "../../src/kube/reflector/reflector-timings.ts";
@@ -9,6 +8,7 @@ import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
 import { isSelected, keyOf, type StubObject } from "./stub-api/selectors.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
+import { stubClient } from "./stub-api/stub-client.ts";
 
 /** The longest wait that passes by itself: the cap of the back-off. Deadlines are longer, and pass when a test moves the clock. */
 const LONGEST_WAIT = 30_800;
@@ -61,15 +61,7 @@ export class Follower {
   constructor(api: StubApi, options: FollowerOptions = {}) {
     this.api = api;
     this.#resource = options.resource ?? "services";
-    const token = options.token ?? (() => "");
-    const { url } = api;
-    this.#client = new HttpApiClient({
-      userAgent: "nft-proxy/test",
-      connect: async () => ({
-        server: parseServer(url, "the stub"),
-        credentials: async () => ({ headers: { authorization: `Bearer ${token()}` }, tls: {} }),
-      }),
-    });
+    this.#client = stubClient(api, options.token);
     this.reflector = new Reflector<Kept>({
       client: this.#client,
       resource: resources("node-1")[this.#resource],
@@ -89,6 +81,7 @@ export class Follower {
     return this;
   }
 
+  /** Ends it. */
   stop(): void {
     this.reflector.stop();
     this.#client.close();
@@ -105,6 +98,7 @@ export class Follower {
     await this.until(() => this.isEqual() && isWatching() && this.reflector.state().failure === "");
   }
 
+  /** Whether the objects are those of the server now. */
   isEqual(): boolean {
     const { selectors } = resources("node-1")[this.#resource];
     const expected = this.api.cluster

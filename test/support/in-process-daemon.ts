@@ -2,8 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import { assembleCore, type DaemonCore } from "../../src/daemon/core.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
-import { HttpApiClient } from "../../src/kube/client/client.ts";
-import { parseServer } from "../../src/kube/client/connection.ts";
+import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
@@ -11,6 +10,7 @@ import { idleHost } from "./idle-host.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
 import type { StubApi } from "./stub-api/stub-api.ts";
+import { stubClient } from "./stub-api/stub-client.ts";
 
 /** How an {@link InProcessDaemon} differs from that of the recorded towns. */
 export interface InProcessOptions {
@@ -101,14 +101,4 @@ export class InProcessDaemon {
     await this.core.daemon.stop();
     this.#client.close();
   }
-}
-
-function stubClient({ url }: StubApi): HttpApiClient {
-  return new HttpApiClient({
-    userAgent: "nft-proxy/test",
-    connect: async () => ({
-      server: parseServer(url, "the stub"),
-      credentials: async () => ({ headers: {}, tls: {} }),
-    }),
-  });
 }

@@ -16,8 +16,8 @@ function tableLines(table: Table): string[] {
   return [...chains, ...sets].map((line) => `${table.family} ${line}`);
 }
 
-function specText({ key, value, dynamic, size, counter }: SetSpec): string {
-  return JSON.stringify([key, value, dynamic, size, counter]);
+function specText({ key, value, dynamic, size, timeout, counter, byTypeNames }: SetSpec): string {
+  return JSON.stringify({ key, value, dynamic, size, timeout, counter, byTypeNames });
 }
 
 /** {@link rulesetText} in which it makes no difference which endpoint of a list has which index. */

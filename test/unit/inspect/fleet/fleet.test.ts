@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/print/fleet-text.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
-import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
+import { stubClient } from "../../../support/stub-api/stub-client.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 
@@ -18,10 +18,7 @@ let api: StubApi;
 let client: HttpApiClient;
 beforeEach(async () => {
   api = await StubApi.start();
-  client = new HttpApiClient({
-    connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
-    userAgent: "test",
-  });
+  client = stubClient(api);
 });
 afterEach(async () => {
   client.close();

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
-import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
+import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../../../src/kube/reflector/cluster-source.ts";
 import {
@@ -12,6 +11,7 @@ import {
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
+import { stubClient } from "../../../support/stub-api/stub-client.ts";
 import { loadTown, replayTown } from "../../../support/stub-api/town.ts";
 
 let api: StubApi;
@@ -21,10 +21,7 @@ let clock: ManualClock;
 
 async function startApi(): Promise<void> {
   api = await StubApi.start();
-  client = new HttpApiClient({
-    userAgent: "nft-proxy/test",
-    connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
-  });
+  client = stubClient(api);
   clock = new ManualClock();
 }
 

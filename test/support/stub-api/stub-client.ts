@@ -1,0 +1,14 @@
+import { HttpApiClient } from "../../../src/kube/client/client.ts";
+import { parseServer } from "../../../src/kube/client/connection.ts";
+import type { StubApi } from "./stub-api.ts";
+
+/** A client of a stub API server. `token` gives the token of each request. */
+export function stubClient({ url }: StubApi, token: () => string = () => ""): HttpApiClient {
+  return new HttpApiClient({
+    userAgent: "nft-proxy/test",
+    connect: async () => ({
+      server: parseServer(url, "the stub"),
+      credentials: async () => ({ headers: { authorization: `Bearer ${token()}` }, tls: {} }),
+    }),
+  });
+}
