@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { expect, vi } from "vitest";
 import type { Lab } from "./lab/lab.ts";
 import type { NamespaceName } from "./lab/topology.ts";
-import { PATIENCE } from "./running-daemon.ts";
+import { PATIENCE } from "./patience.ts";
 
 const program = fileURLToPath(new URL("./held-flow.mjs", import.meta.url));
 

@@ -1,5 +1,6 @@
 import { expect, vi } from "vitest";
 import type { RunningCommand, RunResult } from "./lab/lab.ts";
+import { PATIENCE } from "./patience.ts";
 
 /** A line of the daemon's log. */
 export interface LogLine {
@@ -7,9 +8,6 @@ export interface LogLine {
   readonly msg: string;
   readonly [field: string]: unknown;
 }
-
-/** How long to wait for something that a slow machine takes long to do: a test that waits longer has failed. */
-export const PATIENCE = { timeout: Number(process.env.NFT_PROXY_TEST_PATIENCE_MS ?? 60_000), interval: 100 };
 
 /** A daemon that runs, or has ended. */
 export class RunningDaemon {

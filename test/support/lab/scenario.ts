@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
+import { PATIENCE } from "../patience.ts";
 import type { Lab } from "./lab.ts";
 import type { Outcome, Probe } from "./outcome.ts";
 
@@ -20,6 +21,9 @@ export interface Scenario {
   /** By probe id. */
   readonly expect: Readonly<Record<string, Outcome>>;
 }
+
+/** How long an answer may take that was missed once, seconds: more on an emulated machine, which is 10 to 20 times slower. */
+const SECOND_WAIT = PATIENCE.timeout / 12_000;
 
 const fixtures = fileURLToPath(new URL("../../fixtures/", import.meta.url));
 
@@ -60,6 +64,6 @@ export function differences(scenario: Scenario, outcomes: ReadonlyMap<string, Ou
 export async function lastingDifferences(scenario: Scenario, lab: Pick<Lab, "probe">): Promise<readonly string[]> {
   const first = await lab.probe(scenario.probes);
   const again = scenario.probes.filter(({ id }) => !isDeepStrictEqual(first.get(id), scenario.expect[id]));
-  const second = await lab.probe(again.map((probe) => ({ ...probe, wait: 5 })));
+  const second = await lab.probe(again.map((probe) => ({ ...probe, wait: SECOND_WAIT })));
   return differences(scenario, new Map([...first, ...second]));
 }
