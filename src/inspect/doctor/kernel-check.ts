@@ -10,8 +10,8 @@ export interface KernelFact {
   readonly config: string | undefined;
 }
 
-/** kube-proxy's nftables mode asks for it (KEP-3866); nothing older was tried. */
-const OLDEST_TRIED = "5.13";
+/** See docs/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
+const OLDEST_TRIED = "5.10";
 
 /** The first kernel that deletes a chain right after the last element that pointed to it. */
 const DELETES_AT_ONCE = "6.2";
