@@ -79,21 +79,21 @@ export async function assembleState({ options: initial, nodeName, version, nft, 
   const judge = (): HealthReport =>
     judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options.value.syncPeriodMs);
   return {
-    ...{
-      clock,
-      startedAt,
-      options,
-      cache,
-      metrics,
-      events,
-      nodeContext,
-      runner,
-      tracker,
-      source,
-      reconciler,
-      vanished,
-    },
-    ...{ families, health, judge },
+    clock,
+    startedAt,
+    options,
+    cache,
+    metrics,
+    events,
+    nodeContext,
+    runner,
+    tracker,
+    source,
+    reconciler,
+    vanished,
+    families,
+    health,
+    judge,
   };
 }
 

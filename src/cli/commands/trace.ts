@@ -56,13 +56,13 @@ async function* texts(
   names: StoryNames,
   durationMs: number,
 ): AsyncIterable<string> {
-  const startedAt = Date.now();
+  const startedAt = performance.now();
   let count = 0;
   for await (const story of stories) {
     yield `${storyText(await named(story, names))}\n`;
     count += 1;
   }
   // Less than the duration when it was interrupted.
-  const seconds = Math.round(Math.min(durationMs, Date.now() - startedAt) / 1000);
+  const seconds = Math.round(Math.min(durationMs, performance.now() - startedAt) / 1000);
   if (count === 0) yield `no such packet came by within ${seconds} s\n`;
 }
