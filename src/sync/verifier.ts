@@ -37,8 +37,9 @@ const QUIET = 500;
 
 /**
  * Compares our tables in the kernel with the desired state element by element, as often as is cheap: every 10 s or
- * every 100 times the length of the last comparison, whichever is longer, once there was no change for half a second.
- * Syncs go on meanwhile: what they change during a comparison is no difference.
+ * every 100 times the length of the last comparison, whichever is longer, once there was no change for half a second
+ * and 10 s after a full sync, which compares as well. Syncs go on meanwhile: what they change during a comparison is no
+ * difference.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
@@ -47,8 +48,10 @@ export class Verifier implements SyncSubscriber {
   #onDifferences: OnDifferences = () => {};
   /** When a sync last sent something, on the monotonic clock. */
   #changedAt = Number.NEGATIVE_INFINITY;
+  /** When a full sync last compared, on the monotonic clock. */
+  #fullSyncAt = Number.NEGATIVE_INFINITY;
   /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
-  #quietIn = 0;
+  #waitFor = 0;
   /** Changes that syncs made during the current comparison; undefined between two, so that no delta is kept. */
   #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
@@ -78,6 +81,7 @@ export class Verifier implements SyncSubscriber {
     this.#changed?.push(...deltas);
     if (deltas.length > 0) this.#changedAt = this.#parts.clock.monotonic();
     if (kind !== "full") return;
+    this.#fullSyncAt = this.#parts.clock.monotonic();
     this.#inDoubt = true;
     this.#parts.onVerified(endedAt);
   }
@@ -87,14 +91,14 @@ export class Verifier implements SyncSubscriber {
   }
 
   #pause(took: number): number {
-    if (this.#quietIn > 0) return this.#quietIn;
+    if (this.#waitFor > 0) return this.#waitFor;
     return Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
   }
 
   async #verify(): Promise<void> {
     const { nft, clock, logger, reconciler } = this.#parts;
-    this.#quietIn = this.#changedAt + QUIET - clock.monotonic();
-    if (this.#quietIn > 0) return;
+    this.#waitFor = Math.max(this.#changedAt + QUIET, this.#fullSyncAt + MIN_PERIOD) - clock.monotonic();
+    if (this.#waitFor > 0) return;
     this.#changed = [];
     this.#inDoubt = false;
     const kernel = await compareKernel(nft, reconciler.state.ruleset);

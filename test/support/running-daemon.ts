@@ -1,4 +1,4 @@
-import { expect, vi } from "vitest";
+import { vi } from "vitest";
 import type { RunningCommand, RunResult } from "./lab/lab.ts";
 import { PATIENCE } from "./patience.ts";
 
@@ -16,10 +16,14 @@ export class RunningDaemon {
   readonly otherLines: string[] = [];
   readonly ended: Promise<RunResult>;
   readonly #command: RunningCommand;
+  #result: RunResult | undefined;
 
   constructor(command: RunningCommand) {
     this.#command = command;
-    this.ended = command.ended;
+    this.ended = command.ended.then((result) => {
+      this.#result = result;
+      return result;
+    });
     command.onLine((line) => {
       if (line.startsWith("{")) this.log.push(JSON.parse(line));
       else this.otherLines.push(line);
@@ -41,9 +45,20 @@ export class RunningDaemon {
     return this.log.filter(({ msg }) => msg === message);
   }
 
-  /** Waits until this message has been logged `times` times. */
+  /** Waits until this message has been logged `times` times. @throws Error when the daemon ends without it */
   async saying(message: string, times = 1): Promise<LogLine> {
-    await vi.waitFor(() => expect(this.said(message).length).toBeGreaterThanOrEqual(times), PATIENCE);
+    const isSaid = () => this.said(message).length >= times;
+    await vi
+      .waitUntil(() => isSaid() || this.#result !== undefined, PATIENCE)
+      .catch((error: unknown) => {
+        throw new Error(this.#tail(`no ${times} times "${message}"`), { cause: error });
+      });
+    if (!isSaid())
+      throw new Error(this.#tail(`ended with ${this.#result?.exitCode} before ${times} times "${message}"`));
     return this.said(message)[times - 1] as LogLine;
+  }
+
+  #tail(found: string): string {
+    return [found, ...this.log.slice(-20).map((line) => JSON.stringify(line)), ...this.otherLines].join("\n");
   }
 }

@@ -112,6 +112,17 @@ describe("Verifier", () => {
     expect(verified).toEqual([100_000, 110_800]);
   });
 
+  test("compares only 10 s after a full sync, which compared as well", async () => {
+    const { clock, verifier, verified, pass } = await setUp();
+    await pass(6000);
+    verifier.synced(syncReport({ kind: "full", endedAt: clock.now(), deltas: [] }));
+    await pass(4000);
+    await pass(5999);
+    expect(verified).toEqual([100_000, 106_000]);
+    await pass(1);
+    expect(verified).toEqual([100_000, 106_000, 116_000]);
+  });
+
   test("goes on when the wall clock is set back", async () => {
     const { cache, clock, verified, sync, pass } = await setUp();
     cache.putSlice(slice({ endpoints: ["10.244.2.11"] }));
