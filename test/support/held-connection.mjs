@@ -1,6 +1,6 @@
 // `serve PORT`: a TCP server that sends back what it gets. `hold ADDRESS PORT ...`: connections that stay open and are
-// used ten times a second. Prints, after the number of the connection, "answered" for every answer, and "broken" and why
-// if it ends.
+// used ten times a second; SIGUSR2 lets all rest, or be used again. Prints, after the number of the connection,
+// "answered" for every answer, "resting" once it rests and is answered, and "broken" and why if it ends.
 import net from "node:net";
 
 const say = (line) => process.stdout.write(`${line}\n`);
@@ -15,14 +15,20 @@ if (mode === "serve") {
 function hold(n, host, port) {
   const socket = net.connect({ host, port, noDelay: true });
   let waiting = false;
+  let rests = false;
+  process.on("SIGUSR2", () => {
+    rests = !rests;
+    if (rests && !waiting) say(`${n} resting`);
+  });
   socket.on("data", () => {
     waiting = false;
     say(`${n} answered`);
+    if (rests) say(`${n} resting`);
   });
   socket.on("error", (error) => say(`${n} broken ${error.code}`));
   socket.on("close", () => say(`${n} broken`));
   setInterval(() => {
-    if (waiting) return;
+    if (waiting || rests) return;
     waiting = true;
     socket.write("x");
   }, 100);

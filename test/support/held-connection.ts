@@ -15,11 +15,13 @@ export async function serveEcho(lab: Lab, machine: NamespaceName, port: number):
 /** Who connects, and where to. */
 export type HeldEnds = readonly [machine: NamespaceName, address: string, port: number];
 
-/** A TCP connection that is used all the time. */
+/** A TCP connection that is used all the time, but while it rests. */
 export class HeldConnection {
+  readonly #client: RunningCommand;
   readonly #lines: string[] = [];
 
   private constructor(client: RunningCommand, index: number) {
+    this.#client = client;
     client.onLine((line) => {
       if (line.startsWith(`${index} `)) this.#lines.push(line.slice(`${index} `.length));
     });
@@ -56,6 +58,17 @@ export class HeldConnection {
     const isNews = () => this.#lines.slice(before).length > 1 || this.#broken.length > 0;
     await vi.waitFor(() => expect(isNews()).toBe(true), PATIENCE);
     expect(this.#broken).toEqual([]);
+  }
+
+  /** Lets all connections of its machine rest; resolves once all that this one asked has been answered. */
+  async rest(): Promise<void> {
+    this.#client.kill("SIGUSR2");
+    await vi.waitFor(() => expect(this.#lines.at(-1)).toBe("resting"), PATIENCE);
+  }
+
+  /** Uses them again. */
+  wake(): void {
+    this.#client.kill("SIGUSR2");
   }
 
   get #broken(): readonly string[] {
