@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { counted } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/defaults.ts";
-import { gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
+import type { FleetNode } from "../../inspect/fleet/fleet-report.ts";
+import { type FleetRequest, gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
@@ -34,18 +37,42 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
   };
   try {
-    const deadline = systemClock.now() + (isSet(argv, "wait") ? WAIT_MS : 0);
-    for (;;) {
-      progress.step("asking the nodes");
-      const nodes = await gatherFleet(request);
-      const isHealthy = nodes.every(({ state }) => state === "healthy");
-      if (isHealthy || systemClock.now() >= deadline) {
-        const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
-        return { exitCode: isHealthy ? EXIT.ok : EXIT.refused, output, notices };
-      }
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    }
+    const nodes = isSet(argv, "wait") ? await untilHealthy(request, progress) : await askOnce(request, progress);
+    const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
+    return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.refused, output, notices };
   } finally {
     client.close();
   }
+}
+
+async function askOnce(request: FleetRequest, progress: Progress): Promise<FleetNode[]> {
+  progress.step("asking the nodes");
+  return await gatherFleet(request);
+}
+
+/**
+ * Asks until all are healthy or the time is over. An API server that has answered may restart meanwhile, and is asked again.
+ * @throws AppError API_UNAVAILABLE when it does not answer at first, or at the end
+ */
+async function untilHealthy(request: FleetRequest, progress: Progress): Promise<FleetNode[]> {
+  const deadline = systemClock.monotonic() + WAIT_MS;
+  let nodes = await askOnce(request, progress);
+  while (!areHealthy(nodes) && systemClock.monotonic() < deadline) {
+    progress.step(waitingText(nodes));
+    await sleep(POLL_MS);
+    nodes = await gatherFleet(request).catch((error: unknown) => {
+      if (systemClock.monotonic() >= deadline) throw error;
+      return nodes;
+    });
+  }
+  return nodes;
+}
+
+function areHealthy(nodes: readonly FleetNode[]): boolean {
+  return nodes.every(({ state }) => state === "healthy");
+}
+
+function waitingText(nodes: readonly FleetNode[]): string {
+  const sick = nodes.filter(({ state }) => state !== "healthy");
+  return `waiting for ${counted(sick.length, "node")} of ${nodes.length}, such as ${sick[0]?.node} (${sick[0]?.state})`;
 }

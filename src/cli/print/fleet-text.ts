@@ -1,5 +1,5 @@
 import { counted } from "../../base/text.ts";
-import type { FleetNode } from "../../inspect/fleet/fleet-report.ts";
+import type { FleetMetrics, FleetNode } from "../../inspect/fleet/fleet-report.ts";
 import { ageText } from "./age-text.ts";
 import { printable } from "./style.ts";
 
@@ -26,22 +26,33 @@ export function fleetText(nodes: readonly FleetNode[]): string {
       .join("  ")
       .trimEnd(),
   );
-  const healthy = nodes.filter(({ state }) => state === "healthy").length;
-  return `${[...lines, `${counted(nodes.length, "node")}, ${healthy} healthy`].join("\n")}\n`;
+  return `${[...lines, sumText(nodes)].join("\n")}\n`;
 }
 
-function cells({ node, state, reason, verifiedAgo, metrics }: FleetNode): string[] {
+/** A node with several pods has several lines, and is healthy when all of them are. */
+function sumText(nodes: readonly FleetNode[]): string {
+  const all = new Set(nodes.map(({ node }) => node));
+  const sick = new Set(nodes.filter(({ state }) => state !== "healthy").map(({ node }) => node));
+  return `${counted(all.size, "node")}, ${all.size - sick.size} healthy`;
+}
+
+function cells({ node, state, reason, verifiedAgo, outOfSyncFor, quarantined, metrics }: FleetNode): string[] {
   const number = (value: number | undefined) => (value === undefined ? "-" : String(value));
   return [
     printable(node),
     state,
     metrics?.version ?? "-",
     verifiedAgo === undefined ? "-" : `${ageText(verifiedAgo)} ago`,
-    metrics === undefined ? "-" : metrics.outOfSyncFor === 0 ? "no" : ageText(metrics.outOfSyncFor),
+    outOfSyncFor === undefined ? "-" : outOfSyncFor === 0 ? "no" : ageText(outOfSyncFor),
     number(metrics?.driftRepairs),
-    number(metrics?.quarantined),
+    number(quarantined),
     number(metrics?.refused),
-    metrics?.lagP99 === undefined ? "-" : `${metrics.lagP99} s`,
+    lagText(metrics),
     printable(reason ?? ""),
   ];
+}
+
+function lagText({ lagP99, lagP99Above }: Partial<FleetMetrics> = {}): string {
+  if (lagP99 !== undefined) return `${lagP99} s`;
+  return lagP99Above === undefined ? "-" : `>${lagP99Above} s`;
 }

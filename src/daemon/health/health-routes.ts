@@ -9,53 +9,65 @@ export type HealthPath = "/healthz" | "/livez" | "/readyz";
 export interface HealthRoutesOptions {
   /** The health at this moment, see {@link judgeHealth}. */
   readonly judge: () => HealthReport;
-  /** When the rules were last compared with the kernel, milliseconds since 1970; undefined before. */
-  readonly verifiedAt: () => number | undefined;
+  /** How the kernel stands beside the desired state, for /livez. */
+  readonly progress: () => SyncProgress;
   /** Wall clock, milliseconds. */
   readonly now: () => number;
   /** Called with each answer, for the metrics. */
   readonly onAnswer: (path: HealthPath, status: number) => void;
 }
 
+/** How the kernel stands beside the desired state. Times are milliseconds since 1970. */
+export interface SyncProgress {
+  /** When the rules were last compared with the kernel; undefined before. */
+  readonly verifiedAt: number | undefined;
+  /** Since when the kernel has lacked a change; undefined while it is up to date. */
+  readonly pendingSince: number | undefined;
+  /** How many service ports have no rules because the kernel refuses them. */
+  readonly quarantined: number;
+}
+
 /**
  * The routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness probe, /readyz (ours)
  * for its readiness probe.
  */
-export function healthRoutes({ judge, verifiedAt, now, onAnswer }: HealthRoutesOptions): Routes {
-  const route = (path: HealthPath, answer: (report: HealthReport, times: Times) => HttpAnswer) => () => {
-    const given = answer(judge(), { now: now(), verifiedAt: verifiedAt() });
+export function healthRoutes({ judge, progress, now, onAnswer }: HealthRoutesOptions): Routes {
+  const route = (path: HealthPath, answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
+    const given = answer(judge(), now());
     onAnswer(path, given.status);
     return given;
   };
   return new Map([
     ["/healthz", route("/healthz", healthzAnswer)],
-    ["/livez", route("/livez", livezAnswer)],
+    ["/livez", route("/livez", (report, at) => livezAnswer(report, at, progress()))],
     ["/readyz", route("/readyz", readyzAnswer)],
   ]);
 }
 
-/** Milliseconds since 1970. */
-interface Times {
-  readonly now: number;
-  readonly verifiedAt: number | undefined;
-}
-
 /** kube-proxy's answer of /healthz, with `reasons` added when it is 503. */
-function healthzAnswer(report: HealthReport, { now }: Times): HttpAnswer {
+function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
   const healthy = report.proxyHealthy && report.nodeEligible;
   return answer(report, now, healthy, { nodeEligible: report.nodeEligible });
 }
 
 /**
- * kube-proxy's answer of /livez: as /healthz, but the state of the node is no reason to restart the proxy. With the time
- * when the rules were last compared with the kernel.
+ * kube-proxy's answer of /livez: as /healthz, but the state of the node is no reason to restart the proxy. With fields of
+ * our own for `fleet`, which often reaches no other port; `lastVerified` is always there, and tells nft-proxy from kube-proxy.
  */
-function livezAnswer(report: HealthReport, { now, verifiedAt }: Times): HttpAnswer {
-  return answer(report, now, report.live, verifiedAt === undefined ? {} : { lastVerified: timestamp(verifiedAt) });
+function livezAnswer(
+  report: HealthReport,
+  now: number,
+  { verifiedAt, pendingSince, quarantined }: SyncProgress,
+): HttpAnswer {
+  return answer(report, now, report.live, {
+    lastVerified: timestamp(verifiedAt),
+    quarantinedServicePorts: quarantined,
+    ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
+  });
 }
 
 /** Ready is a proxy whose rules have been in the kernel once, however it fares since. */
-function readyzAnswer(report: HealthReport, { now }: Times): HttpAnswer {
+function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
   return answer(report, now, report.ready, {});
 }
 

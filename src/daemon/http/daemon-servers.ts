@@ -74,10 +74,14 @@ function server(
   ];
 }
 
-function healthServerRoutes({ judge, history, metrics, clock }: DaemonServersParts): Routes {
+function healthServerRoutes({ judge, history, health, reconciler, metrics, clock }: DaemonServersParts): Routes {
   return healthRoutes({
     judge,
-    verifiedAt: () => history.snapshot().verifiedAt,
+    progress: () => ({
+      verifiedAt: history.snapshot().verifiedAt,
+      pendingSince: health.pendingSince,
+      quarantined: reconciler.quarantined.size,
+    }),
     now: clock.now,
     onAnswer: (path, status) => {
       const code = String(status);

@@ -3,6 +3,7 @@ export const FLEET_STATES = [
   "no-pod",
   "unreachable",
   "unhealthy",
+  "degraded",
   "out-of-sync",
   "quarantine",
   "unverified",
@@ -22,6 +23,10 @@ export interface FleetNode {
   readonly reason?: string;
   /** Seconds since the kernel was last compared with the desired state, element by element; absent before. */
   readonly verifiedAgo?: number;
+  /** Seconds for which the kernel has lacked a change, 0 while it is up to date; absent where it does not answer. */
+  readonly outOfSyncFor?: number;
+  /** Service ports without rules, as the kernel refuses them; absent where it does not answer. */
+  readonly quarantined?: number;
   /** The rest is from its metrics; absent when the metrics address is out of reach. */
   readonly metrics?: FleetMetrics;
 }
@@ -29,15 +34,14 @@ export interface FleetNode {
 /** What the metrics of a node tell. */
 export interface FleetMetrics {
   readonly version: string;
-  /** Seconds for which the kernel has lacked a change, 0 while it is up to date. */
-  readonly outOfSyncFor: number;
   /** Repairs of what others changed, since the start. */
   readonly driftRepairs: number;
-  readonly quarantined: number;
   /** Packets of new connections that the rules refused or dropped, since the start. */
   readonly refused: number;
-  /** Seconds from a change to its rules in the kernel that 99 % stay below; absent without a change. */
+  /** Seconds from a change to its rules in the kernel that 99 % stay below; absent without a change, or beside the next. */
   readonly lagP99?: number;
+  /** Seconds that more than 1 % of the changes took longer than: more than is measured. */
+  readonly lagP99Above?: number;
 }
 
 /** Sorts the worst first, then by name. */

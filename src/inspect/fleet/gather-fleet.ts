@@ -1,6 +1,7 @@
-import { AppError, messageOf } from "../../base/errors.ts";
-import type { ApiClient } from "../../kube/client/client.ts";
+import { type ApiClient, readText } from "../../kube/client/client.ts";
+import { type FleetPod, fleetPods, type RawPod } from "./fleet-pod.ts";
 import { compareNodes, type FleetNode } from "./fleet-report.ts";
+import { listObjects } from "./list-objects.ts";
 import { nodeStatus, type ProxyAnswer } from "./node-status.ts";
 
 /** Where the pods are, and how they are asked. */
@@ -21,95 +22,47 @@ const AT_ONCE = 200;
 /** Milliseconds for an answer through the pod proxy. With {@link AT_ONCE}, 1,000 dead nodes take 20 s. */
 const ANSWER_WITHIN = 4000;
 
-const LIST_WITHIN = 15_000;
-const PAGE = 500;
-
-interface RawObject {
-  readonly metadata?: { readonly name?: string };
-  readonly spec?: { readonly nodeName?: string };
-}
+/** nft-proxy, as kube-proxy's Linux DaemonSet, does not run on Windows. Nodes that the kubelet has not labelled match. */
+const NODE_SELECTOR = "kubernetes.io/os!=windows";
 
 /**
- * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy.
+ * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy. Nodes with Windows are
+ * ignored.
  * @throws AppError API_UNAVAILABLE when nodes or pods cannot be listed
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   const { client, namespace, selector } = request;
-  const nodes = await listAll(client, "/api/v1/nodes", {});
-  const pods = await listAll(client, `/api/v1/namespaces/${namespace}/pods`, { labelSelector: selector });
-  const asked = pods.flatMap(({ metadata, spec }) => {
-    const [pod, node] = [metadata?.name, spec?.nodeName];
-    return pod === undefined || node === undefined ? [] : [{ pod, node }];
+  const nodes = await listObjects<{ readonly metadata?: { readonly name?: string } }>(client, "/api/v1/nodes", {
+    labelSelector: NODE_SELECTOR,
   });
-  const served = new Set(asked.map(({ node }) => node));
-  const found = await inParallel(asked, ({ pod, node }) => askPod(request, pod, node));
+  const path = `/api/v1/namespaces/${namespace}/pods`;
+  const pods = fleetPods(await listObjects<RawPod>(client, path, { labelSelector: selector }));
+  const served = new Set(pods.map(({ node }) => node));
+  const reason = `no pod of nft-proxy runs there (labels ${selector}, namespace ${namespace})`;
   const without = nodes.flatMap(({ metadata }): FleetNode[] => {
     const node = metadata?.name ?? "";
-    return served.has(node) ? [] : [{ node, pod: "", state: "no-pod", reason: "no pod of nft-proxy runs there" }];
+    return served.has(node) ? [] : [{ node, pod: "", state: "no-pod", reason }];
   });
+  const found = await inParallel(pods, (pod) => askPod(request, pod));
   return [...found, ...without].sort(compareNodes);
 }
 
-async function askPod(request: FleetRequest, pod: string, node: string): Promise<FleetNode> {
+async function askPod(request: FleetRequest, pod: FleetPod): Promise<FleetNode> {
   const ask = (port: number, path: string) =>
-    proxied(request, `/api/v1/namespaces/${request.namespace}/pods/${pod}:${port}/proxy${path}`);
+    proxied(request, `/api/v1/namespaces/${request.namespace}/pods/${pod.name}:${port}/proxy${path}`);
   const livez = await ask(request.healthPort, "/livez");
   const metrics = livez === undefined ? undefined : await ask(request.metricsPort, "/metrics");
-  return nodeStatus(node, pod, livez, metrics);
+  return nodeStatus(pod, livez, metrics);
 }
 
 async function proxied({ client, answerWithin = ANSWER_WITHIN }: FleetRequest, path: string): Promise<ProxyAnswer> {
   try {
     const signal = AbortSignal.timeout(answerWithin);
     const { status, body } = await client.request({ method: "GET", path, signal });
-    return { status, body: await textOf(body) };
+    return { status, body: await readText(body) };
   } catch {
     return undefined;
   }
-}
-
-async function listAll(client: ApiClient, path: string, selectors: Record<string, string>): Promise<RawObject[]> {
-  const items: RawObject[] = [];
-  let next = "";
-  do {
-    const query = { ...selectors, limit: String(PAGE), ...(next === "" ? {} : { continue: next }) };
-    const page = await listPage(client, path, query);
-    items.push(...(page.items ?? []));
-    next = page.metadata?.continue ?? "";
-  } while (next !== "");
-  return items;
-}
-
-interface RawList {
-  readonly items?: readonly RawObject[];
-  readonly metadata?: { readonly continue?: string };
-}
-
-async function listPage(client: ApiClient, path: string, query: Record<string, string>): Promise<RawList> {
-  try {
-    const signal = AbortSignal.timeout(LIST_WITHIN);
-    const { status, body } = await client.request({ method: "GET", path, query, signal });
-    const text = await textOf(body);
-    if (status !== 200) throw refused(path, status);
-    return JSON.parse(text) as RawList;
-  } catch (error) {
-    if (error instanceof AppError) throw error;
-    throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${messageOf(error)}`, {
-      hint: "--kubeconfig or --master names the API server",
-    });
-  }
-}
-
-function refused(path: string, status: number): AppError {
-  const hint = "listing nodes and pods, and `get` of pods/proxy, must be allowed";
-  const isForbidden = status === 401 || status === 403;
-  return new AppError("API_UNAVAILABLE", `cannot list ${path}: HTTP status ${status}`, isForbidden ? { hint } : {});
-}
-
-async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Runs {@link AT_ONCE} of the tasks at one time; the results are in the order of the items. */

@@ -1,61 +1,104 @@
-import type { FleetMetrics, FleetNode } from "./fleet-report.ts";
+import type { FleetPod } from "./fleet-pod.ts";
+import type { FleetNode } from "./fleet-report.ts";
 import { metricsOf } from "./parse-metrics.ts";
 
 /** An answer through the API server's pod proxy; undefined when there was none. */
 export type ProxyAnswer = { readonly status: number; readonly body: string } | undefined;
 
-/** A verification may take its time; older than this, a node is called unverified. */
+/** Seconds. A verification may take its time; older than this, a node is called unverified. */
 const VERIFIED_WITHIN = 3600;
 
-/** The parts of /livez that are read; times are RFC 3339. */
+/** Seconds. In a busy cluster a change is always about to be programmed; older than this, a node is called out of sync. */
+const SYNCED_WITHIN = 5;
+
+/** The most characters of a foreign answer that are shown. */
+const SHOWN = 200;
+
+/** The parts of nft-proxy's /livez that are read; times are RFC 3339. */
 interface LivezBody {
   readonly currentTime: string;
-  readonly lastVerified?: string;
+  /** In the year 1 before the first verification. */
+  readonly lastVerified: string;
+  readonly outOfSyncSince?: string;
+  readonly quarantinedServicePorts?: number;
+  readonly status?: Readonly<Record<string, { readonly healthy?: boolean }>>;
   readonly reasons?: readonly string[];
 }
 
+/** The parts of a FleetNode that /livez tells. */
+type LivezFacts = Required<Pick<FleetNode, "outOfSyncFor" | "quarantined">> & Pick<FleetNode, "verifiedAgo">;
+
 /** Judges a node from what its /livez and its /metrics answered. */
-export function nodeStatus(node: string, pod: string, livez: ProxyAnswer, metricsAnswer: ProxyAnswer): FleetNode {
+export function nodeStatus({ node, name, trouble }: FleetPod, livez: ProxyAnswer, metrics: ProxyAnswer): FleetNode {
   const body = readBody(livez?.body);
   if (livez === undefined || body === undefined) {
-    const reason = livez === undefined ? "no answer by way of the API server" : `HTTP status ${livez.status}`;
-    return { node, pod, state: "unreachable", reason };
+    const reason = livez === undefined ? "no answer by way of the API server" : foreignAnswer(livez);
+    return { node, pod: name, state: "unreachable", reason: trouble === "" ? reason : `${trouble}; ${reason}` };
   }
-  const now = Date.parse(body.currentTime) / 1000;
-  const verified = body.lastVerified === undefined ? Number.NaN : Date.parse(body.lastVerified) / 1000;
-  const verifiedAgo = Number.isFinite(verified) && verified > 0 ? Math.max(0, Math.round(now - verified)) : undefined;
-  const metrics = metricsAnswer?.status === 200 ? metricsOf(metricsAnswer.body, now) : undefined;
+  const facts = factsOf(body);
+  const told = metrics?.status === 200 ? metricsOf(metrics.body) : undefined;
   return {
     node,
-    pod,
-    ...judge(livez.status, body, verifiedAgo, metrics),
-    ...(verifiedAgo === undefined ? {} : { verifiedAgo }),
-    ...(metrics === undefined ? {} : { metrics }),
+    pod: name,
+    ...judge(livez.status, body, facts),
+    ...facts,
+    ...(told === undefined ? {} : { metrics: told }),
+  };
+}
+
+function factsOf({ currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts = 0 }: LivezBody): LivezFacts {
+  const now = Date.parse(currentTime);
+  const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
+  return {
+    outOfSyncFor: outOfSyncSince === undefined ? 0 : secondsSince(outOfSyncSince),
+    quarantined: quarantinedServicePorts,
+    ...(Date.parse(lastVerified) > 0 ? { verifiedAgo: secondsSince(lastVerified) } : {}),
   };
 }
 
 function judge(
   status: number,
-  { reasons }: LivezBody,
-  verifiedAgo: number | undefined,
-  metrics: FleetMetrics | undefined,
+  { status: families = {}, reasons = [] }: LivezBody,
+  { outOfSyncFor, quarantined, verifiedAgo }: LivezFacts,
 ): Pick<FleetNode, "state" | "reason"> {
-  if (status !== 200) return { state: "unhealthy", reason: (reasons ?? []).join("; ") || `HTTP status ${status}` };
-  if (metrics !== undefined && metrics.outOfSyncFor > 0) {
-    return { state: "out-of-sync", reason: `the kernel has lacked a change for ${metrics.outOfSyncFor} s` };
+  const verdicts = Object.values(families);
+  const isNothingServed = verdicts.length > 0 && verdicts.every(({ healthy }) => healthy === false);
+  const reason = reasons.join("; ");
+  // Before its first sync a daemon answers 200: a restart would not help it.
+  if (status !== 200 || isNothingServed) return { state: "unhealthy", reason: reason || `HTTP status ${status}` };
+  if (reason !== "") return { state: "degraded", reason };
+  if (outOfSyncFor > SYNCED_WITHIN) {
+    return { state: "out-of-sync", reason: `the kernel has lacked a change for ${outOfSyncFor} s` };
   }
-  if (metrics !== undefined && metrics.quarantined > 0) {
-    return { state: "quarantine", reason: `the kernel refuses ${metrics.quarantined} service ports` };
+  if (quarantined > 0) {
+    const ports = quarantined === 1 ? "1 service port" : `${quarantined} service ports`;
+    return { state: "quarantine", reason: `the kernel refuses ${ports}` };
   }
   if (verifiedAgo === undefined) return { state: "unverified", reason: "the kernel was not verified yet" };
   if (verifiedAgo > VERIFIED_WITHIN) return { state: "unverified", reason: `last verified ${verifiedAgo} s ago` };
   return { state: "healthy" };
 }
 
+/** The body of nft-proxy's /livez; undefined for anything else. */
 function readBody(text: string | undefined): LivezBody | undefined {
+  const body = parsed(text) as Partial<LivezBody> | null | undefined;
+  const times = [body?.currentTime, body?.lastVerified, body?.outOfSyncSince ?? body?.currentTime];
+  return times.every((time) => Number.isFinite(Date.parse(String(time)))) ? (body as LivezBody) : undefined;
+}
+
+/** Describes an answer that is not nft-proxy's: the API server's own, another service proxy's, or another program's. */
+function foreignAnswer({ status, body: text }: { readonly status: number; readonly body: string }): string {
+  const body = parsed(text) as { readonly currentTime?: unknown; readonly message?: unknown } | null | undefined;
+  if (typeof body?.currentTime === "string")
+    return "another service proxy, such as kube-proxy, answers its health checks";
+  const message =
+    typeof body?.message === "string" ? body.message : status === 200 ? "not the answer of nft-proxy" : "";
+  return `HTTP status ${status}${message === "" ? "" : `: ${message.slice(0, SHOWN)}`}`;
+}
+
+function parsed(text: string | undefined): unknown {
   try {
-    const body = JSON.parse(text ?? "") as Partial<LivezBody> | null;
-    return typeof body?.currentTime === "string" ? (body as LivezBody) : undefined;
+    return JSON.parse(text ?? "");
   } catch {
     return undefined;
   }

@@ -7,25 +7,20 @@ interface Sample {
 }
 
 /**
- * Reads the metrics of one nft-proxy.
+ * Reads the metrics of one nft-proxy; undefined for those of another program.
  * @param text in Prometheus' text format
- * @param now the node's time, seconds since 1970
  */
-export function metricsOf(text: string, now: number): FleetMetrics | undefined {
+export function metricsOf(text: string): FleetMetrics | undefined {
   const samples = text.split("\n").flatMap(sampleOf);
   const of = (name: string) => samples.filter((sample) => sample.name === `nft_proxy_${name}`);
   const sum = (name: string) => of(name).reduce((total, { value }) => total + value, 0);
   const [build] = of("build_info");
   if (build === undefined) return undefined;
-  const since = sum("out_of_sync_since_timestamp_seconds");
-  const lagP99 = quantile(0.99, of("change_lag_seconds_bucket"));
   return {
     version: build.labels.version ?? "",
-    outOfSyncFor: since === 0 ? 0 : Math.max(0, Math.round(now - since)),
     driftRepairs: sum("drift_repairs_total"),
-    quarantined: sum("quarantined_service_ports"),
     refused: sum("refused_packets_total"),
-    ...(lagP99 === undefined ? {} : { lagP99 }),
+    ...lagOf(of("change_lag_seconds_bucket")),
   };
 }
 
@@ -36,12 +31,13 @@ function sampleOf(line: string): Sample[] {
   return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
 }
 
-/** The upper bound of the bucket with the quantile; undefined without observations, or above the last bound. */
-function quantile(share: number, buckets: readonly Sample[]): number | undefined {
+/** The upper bound of the bucket of a histogram that has the 99th percentile of the lag. */
+function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
   const sorted = buckets
     .map(({ labels, value }) => ({ bound: labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le), value }))
     .sort((a, b) => a.bound - b.bound);
   const all = sorted.at(-1)?.value ?? 0;
-  const bound = all === 0 ? undefined : sorted.find(({ value }) => value >= share * all)?.bound;
-  return bound === undefined || !Number.isFinite(bound) ? undefined : bound;
+  if (all === 0) return {};
+  const bound = sorted.find(({ value }) => value >= 0.99 * all)?.bound ?? Number.POSITIVE_INFINITY;
+  return Number.isFinite(bound) ? { lagP99: bound } : { lagP99Above: sorted.at(-2)?.bound ?? 0 };
 }

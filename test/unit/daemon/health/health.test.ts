@@ -31,15 +31,20 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   return { runner, cache, changes, tracker: new HealthTracker(parts) };
 }
 
-async function ask(
-  { tracker, verifiedAt }: { tracker: HealthTracker; verifiedAt?: number },
-  path: HealthPath,
-  now = NOW,
-) {
+interface Asked {
+  readonly tracker: HealthTracker;
+  readonly verifiedAt?: number;
+  readonly quarantined?: number;
+}
+
+/** The fields of /livez that kube-proxy does not have. */
+const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince"]);
+
+async function ask({ tracker, verifiedAt, quarantined = 0 }: Asked, path: HealthPath, now = NOW) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
-    verifiedAt: () => verifiedAt,
+    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined }),
     now: () => now,
     onAnswer: (...answer) => answers.push(answer),
   });
@@ -60,7 +65,8 @@ describe("health", () => {
     async (path) => {
       const { status, body } = await ask(synced(NOW - 3_600_000), path);
       expect(status).toBe(200);
-      expect(keysOf(body)).toEqual(keysOf(recordedBody(path)));
+      const theirs = Object.fromEntries(Object.entries(body).filter(([key]) => !OWN_FIELDS.has(key)));
+      expect(keysOf(theirs)).toEqual(keysOf(recordedBody(path)));
       expect(body).toMatchObject({
         lastUpdated: "2026-11-20T12:00:00.000Z",
         currentTime: "2026-11-20T12:00:00.000Z",
@@ -133,6 +139,15 @@ describe("health", () => {
   test("/livez tells when the rules were last verified", async () => {
     const parts = { ...synced(NOW), verifiedAt: NOW - 12_000 };
     expect((await ask(parts, "/livez")).body).toMatchObject({ lastVerified: "2026-11-20T11:59:48.000Z" });
+    expect((await ask(synced(NOW), "/livez")).body).toMatchObject({ lastVerified: "0001-01-01T00:00:00Z" });
+  });
+
+  test("/livez tells of a pending change and of quarantined service ports while it is 200", async () => {
+    const parts = { ...synced(NOW - 100_000), quarantined: 2 };
+    expect((await ask(parts, "/livez")).body).not.toHaveProperty("outOfSyncSince");
+    parts.runner.pendingSince = NOW - 5000;
+    const own = { outOfSyncSince: "2026-11-20T11:59:55.000Z", quarantinedServicePorts: 2 };
+    expect(await ask(parts, "/livez")).toMatchObject({ status: 200, body: own });
   });
 
   test("/readyz is 503 until the first sync, and 200 from then on, even while syncs fail", async () => {

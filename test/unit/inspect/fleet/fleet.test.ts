@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/print/fleet-text.ts";
+import type { FleetNode } from "../../../../src/inspect/fleet/fleet-report.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
 import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
@@ -10,6 +11,10 @@ const NOW = Date.parse("2026-11-21T12:00:00Z");
 
 interface Pod {
   readonly node: string;
+  /** `pod-NODE` if not given. */
+  readonly name?: string;
+  readonly deletionTimestamp?: string;
+  readonly status?: object;
   readonly livez?: OtherAnswer | undefined;
   readonly metrics?: string;
 }
@@ -25,27 +30,40 @@ afterEach(async () => {
   await api.close();
 });
 
-function livez(status: number, verifiedAgo: number, reasons: readonly string[] = []): OtherAnswer {
-  const times = {
-    currentTime: new Date(NOW).toISOString(),
-    lastVerified: new Date(NOW - verifiedAgo * 1000).toISOString(),
-  };
-  return { status, body: JSON.stringify({ ...times, reasons }) };
+const ago = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
+
+interface Livez {
+  readonly reasons?: readonly string[];
+  readonly since?: number;
+  readonly quarantined?: number;
+  readonly unserved?: readonly string[];
 }
 
-function metrics({ since = 0, drift = 0, quarantined = 0, refused = 0 } = {}): string {
+/** The answer of nft-proxy's /livez. */
+function livez(status: number, verifiedAgo: number, { reasons, since, quarantined = 0, unserved = [] }: Livez = {}) {
+  const families = ["IPv4", "IPv6"].map((family) => [family, { healthy: !unserved.includes(family) }]);
+  const body = {
+    currentTime: ago(0),
+    lastVerified: ago(verifiedAgo),
+    quarantinedServicePorts: quarantined,
+    ...(since === undefined ? {} : { outOfSyncSince: ago(since) }),
+    status: Object.fromEntries(families),
+    reasons,
+  };
+  return { status, body: JSON.stringify(body) };
+}
+
+function metrics({ drift = 0, refused = 0, slow = 1 } = {}): string {
   return `# HELP nft_proxy_build_info The version
 nft_proxy_build_info{version="1.2.3"} 1
-nft_proxy_out_of_sync_since_timestamp_seconds ${since === 0 ? 0 : NOW / 1000 - since}
 nft_proxy_drift_repairs_total{kind="table"} ${drift}
 nft_proxy_drift_repairs_total{kind="element"} 1
-nft_proxy_quarantined_service_ports ${quarantined}
 nft_proxy_refused_packets_total{namespace="shop",service="cart",reason="no-endpoints"} ${refused}
 nft_proxy_refused_packets_total{namespace="",service="",reason="no-service"} 2
 nft_proxy_change_lag_seconds_bucket{le="0.01"} 90
 nft_proxy_change_lag_seconds_bucket{le="0.05"} 99
-nft_proxy_change_lag_seconds_bucket{le="+Inf"} 100
-nft_proxy_change_lag_seconds_count 100
+nft_proxy_change_lag_seconds_bucket{le="+Inf"} ${99 + slow}
+nft_proxy_change_lag_seconds_count ${99 + slow}
 `;
 }
 
@@ -58,20 +76,26 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
     return { status: 200, body: JSON.stringify({ items: items.slice(start, end), metadata }) };
   };
   api.other = (path, query) => {
-    if (path === "/api/v1/nodes")
+    if (path === "/api/v1/nodes") {
+      expect(query.labelSelector).toBe("kubernetes.io/os!=windows");
       return page(
         nodes.map((name) => ({ metadata: { name } })),
         query,
       );
+    }
     if (path === "/api/v1/namespaces/kube-system/pods") {
       expect(query.labelSelector).toBe("app.kubernetes.io/name=nft-proxy");
       return page(
-        pods.map(({ node }) => ({ metadata: { name: `pod-${node}` }, spec: { nodeName: node } })),
+        pods.map(({ node, name = `pod-${node}`, deletionTimestamp, status }) => ({
+          metadata: { name, deletionTimestamp },
+          spec: { nodeName: node },
+          status,
+        })),
         query,
       );
     }
-    const [, node = "", port = ""] = /\/pods\/pod-([^:]+):(\d+)\/proxy/.exec(path) ?? [];
-    const pod = pods.find((one) => one.node === node);
+    const [, asked = "", port = ""] = /\/pods\/([^:]+):(\d+)\/proxy/.exec(path) ?? [];
+    const pod = pods.find(({ node: of, name = `pod-${of}` }) => name === asked);
     if (port === "10256") return pod?.livez;
     return { status: pod?.metrics === undefined ? 503 : 200, body: pod?.metrics ?? "error trying to reach service" };
   };
@@ -82,20 +106,27 @@ function gather() {
   return gatherFleet({ client, namespace: "kube-system", selector: "app.kubernetes.io/name=nft-proxy", ...ports });
 }
 
+/** Every Pod in a node of its own, which has the Pod's name. */
+async function gatherOf(pods: readonly Pod[], others: readonly string[] = []): Promise<readonly FleetNode[]> {
+  serve(pods, [...pods.map(({ node }) => node), ...others]);
+  return await gather();
+}
+
 test("fleet gives a line for each node, the worst first", async () => {
-  const pods: Pod[] = [
-    { node: "node-a", livez: livez(200, 12), metrics: metrics() },
-    { node: "node-b", livez: livez(200, 3), metrics: metrics({ drift: 4 }) },
-    { node: "node-c", livez: livez(503, 90, ["IPv4: not synced for 70 s"]), metrics: metrics({ since: 70 }) },
-    { node: "node-d", livez: livez(200, 5), metrics: metrics({ since: 8 }) },
-    { node: "node-e", livez: livez(200, 5), metrics: metrics({ quarantined: 2 }) },
-    { node: "node-f", livez: { status: 502, body: "bad gateway" } },
-    { node: "node-g", livez: livez(200, 20) },
-    { node: "node-h", livez: livez(200, 7200), metrics: metrics() },
-    { node: "node-i", livez: livez(200, 9), metrics: metrics({ refused: 40 }) },
-  ];
-  serve(pods, [...pods.map(({ node }) => node), "node-z"]);
-  const nodes = await gather();
+  const nodes = await gatherOf(
+    [
+      { node: "node-a", livez: livez(200, 12), metrics: metrics() },
+      { node: "node-b", livez: livez(200, 3), metrics: metrics({ drift: 4 }) },
+      { node: "node-c", livez: livez(503, 90, { reasons: ["IPv4: not synced"], since: 70 }), metrics: metrics() },
+      { node: "node-d", livez: livez(200, 5, { since: 8 }), metrics: metrics() },
+      { node: "node-e", livez: livez(200, 5, { quarantined: 2 }) },
+      { node: "node-f", livez: { status: 502, body: "bad gateway" } },
+      { node: "node-g", livez: livez(200, 20) },
+      { node: "node-h", livez: livez(200, 7200), metrics: metrics() },
+      { node: "node-i", livez: livez(200, 9, { since: 2 }), metrics: metrics({ refused: 40, slow: 2 }) },
+    ],
+    ["node-z"],
+  );
   expect(nodes.map(({ node, state }) => `${node} ${state}`)).toEqual([
     "node-z no-pod",
     "node-f unreachable",
@@ -113,16 +144,105 @@ test("fleet gives a line for each node, the worst first", async () => {
     pod: "pod-node-b",
     state: "healthy",
     verifiedAgo: 3,
-    metrics: { version: "1.2.3", outOfSyncFor: 0, driftRepairs: 5, quarantined: 0, refused: 2, lagP99: 0.05 },
+    outOfSyncFor: 0,
+    quarantined: 0,
+    metrics: { version: "1.2.3", driftRepairs: 5, refused: 2, lagP99: 0.05 },
   });
   expect(schemaErrors("fleet", { nodes })).toEqual([]);
   expect(schemaErrors("fleet", { nodes: [{ ...nodes[0], state: "fine" }] })).toHaveLength(1);
   const lines = fleetText(nodes).trimEnd().split("\n");
-  expect(lines[3]).toMatch(
-    /^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced for 70 s$/,
-  );
-  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +20s ago +- +- +- +- +-$/);
+  expect(lines[3]).toMatch(/^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced$/);
+  expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +>0\.05 s$/);
+  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +20s ago +no +- +0 +- +-$/);
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
+});
+
+const status = (phase: string, waiting?: string) => ({
+  phase,
+  containerStatuses: [{ state: waiting === undefined ? { running: {} } : { waiting: { reason: waiting } } }],
+});
+const refusedByNode = {
+  status: 503,
+  body: JSON.stringify({ kind: "Status", message: "error trying to reach service: connection refused" }),
+};
+
+test.each<[string, Omit<Pod, "node">, string]>([
+  [
+    "that serves one family of two is degraded",
+    { livez: livez(200, 5, { unserved: ["IPv6"], reasons: ["IPv6 is not served: not supported"] }) },
+    "degraded: IPv6 is not served: not supported",
+  ],
+  [
+    "whose Node is unknown is degraded",
+    { livez: livez(200, 5, { reasons: ["no Node x has been seen"] }) },
+    "degraded: no Node x has been seen",
+  ],
+  [
+    "that has programmed nothing since its start is unhealthy",
+    { livez: livez(200, 5, { unserved: ["IPv4", "IPv6"], reasons: ["nothing has been programmed in the 90 s"] }) },
+    "unhealthy: nothing has been programmed in the 90 s",
+  ],
+  [
+    "whose health port kube-proxy has is unreachable",
+    { livez: { status: 200, body: JSON.stringify({ currentTime: ago(0), lastUpdated: ago(0), healthy: true }) } },
+    "unreachable: another service proxy, such as kube-proxy, answers its health checks",
+  ],
+  [
+    "with times that are none is unreachable",
+    { livez: { status: 200, body: JSON.stringify({ currentTime: "now", lastVerified: "now" }) } },
+    "unreachable: another service proxy, such as kube-proxy, answers its health checks",
+  ],
+  ["that answers HTML is unreachable", { livez: { status: 200, body: "<html>" } }, "unreachable: HTTP status 200: not"],
+  ["that answers null is unreachable", { livez: { status: 200, body: "null" } }, "unreachable: HTTP status 200: not"],
+  [
+    "that refuses connections is unreachable, as the API server tells it",
+    { livez: refusedByNode },
+    "unreachable: HTTP status 503: error trying to reach service: connection refused",
+  ],
+  [
+    "whose pod crashes is unreachable, with the state of its pod",
+    { livez: refusedByNode, status: status("Running", "CrashLoopBackOff") },
+    "unreachable: its pod is Running (CrashLoopBackOff); HTTP status 503",
+  ],
+  [
+    "whose image cannot be pulled is unreachable, with the state of its pod",
+    { livez: refusedByNode, status: status("Pending", "ErrImagePull") },
+    "unreachable: its pod is Pending (ErrImagePull); HTTP status 503",
+  ],
+])("a node %s", async (_what, pod, expected) => {
+  const [node] = await gatherOf([{ node: "node-a", ...pod }]);
+  expect(`${node?.state}: ${node?.reason}`.slice(0, expected.length)).toBe(expected);
+  expect(schemaErrors("fleet", { nodes: [node] })).toEqual([]);
+});
+
+test("a node before its first verification is unverified", async () => {
+  const body = JSON.stringify({ currentTime: ago(0), lastVerified: "0001-01-01T00:00:00Z" });
+  const [node] = await gatherOf([{ node: "node-a", livez: { status: 200, body } }]);
+  expect(node).toMatchObject({ state: "unverified", reason: "the kernel was not verified yet" });
+});
+
+test("pods that end or have ended stand for their node only where it has no other", async () => {
+  const running = livez(200, 5);
+  const nodes = await gatherOf([
+    { node: "a", name: "a-old", deletionTimestamp: ago(3), livez: refusedByNode },
+    { node: "a", name: "a-new", livez: running },
+    { node: "b", name: "b-evicted", status: { phase: "Failed", reason: "Evicted" }, livez: refusedByNode },
+    { node: "b", name: "b-new", livez: running },
+    { node: "c", name: "c-evicted", status: { phase: "Failed", reason: "Evicted" }, livez: refusedByNode },
+    { node: "d", name: "d-old", deletionTimestamp: ago(3), livez: running },
+    { node: "e", name: "e-one", livez: running },
+    { node: "e", name: "e-two", livez: refusedByNode },
+  ]);
+  expect(nodes.map(({ pod, state }) => `${pod} ${state}`)).toEqual([
+    "c-evicted unreachable",
+    "e-two unreachable",
+    "a-new healthy",
+    "b-new healthy",
+    "d-old healthy",
+    "e-one healthy",
+  ]);
+  expect(nodes[0]?.reason).toMatch(/^its pod is Failed \(Evicted\); /);
+  expect(fleetText(nodes).trimEnd().split("\n").at(-1)).toBe("5 nodes, 3 healthy");
 });
 
 test("fleet asks 1,000 nodes once each, at most 200 at a time", async () => {
