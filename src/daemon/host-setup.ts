@@ -3,13 +3,28 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { probeFeatures } from "../kernel/probe.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
+import { requiredFeatures } from "../ruleset/required-features.ts";
 
 /** Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
   await setConntrack(options, logger);
+}
+
+/**
+ * Has the kernel load the modules that the rules need, by a check of them that changes nothing: the settings of conntrack
+ * exist only once its module is loaded, and on a node that has just booted nothing else may have done so. A failure is
+ * logged: the daemon ends with the same one.
+ */
+export async function loadKernelModules(nft: Nft, logger: Logger): Promise<void> {
+  try {
+    await probeFeatures(nft, requiredFeatures());
+  } catch (error) {
+    logger.warn({ error: messageOf(error) }, "cannot check the rules, so kernel modules may be missing");
+  }
 }
 
 /**

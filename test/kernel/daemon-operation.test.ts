@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
@@ -20,8 +20,8 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await daemon?.stop();
-  expect(daemon?.otherLines).toEqual([]);
-  expect(JSON.stringify(daemon?.log)).not.toMatch(/\\n\s+at /);
+  expect(daemon?.otherLines ?? []).toEqual([]);
+  expect(JSON.stringify(daemon?.log ?? [])).not.toMatch(/\\n\s+at /);
 });
 
 function put(name: string, clusterIP: string, spec = {}): void {
@@ -162,9 +162,12 @@ describe("a run that ends by itself", () => {
     return { exitCode, stdout, stderr };
   };
 
-  test("with --init-only sets up the host and programs nothing", async () => {
+  test("with --init-only has nft check the rules, which loads kernel modules, sets up the host and programs nothing", async () => {
     await lab.nft("flush", "ruleset");
-    expect(await run("--init-only")).toMatchObject({ exitCode: 0 });
+    const asked = await lab.file("nft-arguments", "");
+    const nft = await wrappedNft(lab, "recording-nft", `echo "$@" >>${asked}`);
+    expect(await run("--init-only", `--nft-path=${nft}`)).toMatchObject({ exitCode: 0 });
+    expect(await readFile(asked, "utf8")).toBe("-j -c -f -\n");
     expect(await lab.kernelText()).toBe("");
     expect(lab.api.requests).toEqual([]);
   });

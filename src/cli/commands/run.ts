@@ -6,7 +6,7 @@ import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";
 import { type AssembledDaemon, assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
-import { removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
+import { loadKernelModules, removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, NO_EVENTS, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -37,8 +37,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   for (const notice of notices) logger.warn({}, notice);
   const dryRun = isSet(argv, "dry-run");
+  const initOnly = isSet(argv, "init-only");
+  if (initOnly && !dryRun) await loadKernelModules(new Nft({ path: options.nftPath }), logger);
   if (!dryRun) await setUpHost(options, logger);
-  if (isSet(argv, "init-only")) return { exitCode: EXIT.ok };
+  if (initOnly) return { exitCode: EXIT.ok };
   return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
 }
 
