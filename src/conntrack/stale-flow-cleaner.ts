@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FlowTable } from "../kernel/conntrack.ts";
@@ -25,6 +26,8 @@ export interface StaleFlowCleanerParts {
   readonly onCleaned: (report: CleaningReport) => void;
 }
 
+const HINT = "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
+
 /**
  * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
  * changed, and after every full sync. Cleanings never overlap; of those requested during one, only the last is done.
@@ -35,10 +38,17 @@ export class StaleFlowCleaner {
   #known = new Set<string>();
   #next: UdpFrontends | undefined;
   #underWay: Promise<void> | undefined;
-  #warned = "";
+  readonly #failures: FailureLog;
 
   constructor(parts: StaleFlowCleanerParts) {
     this.#parts = parts;
+    const { logger, clock } = parts;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot delete stale UDP flows",
+      recovered: "stale UDP flows are deleted again",
+    });
   }
 
   /** Cleans, now or after the current cleaning; resolves when no cleaning is left to do. Never rejects. */
@@ -68,11 +78,11 @@ export class StaleFlowCleaner {
     const startedAt = clock.monotonic();
     try {
       const deleted = await this.#deleteStale(wanted, known);
-      this.#warned = "";
+      this.#failures.end();
       onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
       for (const key of known) this.#known.add(key);
-      this.#warn(error);
+      this.#failures.add(messageOf(error), { hint: HINT });
     }
   }
 
@@ -83,15 +93,5 @@ export class StaleFlowCleaner {
     if (flows.length === 0) return { ip: 0, ip6: 0 };
     // Syncs go on while the table is listed: flows to an endpoint that they added are live.
     return await table.deleteFlows(staleGroups(flows, withRemoved(frontends(), known), addresses));
-  }
-
-  /** Warns once for each reason: a host without the program stays without it. */
-  #warn(error: unknown): void {
-    const reason = messageOf(error);
-    if (reason === this.#warned) return;
-    this.#warned = reason;
-    const hint =
-      "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
-    this.#parts.logger.warn({ error: reason, hint }, "cannot delete stale UDP flows");
   }
 }

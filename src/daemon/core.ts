@@ -65,7 +65,7 @@ export async function assembleCore(parts: CoreParts) {
     timeline,
     state.health,
     new SyncMetrics(metrics, state.families),
-    new SyncLog(logger),
+    new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
     new SyncEvents(state.events),
     new SchedulerEvents(cache, state.events),
@@ -116,9 +116,9 @@ function serviceHealthServers({ logger }: CoreParts, { clock, judge, events }: C
   });
 }
 
-function reservedPorts({ system, logger }: CoreParts, { options }: CoreState): ReservedPortsSubscriber {
+function reservedPorts({ system, logger }: CoreParts, { options, clock }: CoreState): ReservedPortsSubscriber {
   const isWanted = (): boolean => options.value.reserveNodePorts;
-  return new ReservedPortsSubscriber({ isWanted, files: system.reservedPorts, logger });
+  return new ReservedPortsSubscriber({ isWanted, files: system.reservedPorts, logger, clock });
 }
 
 function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: CoreState): LoopbackProxy {

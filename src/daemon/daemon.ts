@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { assertNever, messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -46,11 +47,17 @@ export class Daemon {
   readonly #watcher: DriftWatcher;
   readonly #periodic: PeriodicTask[] = [];
   readonly #driftLines = new LogLimit();
-  #isHostUnreadable = false;
+  readonly #hostFailures: FailureLog;
 
   constructor(parts: DaemonParts) {
     const { nft, clock, logger, loop } = parts;
     this.#parts = parts;
+    this.#hostFailures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot read the addresses of this host, retrying",
+      recovered: "the addresses of this host can be read again",
+    });
     this.#watcher = new DriftWatcher({
       nft,
       clock,
@@ -129,15 +136,12 @@ export class Daemon {
 
   /** Deletes stale chains and reads the host again, whose addresses may have changed. */
   async #maintain(): Promise<void> {
-    const { nodeContext, loop, logger, dryRun } = this.#parts;
+    const { nodeContext, loop, dryRun } = this.#parts;
     try {
       await nodeContext.refresh();
-      this.#isHostUnreadable = false;
+      this.#hostFailures.end();
     } catch (error) {
-      const fields = { error: messageOf(error) };
-      if (!this.#isHostUnreadable)
-        logger.warn(fields, "cannot read the addresses of this host, retrying (logged once)");
-      this.#isHostUnreadable = true;
+      this.#hostFailures.add(messageOf(error));
     }
     if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();

@@ -1,4 +1,4 @@
-import { messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import { readRefusals } from "../kernel/refusals.ts";
 import { readResetPackets } from "../kernel/vanished.ts";
 import { REFUSAL_TIMEOUT } from "../ruleset/refusals.ts";
@@ -19,7 +19,12 @@ export function connectionCounts({ nft, system, logger }: CoreParts, { options, 
     read: () => readConnectionCounts(nft, reconciler.state),
     now: () => system.clock.monotonic(),
     maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the connection counters (logged once)"),
+    failures: new FailureLog({
+      logger,
+      clock: system.clock,
+      failed: "cannot read the connection counters",
+      recovered: "the connection counters can be read again",
+    }),
   });
 }
 
@@ -33,7 +38,12 @@ export function resetPacketCounts({ nft, system, logger }: CoreParts, { metrics,
       ),
     now: () => system.clock.monotonic(),
     maxAge: COUNTERS_MAX_AGE,
-    onError: (error) => logger.warn({ error: messageOf(error) }, "cannot read the count of resets (logged once)"),
+    failures: new FailureLog({
+      logger,
+      clock: system.clock,
+      failed: "cannot read the count of resets",
+      recovered: "the count of resets can be read again",
+    }),
   });
 }
 

@@ -1,3 +1,5 @@
+import type { Clock } from "../base/clock.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
@@ -12,6 +14,7 @@ export interface ReservedPortsParts {
   readonly isWanted: () => boolean;
   readonly files: ReservedPortFiles;
   readonly logger: Logger;
+  readonly clock: Clock;
 }
 
 /**
@@ -22,18 +25,25 @@ export class ReservedPortsSubscriber implements SyncSubscriber {
   readonly #parts: ReservedPortsParts;
   /** The ports of the last attempt in one text. */
   #last = "";
-  #isFailing = false;
+  readonly #failures: FailureLog;
   #queue: Promise<void> = Promise.resolve();
 
   constructor(parts: ReservedPortsParts) {
     this.#parts = parts;
+    const { logger, clock } = parts;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot reserve NodePorts; retrying",
+      recovered: "NodePorts are reserved again",
+    });
   }
 
   synced({ state, kind }: SyncReport): void {
     const wanted = this.#parts.isWanted() ? nodePortsOf(state) : new Set<number>();
     const text = [...wanted].sort((a, b) => a - b).join();
     // Others may have changed the list meanwhile: a full sync looks at it again.
-    if (text === this.#last && kind !== "full" && !this.#isFailing) return;
+    if (text === this.#last && kind !== "full" && !this.#failures.isFailing) return;
     this.#last = text;
     this.#queue = this.#queue.then(() => this.#reserve(wanted));
   }
@@ -47,11 +57,10 @@ export class ReservedPortsSubscriber implements SyncSubscriber {
     const { files, logger } = this.#parts;
     try {
       if (await reservePorts(wanted, files)) logger.info({ ports: wanted.size }, "reserved NodePorts");
-      this.#isFailing = false;
+      this.#failures.end();
     } catch (error) {
       const hint = "ip_local_reserved_ports must be writable: run privileged in the host's network namespace";
-      if (!this.#isFailing) logger.warn({ error: systemErrorCode(error), hint }, "cannot reserve NodePorts; retrying");
-      this.#isFailing = true;
+      this.#failures.add(systemErrorCode(error), { hint });
     }
   }
 }

@@ -1,4 +1,6 @@
+import type { Clock } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ServicePortKey } from "../model/ids.ts";
@@ -13,16 +15,23 @@ export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
   readonly #conflicts = new ConflictWatch();
   readonly #repairs = new LogLimit();
+  readonly #failures: FailureLog;
   #quarantined: ReadonlySet<ServicePortKey> = new Set();
   #excluded: ReadonlyMap<Family, string> = new Map();
-  #failures: { readonly error: string; readonly count: number; readonly since: number } | undefined;
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      level: "error",
+      failed: "sync failed, retrying",
+      recovered: "sync succeeded after failures",
+    });
   }
 
   synced(report: SyncReport): void {
-    this.#failuresEnded(report.endedAt);
+    this.#failures.end();
     const seconds = (report.endedAt - report.startedAt) / 1000;
     if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
@@ -34,24 +43,9 @@ export class SyncLog implements SyncSubscriber {
     }
   }
 
-  failed({ error, endedAt }: SyncFailure): void {
-    const evidence = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
-    const fields = { error: messageOf(error), ...evidence };
-    const isRepeated = this.#failures?.error === fields.error;
-    this.#failures = {
-      error: fields.error,
-      count: (this.#failures?.count ?? 0) + 1,
-      since: this.#failures?.since ?? endedAt,
-    };
-    if (isRepeated) this.#logger.debug(fields, "sync failed again, retrying");
-    else this.#logger.error(fields, "sync failed, retrying (logged once)");
-  }
-
-  #failuresEnded(at: number): void {
-    if (this.#failures === undefined) return;
-    const { count, since } = this.#failures;
-    this.#failures = undefined;
-    this.#logger.info({ failed: count, seconds: (at - since) / 1000 }, "sync succeeded after failures");
+  failed({ error }: SyncFailure): void {
+    const fields = error instanceof AppError ? { ...error.evidence, hint: error.hint } : {};
+    this.#failures.add(messageOf(error), fields);
   }
 
   cleanUpFailed(error: unknown): void {

@@ -1,4 +1,5 @@
 import type { Clock } from "../base/clock.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { compareKernel } from "../kernel/read-kernel.ts";
@@ -56,9 +57,17 @@ export class Verifier implements SyncSubscriber {
   #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
   #inDoubt = false;
+  readonly #failures: FailureLog;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
+    const { logger, clock } = parts;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot read our tables to verify them, retrying",
+      recovered: "our tables can be read and verified again",
+    });
   }
 
   /** Begins to verify. */
@@ -96,15 +105,21 @@ export class Verifier implements SyncSubscriber {
   }
 
   async #verify(): Promise<void> {
-    const { nft, clock, logger, reconciler } = this.#parts;
+    const { nft, clock, reconciler } = this.#parts;
     this.#waitFor = Math.max(this.#changedAt + QUIET, this.#fullSyncAt + MIN_PERIOD) - clock.monotonic();
     if (this.#waitFor > 0) return;
     this.#changed = [];
     this.#inDoubt = false;
     const kernel = await compareKernel(nft, reconciler.state.ruleset);
-    if (kernel.kind === "unreadable") logger.debug({ error: kernel.reason }, "cannot read our tables to verify them");
-    else if (!this.#stopped && !this.#inDoubt) this.#judge(kernel.differences, this.#changed);
+    const changed = this.#changed;
     this.#changed = undefined;
+    if (this.#stopped) return;
+    if (kernel.kind === "unreadable") {
+      this.#failures.add(kernel.reason, kernel.hint === undefined ? {} : { hint: kernel.hint });
+      return;
+    }
+    this.#failures.end();
+    if (!this.#inDoubt) this.#judge(kernel.differences, changed);
   }
 
   #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {

@@ -58,7 +58,7 @@ describe("objects from files", () => {
       await writeFile(join(mount, "..none", `${name}.json`), '{"kind":"ServiceList","apiVersion":"v1","items":[]}');
     }
     await swapTo("..none");
-    const { err } = await daemon.saying("cannot read the objects; the last known objects stay in use");
+    const { err } = await daemon.saying("cannot read the objects; the last known objects stay in use (logged once)");
     expect(err).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await swapTo("..second");
@@ -66,7 +66,7 @@ describe("objects from files", () => {
 
   test("stay in force while a file is half written", async () => {
     await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
-    await daemon.saying("cannot read the objects; the last known objects stay in use", 2);
+    await daemon.saying("cannot read the objects; the last known objects stay in use (logged once)", 2);
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await cp(join(townObjects("town"), "services.json"), join(mount, "..second", "services.json"));
     await expect.poll(() => lab.kernelText()).not.toBe(wanted("town-after"));

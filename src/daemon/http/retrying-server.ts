@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { formatListenAddress, type ListenAddress, type OpenServer } from "./http-server.ts";
 
@@ -17,7 +18,7 @@ export interface RetryingServerOptions {
   readonly logger: Logger;
   /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
   readonly hardFail: boolean;
-  /** Called once for a series of failed binds, which is logged once, too. */
+  /** Called for the first of several failed binds in a row. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -27,11 +28,18 @@ export class RetryingServer {
   #attempt: Promise<void> | undefined;
   #server: OpenServer | undefined;
   #timer: Timer | undefined;
-  #failing = false;
   #closed = false;
+  readonly #failures: FailureLog;
 
   constructor(options: RetryingServerOptions) {
     this.#options = options;
+    const { logger, clock } = options;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot bind; retrying",
+      recovered: "bound after failures",
+    });
   }
 
   /** The port that is listened on, or undefined while there is none. */
@@ -62,20 +70,19 @@ export class RetryingServer {
     const { name, address, open, clock, logger, hardFail } = this.#options;
     try {
       this.#server = await open(address);
-      this.#failing = false;
+      this.#failures.end({ server: name });
       logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;
-      if (!this.#failing) this.#reportFailure(error);
-      this.#failing = true;
+      this.#reportFailure(error);
       if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
     }
   }
 
   #reportFailure(error: unknown): void {
-    const { name, logger, onFailure } = this.#options;
+    const { name, onFailure } = this.#options;
     const hint = error instanceof AppError ? error.hint : undefined;
-    logger.warn({ server: name, error: messageOf(error), hint }, "cannot bind; retrying (logged once)");
-    onFailure(error);
+    if (!this.#failures.isFailing) onFailure(error);
+    this.#failures.add(messageOf(error), { server: name, hint });
   }
 }

@@ -1,3 +1,6 @@
+import { messageOf } from "../../base/errors.ts";
+import type { FailureLog } from "../../base/failure-log.ts";
+
 /** Something that is expensive to read. */
 export interface CachedReadingOptions<T> {
   /** A rejection leaves the last reading in place. */
@@ -6,8 +9,7 @@ export interface CachedReadingOptions<T> {
   readonly now: () => number;
   /** How long a reading is good for, milliseconds: whoever asks more often gets the last one. */
   readonly maxAge: number;
-  /** Told of the first of several readings in a row that fail. */
-  readonly onError: (error: unknown) => void;
+  readonly failures: Pick<FailureLog, "add" | "end">;
 }
 
 /** A reading is good for so many times its length, too: reading takes a twentieth of one processor at most. */
@@ -18,19 +20,17 @@ const AGE_IN_LENGTHS = 20;
  * @param first stands for a reading until one has succeeded
  * @returns gives the last reading; never rejects
  */
-export function cachedReading<T>(first: T, { read, now, maxAge, onError }: CachedReadingOptions<T>): () => Promise<T> {
+export function cachedReading<T>(first: T, { read, now, maxAge, failures }: CachedReadingOptions<T>): () => Promise<T> {
   let last = first;
   let validUntil = Number.NEGATIVE_INFINITY;
-  let isFailing = false;
   let underWay: Promise<T> | undefined;
   const refresh = async () => {
     const startedAt = now();
     try {
       last = await read();
-      isFailing = false;
+      failures.end();
     } catch (error) {
-      if (!isFailing) onError(error);
-      isFailing = true;
+      failures.add(messageOf(error));
     }
     // A failed reading counts as one, so that scrapes do not repeat it while nft is in trouble.
     const endedAt = now();

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { newRefusals, refusalKey } from "../../kernel/new-refusals.ts";
@@ -70,10 +71,17 @@ export class RefusalWatch {
   #recent: RecentRefusals | undefined;
   #looking: Promise<readonly RefusalEntry[]> | undefined;
   #task: PeriodicTask | undefined;
-  #hasWarned = false;
+  readonly #failures: FailureLog;
 
   constructor(parts: RefusalWatchParts) {
     this.#parts = parts;
+    const { logger, clock } = parts;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot read the refused connections",
+      recovered: "the refused connections can be read again",
+    });
   }
 
   /** What the kernel remembers; undefined before the first look. */
@@ -99,10 +107,9 @@ export class RefusalWatch {
   async look(): Promise<void> {
     try {
       await this.#look();
-      this.#hasWarned = false;
+      this.#failures.end();
     } catch (error) {
-      if (!this.#hasWarned) this.#parts.logger.warn({ error: messageOf(error) }, "cannot read the refused connections");
-      this.#hasWarned = true;
+      this.#failures.add(messageOf(error));
     }
   }
 

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import {
   initialState,
@@ -61,9 +62,17 @@ class FileSource implements ObjectSource {
   #attempt = { fingerprint: "", due: 0 };
   #timer: Timer | undefined;
   #stopped = false;
+  readonly #failures: FailureLog;
 
   constructor(options: FileSourceOptions) {
     this.#options = options;
+    const { logger, clock } = options;
+    this.#failures = new FailureLog({
+      logger,
+      clock,
+      failed: "cannot read the objects; the last known objects stay in use",
+      recovered: "the files can be read again",
+    });
     const held = <T>(handler: SourceHandler<T>): Held<T> => ({ handler, objects: new Map(), state: initialState() });
     const { services, endpointslices, nodes, servicecidrs } = options.handlers;
     this.#held = {
@@ -126,17 +135,15 @@ class FileSource implements ObjectSource {
 
   /** Records that the files are readable again, with the content that was read before. */
   #clearFailure(): void {
-    if (this.#held.services.state.failure === "") return;
-    this.#options.logger.info({}, "the files can be read again");
+    if (!this.#failures.isFailing) return;
+    this.#failures.end();
     for (const name of RESOURCE_NAMES) this.#held[name].state = { ...this.#held[name].state, failure: "" };
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again when they change. */
   #failed(error: unknown): void {
     const failure = messageOf(error);
-    if (this.#held.services.state.failure !== failure) {
-      this.#options.logger.warn({ error: failure }, "cannot read the objects; the last known objects stay in use");
-    }
+    this.#failures.add(failure);
     for (const name of RESOURCE_NAMES) {
       const held = this.#held[name];
       held.state = { ...held.state, failure, errors: { ...held.state.errors, parse: held.state.errors.parse + 1 } };
@@ -144,6 +151,7 @@ class FileSource implements ObjectSource {
   }
 
   #take({ objects, diagnostics }: FilesResult): void {
+    this.#failures.end();
     for (const diagnostic of diagnostics) this.#options.logger.warn({ ...diagnostic }, "invalid object");
     const { services, endpointSlices, nodes, serviceCIDRs } = objects;
     const now = this.#options.clock.now();

@@ -3,14 +3,16 @@ import { AppError } from "../../../src/base/errors.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import type { ServicePortKey } from "../../../src/model/ids.ts";
 import { renderAll, service } from "../../support/build.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport } from "../../support/sync-report.ts";
 
 function setUp() {
   const logger = memoryLogger();
-  const log = new SyncLog(logger);
+  const clock = new ManualClock();
+  const log = new SyncLog(logger, clock);
   const messages = () => logger.lines.map(({ level, message }) => [level, message]);
-  return { logger, log, messages };
+  return { logger, log, clock, messages };
 }
 
 test("a partial sync is logged for debugging only", () => {
@@ -63,10 +65,11 @@ test("a failed sync is logged with its evidence and hint", () => {
 });
 
 test("repeated failures are logged once for each reason, and counted when they end", () => {
-  const { logger, log } = setUp();
+  const { logger, log, clock } = setUp();
   const refused = new Error("nft refused the transaction");
   for (const error of [refused, refused, refused, new Error("nft hangs")]) log.failed(syncFailure(error));
-  log.synced(syncReport({ endedAt: 11_250 }));
+  clock.advance(10_000);
+  log.synced(syncReport());
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
     { level: "error", fields: { error: refused.message }, message: "sync failed, retrying (logged once)" },
     { level: "error", fields: { error: "nft hangs" }, message: "sync failed, retrying (logged once)" },

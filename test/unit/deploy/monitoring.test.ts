@@ -10,6 +10,7 @@ import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import type { Manifest } from "../../support/kustomize.ts";
 import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
+import { NO_FAILURES } from "../../support/no-failures.ts";
 import { buildMonitored, buildOverlay, DEPLOY } from "../../support/overlays.ts";
 
 const RUNBOOKS = join(DEPLOY, "../docs/runbooks");
@@ -37,9 +38,14 @@ function knownMetrics(): Map<string, KnownMetric> {
   const { registry } = createMetrics("1");
   const source = { states: () => ({}) } as unknown as Parameters<typeof addSourceMetrics>[1];
   addSourceMetrics(registry, source);
-  const reading = { read: async () => ({ frontends: [], endpoints: [] }), now: () => 0, maxAge: 1, onError: () => {} };
+  const reading = {
+    read: async () => ({ frontends: [], endpoints: [] }),
+    now: () => 0,
+    maxAge: 1,
+    failures: NO_FAILURES,
+  };
   addConnectionMetrics(registry, reading);
-  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, onError: () => {} });
+  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, failures: NO_FAILURES });
   addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   const made = registry.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: string[] }[];
   return new Map(made.map(({ name, type, labelNames }) => [name, { name, type, labels: labelNames }]));

@@ -6,6 +6,7 @@ import { COMMANDS } from "../../../src/cli/commands.ts";
 import { FLAGS } from "../../../src/config/flags/flags.ts";
 import { createLogger } from "../../../src/daemon/logging.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { DEPLOY } from "../../support/overlays.ts";
 import { syncReport } from "../../support/sync-report.ts";
 
@@ -110,7 +111,10 @@ test.each(["text", "json"] as const)(
   (format) => {
     const [, pattern = ""] = /grep -cE '(.*)'/.exec(readFileSync(join(DEPLOY, "README.md"), "utf8")) ?? [];
     const lines: string[] = [];
-    const log = new SyncLog(createLogger(format, "info", { write: (line) => void lines.push(line) }));
+    const log = new SyncLog(
+      createLogger(format, "info", { write: (line) => void lines.push(line) }),
+      new ManualClock(),
+    );
     for (const reason of ["start", "periodic"] as const) log.synced(syncReport({ kind: "full", reason }));
     expect(lines.map((line) => new RegExp(pattern).test(line))).toEqual([true, false]);
   },

@@ -12,6 +12,7 @@ import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
 import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
 import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics.ts";
 import { initialState } from "../../../src/kube/source.ts";
+import { NO_FAILURES } from "../../support/no-failures.ts";
 
 /**
  * deploy/reference.md is made from what the code says of itself; `npx vitest run --project unit test/unit/docs -u`
@@ -58,9 +59,9 @@ async function metricRows(): Promise<string[][]> {
     read: async () => ({ frontends: [], endpoints: [] }),
     now: () => 0,
     maxAge: 1,
-    onError: () => {},
+    failures: NO_FAILURES,
   });
-  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, onError: () => {} });
+  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, failures: NO_FAILURES });
   addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
   addLoopbackMetrics(registry);
   const metrics = await registry.getMetricsAsJSON();

@@ -17,12 +17,13 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
   const reconciler = new Reconciler({ cache, nft: fake.nft });
+  const logger = memoryLogger();
   const verified: number[] = [];
   const found: TableDelta[] = [];
   const verifier = new Verifier({
     nft: fake.nft,
     clock,
-    logger: memoryLogger(),
+    logger,
     reconciler,
     maxPeriodMs: () => maxPeriodMs,
     onVerified: (at) => verified.push(at),
@@ -37,7 +38,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
     clock.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
+  return { logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
 }
 
 describe("Verifier", () => {
@@ -170,6 +171,30 @@ describe("Verifier", () => {
     fake.timesOut = false;
     await pass(10_000);
     expect(verified).toHaveLength(2);
+  });
+
+  test("warns once while the tables cannot be listed, and tells when they can", async () => {
+    const { fake, logger, pass } = await setUp();
+    fake.timesOut = true;
+    for (let n = 0; n < 3; n++) await pass(10_000);
+    fake.timesOut = false;
+    await pass(10_000);
+    expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+      {
+        level: "warn",
+        fields: { error: expect.stringContaining("nft did not end within"), hint: expect.any(String) },
+        message: "cannot read our tables to verify them, retrying (logged once)",
+      },
+      { level: "info", fields: { failed: 3, seconds: 30 }, message: "our tables can be read and verified again" },
+    ]);
+  });
+
+  test("logs nothing of a listing that fails after stop()", async () => {
+    const { fake, verifier, logger, pass } = await setUp();
+    fake.timesOut = true;
+    fake.before = () => verifier.stop();
+    await pass(10_000);
+    expect(logger.lines).toEqual([]);
   });
 
   test("compares nothing after stop()", async () => {

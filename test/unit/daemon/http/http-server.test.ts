@@ -175,11 +175,18 @@ describe("RetryingServer", () => {
     await server.start();
     await server.start();
     expect(failures).toHaveLength(1);
-    expect(logger.lines).toMatchObject([{ level: "warn", fields: { server: "health" } }]);
+    const lines = () => logger.lines.filter(({ level }) => level !== "debug").map(({ fields, ...line }) => line);
+    const warning = { level: "warn", message: "cannot bind; retrying (logged once)" };
+    expect(lines()).toEqual([warning]);
     expect(server.port).toBeUndefined();
     await other.close();
     clock.advance(5000);
     await expect.poll(() => server.port).toBe(other.port);
+    expect(lines().slice(0, 3)).toMatchObject([
+      warning,
+      { message: "bound after failures" },
+      { message: "server listening" },
+    ]);
     expect((await ask(other.port, "/ok?a=2")).body).toBe("ok 2");
   });
 

@@ -7,6 +7,7 @@ import { countRequest } from "../../../../src/daemon/metrics/rest-client-metrics
 import { addSourceMetrics } from "../../../../src/daemon/metrics/source-metrics.ts";
 import { addVanishedMetrics } from "../../../../src/daemon/metrics/vanished-metrics.ts";
 import { initialState } from "../../../../src/kube/source.ts";
+import { NO_FAILURES } from "../../../support/no-failures.ts";
 
 /** Each metric of a text exposition: its type, its labels besides `le`, its buckets. */
 function parseExposition(text: string) {
@@ -91,9 +92,14 @@ describe("connection metrics", () => {
 
   function scraper(read: () => Promise<ConnectionCounts>) {
     const registry = new Registry();
-    const errors: unknown[] = [];
+    const errors: string[] = [];
     const time = { now: 1000 };
-    addConnectionMetrics(registry, { read, now: () => time.now, maxAge: 5000, onError: (error) => errors.push(error) });
+    addConnectionMetrics(registry, {
+      read,
+      now: () => time.now,
+      maxAge: 5000,
+      failures: { add: (reason) => errors.push(reason), end: () => errors.push("over") },
+    });
     return { scrape: () => registry.metrics(), time, errors };
   }
 
@@ -138,13 +144,15 @@ describe("connection metrics", () => {
     expect(await scrape()).toContain(line(7));
     time.now += 5000;
     await scrape();
-    expect(errors, "once").toEqual([new Error("nft is busy")]);
+    time.now += 5000;
+    await scrape();
+    expect(errors).toEqual(["over", "nft is busy", "nft is busy", "over"]);
   });
 });
 
 test("reset packets are counted by family, as 0 where a family has none", async () => {
   const registry = new Registry();
-  addVanishedMetrics(registry, { read: async () => ({ ip: 3 }), now: () => 0, maxAge: 1, onError: () => {} });
+  addVanishedMetrics(registry, { read: async () => ({ ip: 3 }), now: () => 0, maxAge: 1, failures: NO_FAILURES });
   const text = await registry.metrics();
   expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv4"} 3\n');
   expect(text).toContain('nft_proxy_reset_packets_total{ip_family="IPv6"} 0\n');

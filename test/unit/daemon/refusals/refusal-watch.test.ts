@@ -195,8 +195,8 @@ describe("RefusalWatch", () => {
     await see();
     await see(new Error("no nft"));
     await see(new Error("no nft"));
-    expect(logger.lines.map(({ level }) => level)).toEqual(["warn"]);
     await see(entry("10.96.0.10", 80, 4));
+    expect(logger.lines.map(({ level }) => level)).toEqual(["warn", "debug", "info"]);
     expect(counts).toEqual({ "shop/none no-endpoints": 4 });
   });
 });

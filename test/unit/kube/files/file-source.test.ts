@@ -7,17 +7,19 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { fileSource } from "../../../../src/kube/files/file-source.ts";
 import type { ObjectSource, SourceHandler, SourceHandlers } from "../../../../src/kube/source.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
-import { memoryLogger } from "../../../support/memory-logger.ts";
+import { type MemoryLogger, memoryLogger } from "../../../support/memory-logger.ts";
 
 let directory: string;
 let clock: ManualClock;
 let source: ObjectSource;
 let calls: string[];
+let logger: MemoryLogger;
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "file-source-"));
   clock = new ManualClock(1);
   calls = [];
+  logger = memoryLogger();
 });
 
 afterEach(() => {
@@ -42,7 +44,7 @@ function start(paths: readonly string[] = [directory]): void {
     nodes: handler(),
     servicecidrs: handler(),
   };
-  source = fileSource({ paths, handlers, clock, logger: memoryLogger() });
+  source = fileSource({ paths, handlers, clock, logger });
   source.start();
 }
 
@@ -118,6 +120,10 @@ describe("a source of files", () => {
     write("a.yaml", service("a", "10.96.0.1"));
     await check();
     expect(source.states().services).toMatchObject({ failure: "", objects: 1 });
+    expect(logger.lines.map(({ level, message }) => [level, message])).toEqual([
+      ["warn", "cannot read the objects; the last known objects stay in use (logged once)"],
+      ["info", "the files can be read again"],
+    ]);
   });
 
   test("delivers nothing of files that change while they are read", async () => {
