@@ -157,3 +157,8 @@ export function currentPlace({ hook, table, chain, rule: index }: Branch): RuleP
 export function setKey(family: string, table: string, set: string): string {
   return `${family} ${table} ${set}`;
 }
+
+/** Whether nat chains of a hook translate sources: those of input do, as those of postrouting. Source: HOOK2MANIP in net/nf_nat.h. */
+export function isSourceNat(hook: Hook): boolean {
+  return hook === "postrouting" || hook === "input";
+}

@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { AnyTable } from "../nft/ast/any-table.ts";
 import { type Ruleset, TABLE_NAME } from "../nft/ast/ruleset.ts";
+import { baseChainsOf } from "./base-chain-order.ts";
 import { type Evaluation, firstBranch, type HookedChain, setKey } from "./branch.ts";
 import { followBranch } from "./follow-branch.ts";
 import type { Hook, Outcome } from "./outcome.ts";
@@ -76,25 +77,6 @@ export function evaluatePrepared(
   const { pending } = evaluation;
   for (let branch = pending.pop(); branch !== undefined; branch = pending.pop()) followBranch(evaluation, branch);
   return evaluation.outcomes;
-}
-
-/**
- * The base chains of every hook by priority. Of two with one priority, the kernel runs the later made first (measured
- * with Linux 6.18, filter and nat chains); tables and chains are taken to be listed in the order of their creation.
- */
-function baseChainsOf(tables: readonly AnyTable[]): Readonly<Record<Hook, readonly HookedChain[]>> {
-  const all = tables.flatMap((table) => [...table.chains.values()].map((chain) => ({ table, chain }))).reverse();
-  const at = (hook: Hook): readonly HookedChain[] =>
-    all
-      .filter(({ chain }) => chain.base?.hook === hook)
-      .sort((a, b) => (a.chain.base?.prio ?? 0) - (b.chain.base?.prio ?? 0));
-  return {
-    prerouting: at("prerouting"),
-    input: at("input"),
-    forward: at("forward"),
-    output: at("output"),
-    postrouting: at("postrouting"),
-  };
 }
 
 function contentsOf(entries: Iterable<DynamicEntry>): ReadonlyMap<string, ReadonlyMap<string, string>> {

@@ -1,6 +1,7 @@
-import type { AnonymousMap, AnyExpression } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression } from "../nft/ast/any-table.ts";
+import { joinParts } from "../nft/elements.ts";
 import type { Branch, Evaluation } from "./branch.ts";
-import { hashValue } from "./hash-value.ts";
+import { hashValue, isRandomHash } from "./hash-value.ts";
 import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
 import { type Evaluated, UNKNOWN, type Value } from "./value.ts";
@@ -18,27 +19,28 @@ export function expressionValue(evaluation: Evaluation, branch: Branch, expressi
   if ("map" in expression) return mapValue(evaluation, branch, expression.map);
   if ("ct" in expression) return ctValue(evaluation, branch, expression.ct);
   if ("numgen" in expression) return branch.random ?? UNKNOWN;
-  if ("jhash" in expression) return branch.random ?? hashValue(evaluation, branch, expression.jhash);
+  if ("jhash" in expression) {
+    const { jhash } = expression;
+    return isRandomHash(jhash) ? (branch.random ?? UNKNOWN) : hashValue(evaluation, branch, jhash);
+  }
   return bitwiseValue(evaluation, branch, expression);
 }
 
 /** One unknown part makes the whole unknown, unless another part ends the rule. */
 function concatValue(evaluation: Evaluation, branch: Branch, parts: readonly AnyExpression[]): Evaluated {
-  let text = "";
-  let isUnknown = false;
+  const values: Value[] = [];
   for (const part of parts) {
     const value = expressionValue(evaluation, branch, part);
     if (value === undefined) return undefined;
-    if (value === UNKNOWN) isUnknown = true;
-    else text += text === "" ? value : ` . ${value}`;
+    if (value !== UNKNOWN) values.push(value);
   }
-  return isUnknown ? UNKNOWN : text;
+  return values.length < parts.length ? UNKNOWN : joinParts(...values);
 }
 
 function mapValue(
   evaluation: Evaluation,
   branch: Branch,
-  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousMap },
+  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet },
 ): Evaluated {
   const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
   return typeof found === "string" && /^\d+$/.test(found) ? Number(found) : found;

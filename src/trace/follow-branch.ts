@@ -1,6 +1,6 @@
 import type { AnyChain, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
-import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation } from "./branch.ts";
+import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation, isSourceNat } from "./branch.ts";
 import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
 import type { Hook } from "./outcome.ts";
 import { isLocal, isLoopback } from "./packet.ts";
@@ -173,11 +173,6 @@ function translateAgain({ packet: { conntrack, endpoint } }: Evaluation, branch:
 function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
   if (evaluation.packet.conntrack === "established") return false;
   return isSourceNat(branch.hook) ? !branch.sourceNatDone : !branch.destinationNatDone;
-}
-
-/** Nat chains of input translate sources, as those of postrouting do. Source: HOOK2MANIP in net/nf_nat.h. */
-function isSourceNat(hook: Hook): boolean {
-  return hook === "postrouting" || hook === "input";
 }
 
 /** Chooses the next hook. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks */

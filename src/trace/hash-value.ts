@@ -16,10 +16,12 @@ export function isRandomHash({ expr, seed }: AnyJhash): boolean {
  */
 export function hashValue(evaluation: Evaluation, branch: Branch, hash: AnyJhash): Evaluated {
   const bytes: number[] = [];
-  for (const part of partsOf(hash.expr)) {
+  const parts = partsOf(hash.expr);
+  for (const part of parts) {
     const value = partBytes(evaluation, branch, part);
     if (value === undefined || value === UNKNOWN) return value;
     bytes.push(...value);
+    if (parts.length > 1) bytes.push(...padding(value.length));
   }
   return hash.offset + scaleHash(jhash(Uint8Array.from(bytes), hash.seed ?? 0), hash.mod);
 }
@@ -34,13 +36,18 @@ function isPayload(expression: AnyExpression): expression is Payload {
   return typeof expression === "object" && "payload" in expression;
 }
 
-/** The bytes of a field as they are in the kernel's registers: in network order, padded to a multiple of four. */
+/** Each part of a concatenation is padded to a multiple of four bytes; a single field is not. */
+function padding(length: number): number[] {
+  return new Array<number>((4 - (length % 4)) % 4).fill(0);
+}
+
+/** The bytes of a field as they are in the kernel's registers: in network order. */
 function partBytes(evaluation: Evaluation, branch: Branch, part: AnyExpression) {
   if (!isPayload(part)) return UNKNOWN;
   const value = payloadValue(evaluation, branch, part.payload);
   if (value === undefined || value === UNKNOWN) return value;
   const { field } = part.payload;
-  if (field === "dport") return [Number(value) >> 8, Number(value) & 255, 0, 0];
+  if (field === "dport") return [Number(value) >> 8, Number(value) & 255];
   return field === "saddr" || field === "daddr" ? addressBytes(evaluation, String(value)) : UNKNOWN;
 }
 

@@ -1,5 +1,5 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { TCP_FLAGS } from "../nft/canonical/any-constant.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
@@ -15,13 +15,26 @@ export type Truth = boolean | typeof UNKNOWN;
 
 /** Whether a comparison holds for the current packet; `UNKNOWN` when that cannot be told. */
 export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
-  if (isStatus(left)) return negatedFor(op, statusMatches(evaluation, branch, right));
+  if (typeof right === "object" && "anonymous" in right) return isAmong(evaluation, branch, { op, left, right });
+  // Compared as a whole (`==`, `!=`), the status has more bits than are known here.
+  if (isStatus(left)) return op === "in" ? statusMatches(evaluation, branch, right) : UNKNOWN;
   const value = expressionValue(evaluation, branch, left);
   if (value === undefined) return false;
   if (op === "<" || op === ">" || op === "<=" || op === ">=") return compares(value, op, right);
   if (value === UNKNOWN) return UNKNOWN;
   if (op === "in" && typeof value === "number") return hasBits(evaluation, branch, value, right);
   return negatedFor(op, isIn(evaluation, branch, value, right));
+}
+
+/** Whether a concatenation is, or with `!=` is not, one of those that are written into the rule. */
+function isAmong(
+  evaluation: Evaluation,
+  branch: Branch,
+  { op, left, right }: Pick<Match, "op" | "left"> & { readonly right: AnonymousSet },
+): Truth {
+  const value = expressionValue(evaluation, branch, left);
+  if (value === undefined) return false;
+  return value === UNKNOWN ? UNKNOWN : negatedFor(op, isElement(evaluation, branch, right, String(value)));
 }
 
 function negatedFor(op: Operator, truth: Truth): Truth {
@@ -87,11 +100,12 @@ function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyEx
 }
 
 /** Records only elements that are found: a packet is in few of the sets. */
-function isElement(evaluation: Evaluation, branch: Branch, reference: string, key: string): Truth {
+function isElement(evaluation: Evaluation, branch: Branch, reference: string | AnonymousSet, key: string): Truth {
   const set = setOf(branch, reference);
   if (set === undefined) return UNKNOWN;
   const value = elementValue(evaluation, branch, set, key);
-  if (value !== undefined) addEffect(branch, { kind: "found", set: set.spec.name, key, value });
+  const { name } = set.spec;
+  if (value !== undefined && name !== "") addEffect(branch, { kind: "found", set: name, key, value });
   return value !== undefined;
 }
 

@@ -1,4 +1,4 @@
-import type { AnonymousMap, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
 import { verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
@@ -47,7 +47,7 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
     return afterUpdate(branch, updateSet(evaluation, branch, statement.set, statement.set.set));
   }
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
-  if ("masquerade" in statement) return runMasquerade(branch);
+  if ("masquerade" in statement) return isOfFamily(evaluation, statement) ? runMasquerade(branch) : CONTINUE;
   if ("reject" in statement) {
     addEffect(branch, { kind: "reject", reset: isReset(statement.reject) });
     return { kind: "refuse" };
@@ -69,7 +69,7 @@ function runVerdict(branch: Branch, verdict: Verdict): Result {
 function runVerdictMap(
   evaluation: Evaluation,
   branch: Branch,
-  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousMap },
+  { key, data }: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet },
 ): Result {
   const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
   if (found === UNKNOWN) return NOT_UNDERSTOOD;
@@ -118,7 +118,8 @@ type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
  * Translates the destination. This also accepts the packet, and skips the hook's later nat chains. The connection
  * counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and nf_nat_core.c, Linux 6.18.
  */
-function runDnat(evaluation: Evaluation, branch: Branch, { addr, port }: Dnat): Result {
+function runDnat(evaluation: Evaluation, branch: Branch, { family, addr, port }: Dnat): Result {
+  if (!isOfFamily(evaluation, { family })) return CONTINUE;
   const target = addr === undefined ? branch.destination : expressionValue(evaluation, branch, addr);
   const given = port === undefined ? undefined : expressionValue(evaluation, branch, port);
   if (target === undefined || (port !== undefined && given === undefined)) return BREAK;
@@ -137,6 +138,11 @@ function destinationOf({ port }: Branch, target: Evaluated, given: Evaluated) {
   if (target === UNKNOWN || given === UNKNOWN) return undefined;
   const [address = "", withAddress] = String(target).split(" . ");
   return { address, port: Number(withAddress ?? given ?? port) };
+}
+
+/** A translation of the other family passes the packet on. Source: nft_nat_inet_eval in net/netfilter/nft_nat.c, Linux 6.18. */
+function isOfFamily(evaluation: Evaluation, { family }: { readonly family?: string | undefined }): boolean {
+  return family === undefined || family === evaluation.family;
 }
 
 function runMasquerade(branch: Branch): Result {

@@ -1,11 +1,11 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { AnonymousMap, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
 import { splitParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluation, setKey } from "./branch.ts";
 import { type Evaluated, UNKNOWN } from "./value.ts";
 
 /** Returns the set or map behind a reference such as `@endpoints`; undefined when it is missing or not understood. */
-export function setOf({ table }: Branch, reference: AnyExpression | AnonymousMap): AnySet | undefined {
+export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet): AnySet | undefined {
   if (typeof reference === "object" && "anonymous" in reference) return reference.anonymous;
   const set = typeof reference === "string" ? table?.sets.get(reference.slice(1)) : undefined;
   return set?.unreadable ? undefined : set;
@@ -15,7 +15,7 @@ export function setOf({ table }: Branch, reference: AnyExpression | AnonymousMap
 export function lookUp(
   evaluation: Evaluation,
   branch: Branch,
-  reference: AnyExpression | AnonymousMap,
+  reference: AnyExpression | AnonymousSet,
   key: Evaluated,
 ): string | undefined | typeof UNKNOWN {
   if (key === undefined) return undefined;

@@ -10,7 +10,9 @@ import { readOtherTables } from "../../src/kernel/other-tables.ts";
 import { interfaceLookup } from "../../src/kernel/routes.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
+import { evaluateTables } from "../../src/trace/evaluate.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
+import { LAB_NODE, packetOf, tallyOf } from "../support/expect.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Probe } from "../support/lab/outcome.ts";
@@ -104,6 +106,61 @@ describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"]
     expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
     expect(results).toContain("served");
     expect(results).toContain("other-table");
+  });
+});
+
+describe("the evaluator and the kernel agree on other software's rules", () => {
+  const rows: readonly (readonly [what: string, from: Probe["from"], to: string, port: number])[] = [
+    ["a filter chain before the place of translation, after a nat chain by its priority", "pod1", "10.96.1.1", 80],
+    ["a filter chain after the place of translation, before a nat chain by its priority", "pod1", "10.96.1.2", 80],
+    ["a filter chain at the priority of translation that was made before it", "pod1", "10.96.1.4", 80],
+    ["a filter chain at the priority of translation that was made after it", "pod1", "10.96.1.5", 80],
+    ["a filter chain of postrouting before the place of masquerading", "pod1", "10.244.3.13", 80],
+    ["a masquerade by a nat chain of an early priority", "pod2", "10.244.3.13", 80],
+    ["a dnat of a table of both families, IPv4", "pod1", "10.244.3.14", 9100],
+    ["a dnat of a table of both families, IPv6", "pod1", "fd00:244:3::14", 9100],
+    ["a snat of a table of both families, IPv4", "pod1", "10.244.3.16", 7777],
+    ["a snat of a table of both families, IPv6", "pod1", "fd00:244:3::16", 7777],
+    ["a hash of a port, 80", "pod1", "10.96.1.6", 80],
+    ["a hash of a port, 443", "pod1", "10.96.1.6", 443],
+    ["a hash of a port, 8081", "pod1", "10.96.1.6", 8081],
+    ["a hash of a port, 6379", "pod1", "10.96.1.6", 6379],
+    ["the first of two translations", "pod1", "10.96.1.8", 80],
+    ["an accept of a nat chain, and a dnat of the next", "pod1", "10.96.1.9", 80],
+    ["the address before translation", "pod1", "10.96.1.8", 8081],
+    ["a mark of the connection", "pod1", "10.96.1.7", 80],
+    ["a set of TCP flags", "pod1", "10.244.3.11", 9153],
+    ["a set of prefixes, ranges and ports: in the range", "pod1", "10.244.2.14", 8080],
+    ["a set of prefixes, ranges and ports: outside of it", "pod1", "10.244.2.16", 8080],
+    ["an element with a timeout", "pod1", "10.244.3.12", 443],
+    ["a masked mark", "pod1", "10.244.3.12", 8443],
+    ["a concatenation with a protocol", "pod1", "10.244.3.15", 53],
+    ["a return after a goto", "pod1", "10.244.3.15", 443],
+    ["a return after a jump", "pod1", "10.244.3.15", 80],
+    ["a verdict map that jumps to a return", "pod1", "10.244.2.13", 9153],
+    ["a verdict map that goes to a return", "pod1", "10.244.2.15", 9153],
+    ["the rest of a verdict map", "pod1", "10.244.2.16", 9153],
+    ["a drop of a later chain after an accept", "pod1", "10.244.2.13", 3000],
+    ["a dormant table that would drop", "ext", "10.244.2.11", 8443],
+  ];
+
+  test("on rules of every kind", async () => {
+    await lab.exec(["nft", "flush", "ruleset"]);
+    await loadTables(fixture("kinds"));
+    await lab.exec(["conntrack", "-F"]);
+    const tables = await readOtherTables(nft);
+    const probes = rows.map(([id, from, to, port]): Probe => ({ id, from, to, port, proto: "tcp", n: 1, wait: 0.5 }));
+    const wrong = async (asked: readonly Probe[]) => {
+      const seen = await lab.observe(asked);
+      return asked.flatMap((probe) => {
+        const packet = packetOf(probe);
+        const predicted = Object.keys(tallyOf(packet, evaluateTables(tables, LAB_NODE, packet))).join();
+        const met = Object.keys(seen.get(probe.id) ?? {}).join();
+        return predicted === met ? [] : [{ probe, message: `${probe.id}: evaluator ${predicted}; kernel ${met}` }];
+      });
+    };
+    const again = (await wrong(probes)).map(({ probe }) => ({ ...probe, wait: 5 }));
+    expect((await wrong(again)).map(({ message }) => message)).toEqual([]);
   });
 });
 

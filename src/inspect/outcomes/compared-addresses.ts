@@ -1,6 +1,6 @@
 import { addressText, addressWidth } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
-import type { AnyExpression, AnyTable } from "../../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnyTable } from "../../nft/ast/any-table.ts";
 import { addressInterval } from "../../nft/canonical/address.ts";
 
 /**
@@ -32,9 +32,14 @@ function isField(left: AnyExpression, field: string): boolean {
   return typeof left === "object" && "payload" in left && left.payload.field === field;
 }
 
-function edgesOf(family: Family, right: AnyExpression): string[] {
+function isInterval(right: AnyExpression | AnonymousSet): boolean {
+  return typeof right === "object" && ("prefix" in right || "range" in right);
+}
+
+function edgesOf(family: Family, right: AnyExpression | AnonymousSet): string[] {
   if (typeof right === "object" && "set" in right) return right.set.flatMap((member) => edgesOf(family, member));
-  if (typeof right === "number" || (typeof right === "string" && right.startsWith("@"))) return [];
+  const isAddress = typeof right === "string" ? !right.startsWith("@") : isInterval(right);
+  if (!isAddress) return [];
   const { first, last } = addressInterval(family, right);
   const most = (1n << BigInt(addressWidth(family))) - 1n;
   return [first - 1n, first, last, last + 1n]

@@ -38,7 +38,7 @@ export type AnyExpression =
   | { readonly set: readonly AnyExpression[] }
   | { readonly prefix: { readonly addr: string; readonly len: number } }
   | { readonly range: Pair }
-  | { readonly map: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousMap } }
+  | { readonly map: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet } }
   | { readonly "|": Pair }
   | { readonly "&": Pair }
   | { readonly "^": Pair }
@@ -52,8 +52,8 @@ export interface AnyJhash {
   readonly expr: AnyExpression;
 }
 
-/** A map that is written into a rule. */
-export interface AnonymousMap {
+/** A set or map that is written into a rule. */
+export interface AnonymousSet {
   readonly anonymous: AnySet;
 }
 
@@ -63,14 +63,20 @@ export type Operator = "==" | "!=" | "in" | "<" | ">" | "<=" | ">=";
 /** One step of a rule. */
 export type AnyStatement =
   | Verdict
-  | { readonly match: { readonly op: Operator; readonly left: AnyExpression; readonly right: AnyExpression } }
+  | {
+      readonly match: {
+        readonly op: Operator;
+        readonly left: AnyExpression;
+        readonly right: AnyExpression | AnonymousSet;
+      };
+    }
   | { readonly mangle: { readonly key: AnyExpression; readonly value: AnyExpression } }
-  | { readonly vmap: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousMap } }
+  | { readonly vmap: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet } }
   | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
   | { readonly set: ElementUpdate & { readonly set: string } }
-  | { readonly dnat: { readonly addr?: AnyExpression; readonly port?: AnyExpression } }
+  | { readonly dnat: { readonly family?: string; readonly addr?: AnyExpression; readonly port?: AnyExpression } }
   /** The source becomes an address of the node or another given one. */
-  | { readonly masquerade: unknown }
+  | { readonly masquerade: unknown; readonly family?: string }
   | { readonly reject: unknown }
   | { readonly counter: null }
   /** Counts, logs, or changes something on which no rule here depends. */
@@ -116,7 +122,7 @@ export interface AnySet {
   };
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;
-  /** Elements that stand for several keys. */
+  /** Elements that stand for several keys; of those that include a key, the first counts. */
   readonly intervals?: readonly IntervalElement[];
   /** Set when the declaration or an element is not understood: what it holds is not known. */
   readonly unreadable?: true;

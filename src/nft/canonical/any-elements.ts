@@ -4,7 +4,7 @@ import { addressInterval } from "./address.ts";
 import { type AnyType, anyConstant } from "./any-constant.ts";
 import { unwrapKey } from "./place.ts";
 import { canonicalVerdict } from "./rule.ts";
-import { asList, asNumber, asTagged, asText, notUnderstood } from "./shape.ts";
+import { asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 /**
  * Reads the elements of a set or map, with the types of its key's parts.
@@ -20,12 +20,20 @@ export function anyElements(
   const intervals: IntervalElement[] = [];
   for (const item of items) {
     const [key, value] = kind === "map" ? pairOf(item) : [item, ""];
-    const parts = keyParts(unwrapKey(key), types);
+    const parts = keyParts(plainKey(key), types);
     const text = kind === "map" ? dataText(value) : "";
     if (parts.every((part) => part.kind === "exact")) elements.set(joinParts(...parts.map((part) => part.text)), text);
     else intervals.push({ parts, value: text });
   }
   return intervals.length === 0 ? { spec, elements } : { spec, elements, intervals };
+}
+
+/** Members of an element that let every packet pass; others (`limit`, `quota`) end the rule at times. */
+const PASSING = ["val", "timeout", "expires", "comment", "counter", "last"];
+
+function plainKey(key: unknown): unknown {
+  if (typeof key === "object" && key !== null && "elem" in key) asObjectOf(key.elem, PASSING, "element");
+  return unwrapKey(key);
 }
 
 function pairOf(item: unknown): readonly [unknown, unknown] {

@@ -1,4 +1,4 @@
-import type { AnonymousMap, AnyExpression } from "../ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnySet } from "../ast/any-table.ts";
 import { type AnyType, anyConstant } from "./any-constant.ts";
 import { anyElements } from "./any-elements.ts";
 import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -84,11 +84,34 @@ function operation(kind: "|" | "&" | "^", operands: readonly unknown[], type: An
  * The map of a lookup: a named one as `@name`, or one that is written into the rule.
  * @throws AppError NFT_OUTPUT for elements that are not understood
  */
-export function mapData(key: AnyExpression, data: unknown): AnyExpression | AnonymousMap {
+export function mapData(key: AnyExpression, data: unknown): AnyExpression | AnonymousSet {
   if (typeof data === "string") return data;
   const [kind, body] = asTagged(data, "map");
   if (kind !== "set") throw notUnderstood("map", data);
-  return { anonymous: anyElements({ name: "", dynamic: false }, asList(body, "elements"), partTypes(key), "map") };
+  return { anonymous: anyElements(ANONYMOUS, asList(body, "elements"), partTypes(key), "map") };
+}
+
+/**
+ * Reads the constants with which a rule compares a field: each part of a concatenation by its own type. Constants that are
+ * not understood stay as such.
+ */
+export function anyConstants(value: unknown, field: AnyExpression): AnyExpression | AnonymousSet {
+  if (typeof field !== "object" || !("concat" in field) || typeof value === "string") {
+    return anyExpression(value, anyTypeOf(field));
+  }
+  try {
+    return { anonymous: anyElements(ANONYMOUS, membersOf(value), partTypes(field), "set") };
+  } catch {
+    return { notUnderstood: value };
+  }
+}
+
+const ANONYMOUS: AnySet["spec"] = { name: "", dynamic: false };
+
+function membersOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  const [kind, body] = asTagged(value, "constants");
+  return kind === "set" ? asList(body, kind) : [value];
 }
 
 /** The types of a key's parts. */

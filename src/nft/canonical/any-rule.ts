@@ -1,5 +1,5 @@
 import type { AnyExpression, AnyRule, AnyStatement, ElementUpdate, Operator } from "../ast/any-table.ts";
-import { anyExpression, anyTypeOf, mapData } from "./any-expression.ts";
+import { anyConstants, anyExpression, anyTypeOf, mapData } from "./any-expression.ts";
 import { canonicalVerdict } from "./rule.ts";
 import { asNumber, asObject, asObjectOf, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
@@ -23,7 +23,7 @@ const XT_WITHOUT_EFFECT = new Set(["match comment", "target LOG", "target NFLOG"
 
 /** Packet fields whose assignment changes neither the way of a packet nor its addresses. */
 const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
-const HARMLESS_META = new Set(["nftrace", "pkttype", "secmark", "broute"]);
+const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
 
 /** Reads a rule of any table: the list `expr` of `nft -j list`. A statement that is not understood stays as it is. */
 export function anyRule(rule: unknown): AnyRule {
@@ -64,6 +64,7 @@ function readStatement(statement: unknown): AnyStatement {
     case "dnat":
       return readDnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind));
     case "snat":
+      return { masquerade: body, ...familyOf(asObject(body, kind)) };
     case "masquerade":
       return { masquerade: body };
     case "reject":
@@ -80,8 +81,7 @@ const OPERATORS: ReadonlySet<unknown> = new Set<Operator>(["==", "!=", "in", "<"
 function readMatch({ op, left, right }: JsonObject): AnyStatement {
   if (!OPERATORS.has(op)) throw notUnderstood("operator", op);
   const field = anyExpression(left);
-  const type = anyTypeOf(field);
-  return { match: { op: op as Operator, left: field, right: anyExpression(right, type) } };
+  return { match: { op: op as Operator, left: field, right: anyConstants(right, field) } };
 }
 
 function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatement {
@@ -98,7 +98,7 @@ function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatemen
 function readUpdate(op: unknown, elem: unknown): ElementUpdate {
   if (op !== "add" && op !== "update" && op !== "delete") throw notUnderstood("operation on a set", op);
   if (typeof elem !== "object" || elem === null || !("elem" in elem)) return { op, elem: anyExpression(elem) };
-  const { val, timeout = 0 } = asObject(elem.elem, "element");
+  const { val, timeout = 0 } = asObjectOf(elem.elem, ["val", "timeout"], "element");
   return { op, elem: { elem: { val: anyExpression(val), timeout: asNumber(timeout, "timeout") } } };
 }
 
@@ -109,7 +109,18 @@ function readDnat({ family, addr, port }: JsonObject): AnyStatement {
   if ((addr !== undefined && isSeveral(read.addr)) || (port !== undefined && isSeveral(read.port))) {
     throw notUnderstood("dnat to several addresses", addr);
   }
-  return { dnat: { ...(addr !== undefined && { addr: read.addr }), ...(port !== undefined && { port: read.port }) } };
+  return {
+    dnat: {
+      ...familyOf({ family }),
+      ...(addr !== undefined && { addr: read.addr }),
+      ...(port !== undefined && { port: read.port }),
+    },
+  };
+}
+
+/** Tables of both families name the one whose packets a statement translates. */
+function familyOf({ family }: JsonObject): { readonly family?: string } {
+  return family === undefined ? {} : { family: asText(family, "family") };
 }
 
 function isSeveral(target: AnyExpression): boolean {

@@ -2,7 +2,7 @@ import type { AnySet } from "../ast/any-table.ts";
 import type { AnyType } from "./any-constant.ts";
 import { anyElements } from "./any-elements.ts";
 import { anyExpression, partTypes } from "./any-expression.ts";
-import { asFlags, asList, asNumber, asObject, asText, type JsonObject } from "./shape.ts";
+import { asFlags, asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** Types of set keys and values by nft's names; others are kept as they are. Source: nft(8), "Data types". */
 const TYPES: Readonly<Record<string, AnyType>> = {
@@ -12,7 +12,11 @@ const TYPES: Readonly<Record<string, AnyType>> = {
   inet_service: "number",
   mark: "number",
   classid: "classid",
+  tcp_flag: "tcp-flags",
 };
+
+/** Statements of a set's elements that let every packet pass; others (`limit`, `quota`, `ct count`) end the rule at times. */
+const PASSING: ReadonlySet<string> = new Set(["counter", "last"]);
 
 /**
  * Reads a set or map as `nft -j list table` prints it.
@@ -20,6 +24,9 @@ const TYPES: Readonly<Record<string, AnyType>> = {
  */
 export function anySet(kind: "set" | "map", set: JsonObject): AnySet {
   const flags = asFlags(set.flags ?? [], "flags");
+  for (const statement of asList(set.stmt ?? [], "statements of elements")) {
+    if (!PASSING.has(asTagged(statement, "statement")[0])) throw notUnderstood("statement of elements", statement);
+  }
   const spec = {
     name: asText(set.name, "name"),
     dynamic: flags.includes("dynamic"),

@@ -2,7 +2,7 @@ import type { AnyBaseChain, AnyChain, AnyRule, AnySet, AnyTable, TableFamily } f
 import { anyRule } from "./any-rule.ts";
 import { anySet } from "./any-set.ts";
 import type { Listing } from "./parse.ts";
-import { asObject, asTagged, asText, type JsonObject } from "./shape.ts";
+import { asFlags, asObject, asTagged, asText, type JsonObject } from "./shape.ts";
 import { hasExtension, translatedRule } from "./xt-rule.ts";
 
 interface DraftChain extends AnyChain {
@@ -13,6 +13,8 @@ interface DraftChain extends AnyChain {
 interface DraftTable extends AnyTable {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, AnySet>;
+  /** Set while the table is switched off: its base chains see no packets. */
+  isDormant?: true;
 }
 
 const FAMILIES: ReadonlySet<unknown> = new Set<TableFamily>(["ip", "ip6", "inet"]);
@@ -42,8 +44,10 @@ export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
 }
 
 function place(table: DraftTable, kind: string, body: JsonObject, texts: ReadonlyMap<unknown, string>): void {
-  if (kind === "chain") {
-    const base = baseChain(body);
+  if (kind === "table") {
+    if (asFlags(body.flags ?? [], "flags").includes("dormant")) table.isDormant = true;
+  } else if (kind === "chain") {
+    const base = table.isDormant ? undefined : baseChain(body);
     const known = texts.size > 0 ? { texts: [] } : {};
     table.chains.set(...named(body.name, (name) => ({ name, ...(base && { base }), rules: [], ...known })));
   } else if (kind === "rule") {

@@ -20,6 +20,8 @@ const ct = (key: string) => ({ ct: { key } });
 const is = (left: unknown, right: unknown, op = "==") => ({ match: { op, left, right } });
 const drop = { drop: null };
 
+const RATE = { limit: { rate: 1, burst: 5, per: "second", inv: true } };
+
 const SETS = [
   {
     set: {
@@ -51,7 +53,12 @@ const SETS = [
       ],
     },
   },
+  { set: { ...at, name: "flags", type: "tcp_flag", elem: ["syn"] } },
   { set: { ...at, name: "strange", type: "ipv4_addr", elem: [{ unheard: "of" }] } },
+  // nft 1.1.3 lists `limit rate over 1/second` of a set's elements so.
+  { set: { ...at, name: "limited", type: "ipv4_addr", stmt: [RATE], elem: [{ elem: { val: "10.96.0.1", ...RATE } }] } },
+  { set: { ...at, name: "slow", type: "ipv4_addr", elem: [{ elem: { val: "10.96.0.1", ...RATE } }] } },
+  { set: { ...at, name: "counted", type: "ipv4_addr", stmt: [{ counter: null }], elem: ["10.96.0.1"] } },
 ];
 
 /** The tables of a listing: a base chain with one rule. */
@@ -69,6 +76,7 @@ describe("comparisons of other software's rules", () => {
   const rows: readonly (readonly [what: string, statements: readonly object[], holds: boolean])[] = [
     ["an established connection", [is(ct("state"), { set: ["established", "related"] })], false],
     ["a new or untracked connection", [is(ct("state"), ["new", "untracked"], "in")], true],
+    ["a set whose elements count", [is(field("ip", "daddr"), "@counted")], true],
     ["a set with prefixes", [is(field("ip", "daddr"), "@blocked")], true],
     [
       "a concatenation with prefixes and ranges",
@@ -91,6 +99,28 @@ describe("comparisons of other software's rules", () => {
     ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
+    [
+      "a concatenation with a protocol by number, written into the rule",
+      [
+        is(
+          { concat: [meta("l4proto"), field("th", "dport")] },
+          { set: [{ concat: [6, 80] }, { concat: ["udp", 53] }] },
+        ),
+      ],
+      true,
+    ],
+    [
+      "a concatenation with a prefix and a range, written into the rule",
+      [
+        is(
+          { concat: [field("ip", "daddr"), field("tcp", "dport")] },
+          { set: [{ concat: [{ prefix: { addr: "10.96.0.0", len: 16 } }, { range: [80, 90] }] }] },
+          "!=",
+        ),
+      ],
+      false,
+    ],
+    ["TCP flags in a named set", [is(field("tcp", "flags"), "@flags")], true],
     ["a comment of iptables", [{ xt: { type: "match", name: "comment" } }], true],
   ];
   test.each(rows.map(([what, ...row]) => [what, row[1] ? "matches" : "does not match", row] as const))(
@@ -157,6 +187,13 @@ describe("the hooks of the node's own packets and of those to the node", () => {
   });
 });
 
+test("the empty interface of the node's own packets is a part of a concatenation like any other", () => {
+  const data = { set: [[{ concat: ["*", { prefix: { addr: "10.96.0.0", len: 16 } }, { range: [80, 90] }] }, drop]] };
+  const key = { concat: [meta("iifname"), field("ip", "daddr"), field("tcp", "dport")] };
+  const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
+  expect(kindOf([{ vmap: { key, data } }], own, { hook: "output" })).toBe("dropped");
+});
+
 describe("statements that are not understood", () => {
   test.each([
     ["a rate", [{ limit: { rate: 5, burst: 5, per: "second" } }, drop]],
@@ -180,6 +217,19 @@ describe("statements that are not understood", () => {
             },
           },
         },
+      ],
+    ],
+    ["a set whose elements have a rate", [is(field("ip", "daddr"), "@limited"), drop]],
+    ["an element with a rate", [is(field("ip", "daddr"), "@slow"), drop]],
+    ["the whole of a connection's status", [is(ct("status"), "dnat", "!="), drop]],
+    [
+      "two random numbers",
+      [
+        is(
+          { concat: [{ numgen: { mode: "random", mod: 2 } }, { numgen: { mode: "random", mod: 2 } }] },
+          { set: [{ concat: [0, 1] }] },
+        ),
+        drop,
       ],
     ],
     ["a set with strange elements", [is(field("ip", "daddr"), "@strange"), drop]],
@@ -313,6 +363,26 @@ describe("verdicts of other software's rules", () => {
     expect(evaluateTables([table, { ...later, name: "later" }], host, tcp)).toMatchObject([
       { to: { address: "10.0.0.2" } },
     ]);
+  });
+
+  test("nat chains run at the kernel's place of translation, whatever their priority", () => {
+    const [nat] = tablesWith(dnat("10.0.0.1"), { type: "nat", hook: "prerouting", prio: -150 });
+    const [filter] = tablesWith([is(field("ip", "daddr"), "10.96.0.1"), drop], { hook: "prerouting", prio: -120 });
+    if (nat === undefined || filter === undefined) throw new Error("no tables");
+    expect(evaluateTables([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([{ kind: "dropped" }]);
+  });
+
+  test("a dormant table sees nothing", () => {
+    const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "drop" };
+    const table = { family: "inet", name: "other", flags: "dormant" };
+    expect(evaluateTables(anyTables({ objects: [{ table }, { chain }] }), host, tcp)).toMatchObject([
+      { kind: "delivered" },
+    ]);
+  });
+
+  test("a dnat of the other family, in a table of both, passes the packet on", () => {
+    const expr = [{ dnat: { family: "ip6", addr: "fd00::1" } }, ...dnat("10.0.0.1")];
+    expect(destinations(expr)).toEqual(["10.0.0.1 80 1"]);
   });
 
   test("tables of other families are ignored", () => {
