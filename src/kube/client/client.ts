@@ -1,5 +1,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { pipeline } from "node:stream";
+import { createGunzip } from "node:zlib";
 import type { Connection, Credentials } from "./connection.ts";
 import { limitConnecting } from "./limit-connecting.ts";
 
@@ -95,7 +97,7 @@ export class HttpApiClient implements ApiClient {
       const answer = await this.#send(url, request, { headers, tls });
       if (answer.statusCode === 401) this.#stale = true;
       report(String(answer.statusCode));
-      return { status: answer.statusCode ?? 0, headers: answer.headers, body: answer };
+      return { status: answer.statusCode ?? 0, headers: answer.headers, body: plainBody(answer) };
     } catch (error) {
       report("<error>");
       throw error;
@@ -110,6 +112,8 @@ export class HttpApiClient implements ApiClient {
       signal: request.signal,
       headers: {
         accept: request.accept ?? "application/json",
+        // API servers compress answers of more than 128 KiB. A watch is to arrive line by line, so nobody may compress it.
+        ...(request.query?.watch === undefined ? { "accept-encoding": "gzip" } : {}),
         "user-agent": this.#options.userAgent,
         ...(body === undefined
           ? {}
@@ -143,6 +147,18 @@ export class HttpApiClient implements ApiClient {
     }
     return { server: this.#connection.server, ...(await this.#connection.credentials()) };
   }
+}
+
+/** The size of the pieces of a decompressed answer, bytes: zlib's own, 16 KiB, are many calls for a list of some megabytes. */
+const PIECE = 65_536;
+
+/** Returns the body as the server meant it: decompressed, if it was sent as gzip. */
+function plainBody(answer: IncomingMessage): AsyncIterable<Uint8Array> {
+  if (answer.headers["content-encoding"] !== "gzip") return answer;
+  const plain = createGunzip({ chunkSize: PIECE });
+  // An answer that breaks off is an error of `plain`, and a reader that stops early ends the answer.
+  pipeline(answer, plain, () => {});
+  return plain;
 }
 
 function contentType({ method }: ApiRequest): string {

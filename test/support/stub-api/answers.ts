@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
 import type { InjectedFault } from "./faults.ts";
 
 /** Answers with JSON. */
@@ -10,6 +11,12 @@ export function answerJson(
 ): void {
   response.writeHead(status, { "content-type": "application/json", ...headers });
   response.end(JSON.stringify(body));
+}
+
+/** Answers with compressed JSON, at an API server's level of compression. */
+export function answerZipped(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json", "content-encoding": "gzip" });
+  response.end(gzipSync(JSON.stringify(body), { level: 1 }));
 }
 
 /** The metav1.Status of a failure. */

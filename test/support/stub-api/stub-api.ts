@@ -2,7 +2,7 @@ import { createServer as createHttpServer, type IncomingMessage, type Server, ty
 import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { RESOURCE_NAMES, type ResourceName } from "../../../src/kube/source.ts";
-import { answerFault, answerJson, readJson, statusObject } from "./answers.ts";
+import { answerFault, answerJson, answerZipped, readJson, statusObject } from "./answers.ts";
 import type { KeyPair } from "./certificates.ts";
 import { FaultQueue, type FaultRule, type Verb } from "./faults.ts";
 import { OpenWatch } from "./open-watch.ts";
@@ -50,6 +50,8 @@ export class StubApi {
   /** The valid tokens; while there are none, every client is accepted. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
+  /** Whether lists are compressed for clients that accept it, as an API server's are from 128 KiB on. */
+  compresses = false;
   /** Answers requests for other paths, such as the pod proxy's, before everything else; undefined for none. */
   other: (
     path: string,
@@ -154,7 +156,8 @@ export class StubApi {
     } else if (verb === "watch") {
       this.#watch(resource, query, response);
     } else {
-      this.#list(resource, query, response);
+      const isZipped = this.compresses && request.headers["accept-encoding"] === "gzip";
+      this.#list(resource, query, response, isZipped ? answerZipped : answerJson);
     }
   }
 
@@ -179,7 +182,12 @@ export class StubApi {
     }
   }
 
-  #list(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {
+  #list(
+    resource: ResourceName,
+    query: Readonly<Record<string, string>>,
+    response: ServerResponse,
+    answer: typeof answerZipped,
+  ): void {
     const begun =
       query.continue === undefined
         ? { version: this.cluster.version, rest: this.cluster.collection(resource).selected(selectorsOf(query)) }
@@ -197,7 +205,7 @@ export class StubApi {
       ...(rest.length > 0 ? { continue: token, remainingItemCount: rest.length } : {}),
     };
     const { apiVersion, kind } = TYPES[resource];
-    answerJson(response, 200, { kind: `${kind}List`, apiVersion, metadata, items: begun.rest.slice(0, limit) });
+    answer(response, 200, { kind: `${kind}List`, apiVersion, metadata, items: begun.rest.slice(0, limit) });
   }
 
   #watch(resource: ResourceName, query: Readonly<Record<string, string>>, response: ServerResponse): void {

@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, connect as connectTo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ApiFailure, asApiFailure, isUnreachable } from "../../../../src/kube/client/api-failure.ts";
 import { type ApiRequestOutcome, HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
@@ -123,6 +125,50 @@ describe("the API client over http", () => {
     expect(seen.map(({ method, code }) => `${method} ${code}`)).toEqual(["GET 200", "GET 404", "GET <error>"]);
     expect(new Set(seen.map((outcome) => outcome.host))).toEqual(new Set([host]));
     expect(seen.every(({ seconds }) => seconds > 0 && seconds < 60)).toBe(true);
+  });
+
+  test("reads a list that the server compressed, and asks for a watch without compression", async () => {
+    await start({}, () => ({ master: api.url }));
+    api.compresses = true;
+    const { signal } = new AbortController();
+    const list = await client.request({ method: "GET", path: "/api/v1/services", signal });
+    expect(list.headers["content-encoding"]).toBe("gzip");
+    expect(JSON.parse(await readText(list.body))).toMatchObject({ kind: "ServiceList", items: [] });
+    const query = { watch: "true", resourceVersion: "1" };
+    const controller = new AbortController();
+    const watch = client.request({ method: "GET", path: "/api/v1/services", query, signal: controller.signal });
+    await expect.poll(() => api.requests.length).toBe(2);
+    controller.abort();
+    await watch.catch(() => undefined);
+    expect(api.requests.map(({ headers }) => headers["accept-encoding"])).toEqual(["gzip", undefined]);
+  });
+
+  const zipped = gzipSync("x".repeat(1000));
+  test.each([
+    ["breaks off", zipped.subarray(0, 20)],
+    ["is not gzip", Buffer.from("{}")],
+  ])("fails for an answer that is said to be compressed and %s", async (_how, body) => {
+    const server = createHttpServer((_request, response) => {
+      response.writeHead(200, { "content-encoding": "gzip" }).end(body);
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    await start({}, () => ({ master: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+    await expect(ask()).rejects.toThrow();
+    server.close();
+  });
+
+  test("ends a compressed answer that stalls when its signal is aborted", async () => {
+    const server = createHttpServer((_request, response) => {
+      response.writeHead(200, { "content-encoding": "gzip" }).write(zipped.subarray(0, 20));
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    await start({}, () => ({ master: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+    const controller = new AbortController();
+    const answer = await client.request({ method: "GET", path: "/", signal: controller.signal });
+    const text = readText(answer.body);
+    controller.abort(new Error("enough"));
+    await expect(text).rejects.toThrow("aborted");
+    server.close();
   });
 
   test("asks a server that lives below a path", async () => {

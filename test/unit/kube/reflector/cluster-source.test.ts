@@ -75,13 +75,14 @@ async function until(condition: () => boolean): Promise<void> {
 
 const isWatched = () => RESOURCE_NAMES.every((resource) => api.cluster.watches(resource).length === 1);
 
-test("a cluster source ends with the objects of the town after the recorded changes", async () => {
+test("a cluster source ends with the objects of the town after the recorded changes, whether lists are compressed or not", async () => {
   loadTown(api.cluster, "town-after");
   const expected = follow();
   await until(isWatched);
   await stopAll();
 
   await startApi();
+  api.compresses = true;
   loadTown(api.cluster);
   const objects = follow();
   await until(isWatched);
