@@ -18,6 +18,8 @@ export interface CommandOptions {
   readonly daemon?: RunningDaemon;
   /** The socket of a daemon that this user may not ask. */
   readonly deniedSocket?: string;
+  /** Whether the options are the defaults alone, which need not be those of a daemon that does not answer here. */
+  readonly areDefaults?: boolean;
 }
 
 /** Sent to the API server with every request. */
@@ -79,13 +81,30 @@ export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
   if (textArgument(argv, "config") || given.some((name) => !NEUTRAL.has(name))) return own;
   const { daemonSocket } = own.options;
   const daemon = await runningDaemon(daemonSocket);
-  if (daemon === undefined) return isDenied(daemonSocket) ? { ...own, deniedSocket: daemonSocket } : own;
+  if (daemon === undefined) {
+    return { ...own, areDefaults: true, ...(isDenied(daemonSocket) ? { deniedSocket: daemonSocket } : {}) };
+  }
   if (!daemon.isHere) {
     const notice = `note: the daemon at ${daemon.socket} programs another network namespace and is not asked`;
-    return { ...own, notices: [...own.notices, notice] };
+    return { ...own, notices: [...own.notices, notice], areDefaults: true };
   }
   const nftPath = given.includes("nft-path") ? own.options.nftPath : daemon.state.options.nftPath;
   return { options: { ...daemon.state.options, nftPath }, notices: own.notices, daemon };
+}
+
+/**
+ * As {@link optionsBesideDaemon}, but for commands that are asked when something is wrong: with a warning in place of an
+ * error where the daemon gives no usable answer, as it hangs or is of another version.
+ * @throws AppError BAD_ARGUMENT; BAD_CONFIG
+ */
+export async function optionsDespiteDaemon(argv: Argv): Promise<CommandOptions> {
+  try {
+    return await optionsBesideDaemon(argv);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "HOST") throw error;
+    const own = commandOptions(argv);
+    return { ...own, notices: [...own.notices, `warning: ${error.message}`], areDefaults: true };
+  }
 }
 
 /** Warnings about a configuration as lines for the user. */

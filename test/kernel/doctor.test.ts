@@ -1,6 +1,8 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -100,12 +102,34 @@ describe("the doctor", () => {
     expect(exitCode).toBe(findings.some(({ level }) => level === "fault") ? 1 : 0);
   });
 
+  test("answers despite a daemon that gives no usable answer, and does not judge options that it does not know", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "doctor-"));
+    const path = join(directory, "socket");
+    const server = createServer((_, response) => response.writeHead(404).end());
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    try {
+      const { stdout, stderr } = await nftProxy(["doctor", "--output=json", `--daemon-socket=${path}`]);
+      const { findings } = JSON.parse(stdout) as { findings: HostDiagnostic[] };
+      expect(of(findings, "daemon")).toMatchObject([
+        { level: "fault", found: expect.stringContaining(`${path} gives no usable answer: HTTP status 404`) },
+      ]);
+      expect(of(findings, "cluster-cidr")).toEqual([]);
+      expect(stderr).toContain("warning: the daemon at");
+      expect(stderr).toContain("options of this node's daemon are not known");
+    } finally {
+      server.close();
+      rmSync(directory, { recursive: true });
+    }
+  });
+
   test("reports rules without a running daemon, and the daemon when it runs", async () => {
     nft(["-j", "-f", "-"], TRANSACTION);
     expect(of(await examine(), "daemon")).toMatchObject([
       { level: "warning", means: expect.stringContaining("no daemon keeps them current") },
     ]);
-    const body = { currentTime: "2026-01-01T00:00:30Z", status: { IPv4: { lastUpdated: "2026-01-01T00:00:00Z" } } };
+    const synced = "2026-01-01T00:00:00Z";
+    const status = { IPv4: { lastUpdated: synced } };
+    const body = { currentTime: "2026-01-01T00:00:30Z", lastVerified: synced, status };
     const server = createServer((_, response) => response.end(JSON.stringify(body)));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     try {

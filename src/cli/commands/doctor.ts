@@ -6,7 +6,7 @@ import type { MigrationFacts } from "../../inspect/doctor/migration-facts.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
 import { diagnosticsJson, diagnosticsText } from "../print/doctor-text.ts";
@@ -21,14 +21,20 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (listArgument(argv, "from").length > 0 && !isSet(argv, "migration")) {
     throw new AppError("BAD_ARGUMENT", "--from needs --migration");
   }
-  const command = await optionsBesideDaemon(argv);
+  const command = await optionsDespiteDaemon(argv);
   const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
-  const diagnostics = await examineHost(doctorHost, command.options, objects);
+  const { options, areDefaults = false } = command;
+  const diagnostics = await examineHost(doctorHost, options, { areDefaults, migrating: objects });
   return {
     exitCode: doctorExitCode(diagnostics, isSet(argv, "strict")),
     output: format === "json" ? diagnosticsJson(diagnostics) : diagnosticsText(diagnostics),
-    notices: [...command.notices, ...notices],
+    notices: [...command.notices, ...(areDefaults ? [unknownOptions(command)] : []), ...notices],
   };
+}
+
+function unknownOptions({ deniedSocket }: CommandOptions): string {
+  const reason = deniedSocket === undefined ? "" : `, as only root may ask it at ${deniedSocket}`;
+  return `note: the options of this node's daemon are not known${reason}; --config names a file of them`;
 }
 
 const NOTHING = { objects: undefined, notices: [] };

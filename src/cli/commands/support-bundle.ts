@@ -4,7 +4,7 @@ import { collectBundle } from "../../inspect/support-bundle/collect.ts";
 import { redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { nodeNameOf, optionsBesideDaemon } from "../options.ts";
+import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../print/progress.ts";
 
@@ -13,7 +13,7 @@ import type { Progress } from "../print/progress.ts";
  * With `--redact`, names and addresses are replaced by pseudonyms. Changes nothing but that file.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
-  const { options, notices, daemon } = await optionsBesideDaemon(argv);
+  const { options, notices, daemon } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
   const { files, names } = await collectBundle({

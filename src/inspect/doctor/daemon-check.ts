@@ -1,108 +1,157 @@
-import type { HostDiagnostic } from "./diagnostic.ts";
+import { type HealthAnswer, type HealthBody, lastSyncText, readHealth } from "./daemon-health.ts";
+import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 
-/** The answer of a health endpoint. */
-export interface HealthAnswer {
-  readonly status: number;
-  readonly body: string;
+/** The state of the daemon that should run on this host, from its two servers. */
+export interface DaemonFact {
+  /** Its socket; absent where no daemon of this network namespace answers there. */
+  readonly socket?: DaemonSocketFact;
+  /** Why something that listens on its socket gives no usable answer, one sentence; absent where nothing does. */
+  readonly socketProblem?: string;
+  readonly health: HealthFact;
 }
 
-/** The state of the daemon that should run on this host, as its health endpoints report it, or its socket. */
-export type DaemonFact =
-  /** `url` is where it was asked: a URL, or the path of its socket. */
+/** A daemon that answers on its socket. */
+export interface DaemonSocketFact {
+  readonly path: string;
+  /** Why its last sync failed; absent after a success. */
+  readonly problem?: string;
+}
+
+/** The state of the health checks; `url` is where they were asked. */
+export type HealthFact =
+  | { readonly kind: "off" }
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
-  /** It answers on its socket, and its health checks are switched off. */
-  | { readonly kind: "unchecked"; readonly socket: string; readonly problem?: string }
-  | {
-      readonly kind: "answers";
-      readonly url: string;
-      readonly healthz: HealthAnswer;
-      readonly livez: HealthAnswer;
-      /** Why its last sync failed, from its socket; absent after a success, and when the socket does not answer. */
-      readonly problem?: string;
-    };
+  | { readonly kind: "answers"; readonly url: string; readonly healthz: HealthAnswer; readonly livez: HealthAnswer };
 
-/** The parts of a health answer that are read; times are RFC 3339. */
-interface HealthBody {
-  readonly currentTime: string;
-  readonly status: Readonly<Record<string, { readonly lastUpdated: string }>>;
-  readonly reasons?: readonly string[];
+type Silent = HealthFact & { readonly kind: "silent" };
+type Answers = HealthFact & { readonly kind: "answers" };
+
+const LOOK = "look into its log, and at nft-proxy diff";
+
+/** Judges whether a daemon runs, and how it fares. `hasTables`: our tables are in the kernel; undefined when not known. */
+export function judgeDaemon(
+  { socket, socketProblem, health }: DaemonFact,
+  hasTables: boolean | undefined,
+): HostDiagnostic {
+  if (socketProblem !== undefined && health.kind !== "answers") return judgeHanging(socketProblem, health);
+  switch (health.kind) {
+    case "off": {
+      const off = "its health checks are switched off";
+      if (socket === undefined) return judgeAbsence(`no daemon answers on its socket, and ${off}`, hasTables);
+      return judgeSync(`the daemon answers at ${socket.path}; ${off}`, socket);
+    }
+    case "silent":
+      return judgeSilence(health, socket, hasTables);
+    case "answers":
+      return judgeAnswers(health, socket, hasTables);
+  }
 }
 
-/** How a running daemon does. `hasTables`: our tables are in the kernel; undefined when that is not known. */
-export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostDiagnostic {
-  switch (fact.kind) {
-    case "silent":
-      return judgeSilence(fact, hasTables);
-    case "unchecked":
-      return judgeSync(`the daemon answers at ${fact.socket}; its health checks are switched off`, fact.problem);
-    case "answers":
-      return judgeAnswers(fact, hasTables);
-  }
+function judgeHanging(problem: string, health: HealthFact): HostDiagnostic {
+  const silent = health.kind === "silent" ? `, and its health checks do not answer at ${health.url}` : "";
+  return diagnostic(
+    "daemon",
+    "fault",
+    `${problem}${silent}`,
+    "the rules stay as they are while it hangs",
+    "keep its log, then restart it",
+  );
+}
+
+function judgeAbsence(found: string, hasTables: boolean | undefined): HostDiagnostic {
+  if (!hasTables) return diagnostic("daemon", "ok", found);
+  return diagnostic(
+    "daemon",
+    "warning",
+    found,
+    "rules of nft-proxy are in the kernel, and no daemon keeps them current",
+    "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
+  );
 }
 
 function judgeSilence(
-  { url, reason }: DaemonFact & { kind: "silent" },
+  { url, reason }: Silent,
+  socket: DaemonSocketFact | undefined,
   hasTables: boolean | undefined,
 ): HostDiagnostic {
-  const found = `no daemon answers at ${url} (${reason})`;
-  if (!hasTables) return { check: "daemon", level: "ok", found };
-  return {
-    check: "daemon",
-    level: "warning",
-    found,
-    means: "rules of nft-proxy are in the kernel, and no daemon keeps them current",
-    action: "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
-  };
+  if (socket === undefined) return judgeAbsence(`no daemon answers at ${url} (${reason})`, hasTables);
+  return diagnostic(
+    "daemon",
+    "warning",
+    `the daemon answers at ${socket.path}, but its health checks do not at ${url} (${reason})`,
+    "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
+    "look into its log for why it cannot listen there",
+  );
 }
 
 function judgeAnswers(
-  { url, healthz, livez, problem }: DaemonFact & { kind: "answers" },
+  { url, healthz, livez }: Answers,
+  socket: DaemonSocketFact | undefined,
   hasTables: boolean | undefined,
 ): HostDiagnostic {
-  const body = readBody(healthz.body);
+  const body = readHealth(healthz);
   if (body === undefined) {
-    const means = "another program has the port of the health checks";
-    const found = `what answers at ${url} is no service proxy (HTTP ${healthz.status})`;
-    return { check: "daemon", level: "warning", found, means, action: "choose another --healthz-bind-address" };
+    const found = `another program than a service proxy answers at ${url} (HTTP ${healthz.status})`;
+    const means = "load balancers that ask there are misled";
+    return diagnostic("daemon", "warning", found, means, "choose another --healthz-bind-address");
   }
-  if (hasTables === false) {
-    return {
-      check: "daemon",
-      level: "warning",
-      found: `a service proxy answers at ${url}, and there are no tables of nft-proxy`,
-      means: "it is probably kube-proxy, or an nft-proxy that has not synced yet",
-      action: "stop kube-proxy before nft-proxy takes over its ports",
-    };
+  if (readHealth(livez)?.lastVerified === undefined) return judgeOtherProxy(url, socket, hasTables);
+  const found = `the daemon at ${url} ${lastSyncText(body)}`;
+  if (hasTables === false) return judgeMissingTables(found);
+  return judgeHealth(found, body, { healthz, livez }, socket);
+}
+
+/** kube-proxy has the port of the health checks. */
+function judgeOtherProxy(
+  url: string,
+  socket: DaemonSocketFact | undefined,
+  hasTables: boolean | undefined,
+): HostDiagnostic {
+  const found = `another service proxy, such as kube-proxy, answers at ${url}`;
+  if (socket !== undefined) {
+    const both = `${found}, beside the daemon at ${socket.path}`;
+    const means = "both program rules, and load balancers are told of the other one's health";
+    return diagnostic("daemon", "warning", both, means, "stop kube-proxy on this node");
   }
-  const reasons = (body.reasons ?? []).join("; ") || "it gives no reason";
-  const found = `the daemon at ${url} ${lastSync(body)}`;
+  if (!hasTables) {
+    return diagnostic("daemon", "warning", found, undefined, "stop kube-proxy before nft-proxy takes over its ports");
+  }
+  const means = "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate";
+  const action = "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup";
+  return diagnostic("daemon", "warning", found, means, action);
+}
+
+function judgeMissingTables(found: string): HostDiagnostic {
+  return diagnostic(
+    "daemon",
+    "warning",
+    `${found}, and there are no tables of nft-proxy`,
+    "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
+    "ask again in some seconds; if they stay away, look into its log",
+  );
+}
+
+function judgeHealth(
+  found: string,
+  { reasons = [] }: HealthBody,
+  { healthz, livez }: Pick<Answers, "healthz" | "livez">,
+  socket: DaemonSocketFact | undefined,
+): HostDiagnostic {
+  const why = reasons.join("; ");
   if (livez.status !== 200) {
-    const means = `it is not healthy: ${reasons}`;
-    return { check: "daemon", level: "fault", found, means, action: "look into its log, and at nft-proxy diff" };
+    return diagnostic("daemon", "fault", found, `it is not healthy: ${why || "it gives no reason"}`, LOOK);
   }
-  if (problem !== undefined || healthz.status === 200) return judgeSync(found, problem);
-  return { check: "daemon", level: "warning", found, means: `load balancers are told to avoid this node: ${reasons}` };
+  if (socket?.problem !== undefined) return judgeSync(found, socket);
+  if (healthz.status !== 200) {
+    const means = `load balancers are told to avoid this node: ${why || "it gives no reason"}`;
+    return diagnostic("daemon", "warning", found, means);
+  }
+  // A family that the kernel refuses is no reason for load balancers to avoid the node.
+  return why === "" ? diagnostic("daemon", "ok", found) : diagnostic("daemon", "warning", found, why, LOOK);
 }
 
-function judgeSync(found: string, problem: string | undefined): HostDiagnostic {
-  if (problem === undefined) return { check: "daemon", level: "ok", found };
+function judgeSync(found: string, { problem }: DaemonSocketFact): HostDiagnostic {
+  if (problem === undefined) return diagnostic("daemon", "ok", found);
   const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
-  return { check: "daemon", level: "warning", found, means, action: "look into its log, and at nft-proxy diff" };
-}
-
-function readBody(text: string): HealthBody | undefined {
-  try {
-    const body = JSON.parse(text) as Partial<HealthBody> | null;
-    return typeof body?.currentTime === "string" && typeof body.status === "object" ? (body as HealthBody) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function lastSync({ currentTime, status }: HealthBody): string {
-  const times = Object.values(status).map(({ lastUpdated }) => Date.parse(lastUpdated));
-  const oldest = Math.min(...times);
-  // Go's zero time, for never.
-  if (!Number.isFinite(oldest) || oldest < 0) return "has not synced yet";
-  return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - oldest) / 1000))} s ago`;
+  return diagnostic("daemon", "warning", found, means, LOOK);
 }

@@ -21,6 +21,7 @@ export type CheckName =
   | "firewall"
   | "daemon"
   | "migration"
+  | "migration-forward"
   | "migration-nodeport-addresses"
   | "migration-nodeport-loopback"
   | "migration-scheduler"

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type HostFiles, hostFiles } from "../../kernel/host.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
-import type { HealthAnswer } from "./daemon-check.ts";
+import type { HealthAnswer } from "./daemon-health.ts";
 
 /** The doctor's access to a host, read-only. */
 export interface DoctorHost {
@@ -9,6 +9,8 @@ export interface DoctorHost {
   /** A whole file as bytes. Rejects with the system's error. */
   bytes(path: string): Promise<Buffer>;
   readonly run: RunProcess;
+  /** We run in a pod: programs are the image's, not the host's. */
+  readonly isInPod: boolean;
   /** An HTTP GET of an address on this host. Rejects when there is no answer within two seconds. */
   get(url: string): Promise<HealthAnswer>;
 }
@@ -20,6 +22,7 @@ export const doctorHost: DoctorHost = {
   files: hostFiles,
   bytes: (path) => readFile(path),
   run: runProcess,
+  isInPod: process.env.KUBERNETES_SERVICE_HOST !== undefined,
   get: async (url) => {
     const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
     return { status: answer.status, body: await answer.text() };

@@ -1,3 +1,4 @@
+import { messageOf } from "../../base/errors.ts";
 import { METRICS_PORT } from "../../config/defaults.ts";
 import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
@@ -5,18 +6,18 @@ import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/running-daemon.ts";
+import { localUrl, runningDaemon } from "../daemon-socket/running-daemon.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
-import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
+import { type DaemonFact, type HealthFact, judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
 import {
   gatherChains,
   gatherConntrackTool,
-  gatherDaemon,
-  gatherHostNfts,
+  gatherHealth,
+  gatherHostNft,
   gatherKernel,
   gatherNft,
   gatherProxyMode,
@@ -32,13 +33,15 @@ import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
 import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
 /**
- * Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing, never rejects.
+ * Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing.
+ * @param areDefaults the options are the defaults alone: they are not judged, as the daemon's may be others
  * @param migrating also what changes for the clients of these when nft-proxy takes this node over from kube-proxy
+ * @throws AppError HOST as {@link hostFamilies}
  */
 export async function examineHost(
   host: DoctorHost,
   options: ProxyOptions,
-  migrating?: MigrationFacts["objects"],
+  { areDefaults = false, migrating }: { areDefaults?: boolean; migrating?: MigrationFacts["objects"] | undefined } = {},
 ): Promise<HostDiagnostic[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
   const families = await hostFamilies(host.files);
@@ -50,18 +53,18 @@ export async function examineHost(
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
   return [
     judgeNft(nftFact),
-    ...judgeHostNfts(nftFact.version, await gatherHostNfts(host, options.nftPath)),
+    ...judgeHostNfts(nftFact.version, await gatherHostNft(host, options.nftPath)),
     judgeKernel(kernel),
     judgeModules(kernel, families),
     judgeCapabilities(await host.files.read("/proc/self/status").catch(() => undefined)),
     judgeFamilies(families),
     ...judgeSettings(settings, families),
-    judgeConntrackTable(settings, await wantedConnections(host, options)),
+    judgeConntrackTable(settings, areDefaults ? 0 : await wantedConnections(host, options)),
     judgeConntrackTool(await gatherConntrackTool(host)),
     ...judgeOtherProxies(traces),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
-    ...judgeClusterCidr(options),
+    ...(areDefaults ? [] : judgeClusterCidr(options)),
     judgeDaemon(await daemonFact(host, options), hasTables),
     ...(migrating === undefined
       ? []
@@ -72,20 +75,15 @@ export async function examineHost(
 /** Where kube-proxy tells its mode by default. */
 const KUBE_PROXY_METRICS: ListenAddress = { address: "127.0.0.1", port: METRICS_PORT };
 
-/** How the daemon of this network namespace does: from its health checks, and its socket where that answers. */
+/** How the daemon of this network namespace does: from its socket, and from its health checks. */
 async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }: ProxyOptions): Promise<DaemonFact> {
-  const daemon = await runningDaemon(daemonSocket).catch(() => undefined);
-  const problem = daemon?.isHere === true ? daemon.state.sync.problem : undefined;
-  const fact =
-    healthzBindAddress === undefined
-      ? uncheckedFact(daemonSocket, daemon)
-      : await gatherDaemon(host, localUrl(healthzBindAddress));
-  return fact.kind === "silent" || problem === undefined ? fact : { ...fact, problem };
-}
-
-function uncheckedFact(socket: string, daemon: RunningDaemon | undefined): DaemonFact {
-  if (daemon?.isHere === true) return { kind: "unchecked", socket };
-  return { kind: "silent", url: socket || "its socket", reason: "its health checks are switched off" };
+  const daemon = await runningDaemon(daemonSocket).catch(messageOf);
+  const health: HealthFact =
+    healthzBindAddress === undefined ? { kind: "off" } : await gatherHealth(host, localUrl(healthzBindAddress));
+  if (typeof daemon === "string") return { health, socketProblem: daemon };
+  if (daemon?.isHere !== true) return { health };
+  const { problem } = daemon.state.sync;
+  return { health, socket: { path: daemonSocket, ...(problem === undefined ? {} : { problem }) } };
 }
 
 async function migrationFacts(
@@ -96,7 +94,7 @@ async function migrationFacts(
   return {
     ...known,
     answeredMode: await gatherProxyMode(host, localUrl(metricsBindAddress ?? KUBE_PROXY_METRICS)),
-    hostAddresses: await allLocalAddresses(host.files).catch(() => []),
+    hostAddresses: await allLocalAddresses(host.files).catch(() => undefined),
   };
 }
 

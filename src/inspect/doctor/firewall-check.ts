@@ -7,13 +7,17 @@ const DROPS: Readonly<Record<string, string>> = {
   prerouting: "it sees packets before or beside our translation: NodePorts and external addresses may be dead",
   input: "connections to endpoints on this node's own address are dropped unless it accepts their port",
   forward: "connections to pods are dropped unless it accepts them, with their address and port after translation",
+  postrouting: "every connection that leaves this node or goes to a pod is dropped unless it accepts it",
+  egress: "every packet that leaves by its interface is dropped unless it accepts it",
   output: "connections of this node itself to Services are dropped unless it accepts them",
 };
 
 const ACTION =
   "let it accept the Services' traffic (`ct status dnat accept` does in forward and input); an accept of ours does not overrule its drop";
 
-const REJECTS = "inet firewalld";
+/** firewalld's table with its backend nftables, and a chain that it has with its backend iptables. */
+const FIREWALLD_TABLE = "inet firewalld";
+const FIREWALLD_CHAIN = "INPUT_ZONES";
 
 /**
  * Whether somebody's base chain drops what it does not know. In nftables every base chain of a hook has its say, and
@@ -39,17 +43,18 @@ export function judgeFirewalls(chains: readonly ForeignChain[] | undefined): Hos
 
 function judgeChain({ table, name, base }: ForeignChain): HostDiagnostic[] {
   const means = DROPS[base?.hook ?? ""];
-  if (base?.policy !== "drop" || means === undefined || isServiceProxy(table)) return [];
+  if (base?.policy !== "drop" || means === undefined || isServiceProxy(table) || isArp(table)) return [];
   const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;
   return [{ check: "firewall", level: "warning", found, means, action: ACTION }];
 }
 
 /**
  * firewalld's policy is accept; it rejects with the last rule of its chains, which are not looked into. Its chains accept
- * connections whose destination was translated, unless it is told not to (firewalld 2.3, `StrictForwardPorts`).
+ * connections whose destination was translated, unless it is told not to (firewalld 2.3, `StrictForwardPorts`), or is old.
  */
 function judgeFirewalld(chains: readonly ForeignChain[]): HostDiagnostic[] {
-  if (!chains.some(({ table }) => table === REJECTS)) return [];
+  const isActive = chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN);
+  if (!isActive) return [];
   return [
     {
       check: "firewall",
@@ -60,6 +65,11 @@ function judgeFirewalld(chains: readonly ForeignChain[]): HostDiagnostic[] {
       action: "put the pods' CIDRs into its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
     },
   ];
+}
+
+/** Tables of ARP packets, which no Service needs to pass. */
+function isArp(table: string): boolean {
+  return table.startsWith("arp ");
 }
 
 function isServiceProxy(table: string): boolean {

@@ -5,18 +5,16 @@ import type { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
-import type { DaemonFact } from "./daemon-check.ts";
+import type { HealthFact } from "./daemon-check.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { type ForeignChain, foreignChains } from "./foreign-chain.ts";
 import type { KernelFact } from "./kernel-check.ts";
 import type { HostNftFact, NftFact } from "./nft-check.ts";
-import type { ProxyTraces } from "./other-proxy-check.ts";
+import { PROXY_INTERFACES, type ProxyTraces } from "./other-proxy-check.ts";
 import { SETTING_PATHS, type Settings } from "./settings-check.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
 
-/** The mount point of the host's root in a container that runs the host's own nft (the overlay host-nft). */
-const HOST_ROOT = "/host";
 const HOST_NFT = "/usr/sbin/nft";
 
 /** Asks our nft for its version and for every feature that we need. Never rejects. */
@@ -31,18 +29,11 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   }
 }
 
-/** Looks for other nft programs that list this host's rules. */
-export async function gatherHostNfts({ run }: DoctorHost, ourPath: string): Promise<HostNftFact[]> {
-  const candidates = [
-    { path: HOST_NFT, command: [HOST_NFT, "--version"] },
-    { path: `${HOST_ROOT}${HOST_NFT}`, command: ["chroot", HOST_ROOT, HOST_NFT, "--version"] },
-  ];
-  const found: HostNftFact[] = [];
-  for (const { path, command } of candidates.filter((candidate) => candidate.path !== ourPath)) {
-    const version = await versionOf(run, command);
-    if (version !== undefined) found.push({ path, version });
-  }
-  return found;
+/** The host's own nft beside ours, where there is one; undefined in a pod, which does not see the host's programs. */
+export async function gatherHostNft({ run, isInPod }: DoctorHost, ourPath: string): Promise<HostNftFact[] | undefined> {
+  if (isInPod) return undefined;
+  const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
+  return version === undefined ? [] : [{ path: HOST_NFT, version }];
 }
 
 /** The output of `conntrack --version`; undefined when it does not run. */
@@ -95,11 +86,13 @@ export async function gatherTraces(
   const read = (path: string) => files.read(path).catch(() => "");
   const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
   const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);
+  // Of this network namespace, unlike /sys/class/net, which is that of the mount's.
+  const interfaces = new Set([...(await read("/proc/net/dev")).matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
   return {
     chains,
     legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],
     ipvsSchedulers: [...servers].map(([, scheduler = ""]) => scheduler),
-    ipvsInterface: (await read("/sys/class/net/kube-ipvs0/ifindex")) !== "",
+    interfaces: Object.values(PROXY_INTERFACES).filter((name) => interfaces.has(name)),
   };
 }
 
@@ -109,13 +102,17 @@ export async function gatherProxyMode({ get }: DoctorHost, base: string): Promis
   return answer?.status === 200 ? answer.body.trim() : undefined;
 }
 
-/** Asks the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */
-export async function gatherDaemon({ get }: DoctorHost, base: string): Promise<DaemonFact> {
+/** Asks the health checks of the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */
+export async function gatherHealth({ get }: DoctorHost, base: string): Promise<HealthFact> {
   try {
     const [healthz, livez] = [await get(`${base}/healthz`), await get(`${base}/livez`)];
     return { kind: "answers", url: base, healthz, livez };
   } catch (error) {
-    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    return { kind: "silent", url: base, reason: systemErrorCode(cause) };
+    return { kind: "silent", url: base, reason: silenceReason(error) };
   }
+}
+
+function silenceReason(error: unknown): string {
+  if (error instanceof DOMException && error.name === "TimeoutError") return "no answer in time";
+  return systemErrorCode(error instanceof Error && error.cause !== undefined ? error.cause : error);
 }

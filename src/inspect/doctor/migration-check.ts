@@ -1,6 +1,7 @@
 import { counted, listed, someOf } from "../../base/text.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
+import { forwardChanges } from "./migration-forward.ts";
 import { ipvsChanges } from "./migration-ipvs.ts";
 import { nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, tracedModes } from "./other-proxy-check.ts";
@@ -8,7 +9,11 @@ import { type KubeProxyMode, tracedModes } from "./other-proxy-check.ts";
 /** What changes for this cluster's clients when nft-proxy takes over this node from kube-proxy. */
 export function judgeMigration(facts: MigrationFacts): HostDiagnostic[] {
   const modes = modesOf(facts);
-  const general = [modeDiagnostic(modes), ...(modes.includes("ipvs") ? ipvsChanges(facts) : [])];
+  const general = [
+    modeDiagnostic(modes),
+    ...(modes.includes("ipvs") ? ipvsChanges(facts) : []),
+    ...forwardChanges(facts.traces.chains),
+  ];
   const { objects } = facts;
   if ("problem" in objects) return [...general, objectsUnknown(objects.problem)];
   return [

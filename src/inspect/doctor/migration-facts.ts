@@ -17,8 +17,8 @@ export interface MigrationFacts {
   /** The answer of a kube-proxy on this host to `GET /proxyMode`; undefined when none answers. */
   readonly answeredMode: string | undefined;
   readonly settings: Settings;
-  /** Every address of this host, canonical. */
-  readonly hostAddresses: readonly string[];
+  /** Every address of this host, canonical; undefined when they cannot be read. */
+  readonly hostAddresses: readonly string[] | undefined;
   /** The reason where they cannot be had. */
   readonly objects: MigratingServices | { readonly problem: string };
 }

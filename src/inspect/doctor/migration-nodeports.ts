@@ -16,21 +16,32 @@ export function nodePortChanges(
   const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
   const names = `NodePorts of ${counted(ported.length, "Service")} (${someOf(ported.map(({ name }) => name))})`;
-  const ofServices = new Set(services.flatMap(addressesOf));
-  const lost = nodeContext.flatMap((context) => unserved(context, hostAddresses)).filter((one) => !ofServices.has(one));
   const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1;
   return [
-    lost.length === 0
-      ? diagnostic("migration-nodeport-addresses", "ok", `${names} answer on the addresses on which they answered`)
-      : diagnostic(
-          "migration-nodeport-addresses",
-          "warning",
-          `${names} will not answer on ${someOf(lost.toSorted(compareAddresses))}`,
-          "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
-          "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
-        ),
+    addressChange(names, { services, nodeContext }, hostAddresses),
     ...(hadLoopback ? [loopbackChange(names, ported, nodeContext)] : []),
   ];
+}
+
+function addressChange(
+  names: string,
+  { services, nodeContext }: Pick<MigratingServices, "services" | "nodeContext">,
+  hostAddresses: readonly string[] | undefined,
+): HostDiagnostic {
+  const check = "migration-nodeport-addresses";
+  if (hostAddresses === undefined) {
+    return diagnostic(check, "warning", `unknown: this host's addresses on which ${names} will not answer`);
+  }
+  const ofServices = new Set(services.flatMap(addressesOf));
+  const lost = nodeContext.flatMap((context) => unserved(context, hostAddresses)).filter((one) => !ofServices.has(one));
+  if (lost.length === 0) return diagnostic(check, "ok", `${names} answer on the addresses on which they answered`);
+  return diagnostic(
+    check,
+    "warning",
+    `${names} will not answer on ${someOf(lost.toSorted(compareAddresses))}`,
+    "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
+    "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
+  );
 }
 
 function loopbackChange(names: string, ported: readonly Service[], nodeContext: NodeContext): HostDiagnostic {

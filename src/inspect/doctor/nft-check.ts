@@ -34,8 +34,19 @@ export function judgeNft({ path, version, problem }: NftFact): HostDiagnostic {
   };
 }
 
-/** Whether the host's own nft can list nft-proxy's tables. */
-export function judgeHostNfts(ours: string | undefined, hosts: readonly HostNftFact[]): HostDiagnostic[] {
+/** Whether the host's own nft can list nft-proxy's tables. `hosts` is undefined in a pod, which does not see it. */
+export function judgeHostNfts(ours: string | undefined, hosts: readonly HostNftFact[] | undefined): HostDiagnostic[] {
+  if (hosts === undefined) {
+    return [
+      {
+        check: "host-nft",
+        level: "ok",
+        found: "unknown: a pod does not see the host's own nft",
+        means: `before ${LISTS_TYPEOF} it may crash when it lists nft-proxy's tables, and all that runs it with it`,
+        action: "where the host has one, run `nft --version` on the host",
+      },
+    ];
+  }
   if (hosts.length === 0) return [{ check: "host-nft", level: "ok", found: "the host has no nft of its own" }];
   return hosts.map(({ path, version }) => judgeHostNft(numberOf(ours ?? ""), numberOf(version), path));
 }

@@ -1,9 +1,20 @@
-import { counted } from "../../base/text.ts";
+import { counted, listed } from "../../base/text.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { ForeignChain } from "./foreign-chain.ts";
 
 /** kube-proxy's modes on Linux. */
 export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
+
+/** Interfaces that service proxies make for themselves. */
+export const PROXY_INTERFACES = {
+  /** kube-proxy's ipvs mode. */
+  ipvs: "kube-ipvs0",
+  kubeRouter: "kube-dummy-if",
+  /** Felix with `bpfEnabled`, which replaces kube-proxy. */
+  calicoBpf: "bpfout.cali",
+  /** Cilium, with and without `kubeProxyReplacement`. */
+  cilium: "cilium_host",
+} as const;
 
 /** Traces that service proxies leave on a host. */
 export interface ProxyTraces {
@@ -13,15 +24,15 @@ export interface ProxyTraces {
   readonly legacyTables: readonly string[];
   /** The scheduler of each virtual server in /proc/net/ip_vs. */
   readonly ipvsSchedulers: readonly string[];
-  /** The interface kube-ipvs0 is there. */
-  readonly ipvsInterface: boolean;
+  /** Those of {@link PROXY_INTERFACES} that are there. */
+  readonly interfaces: readonly string[];
 }
 
 /** The modes of kube-proxy that certainly left these traces. */
 export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
   const found: Readonly<Record<KubeProxyMode, readonly unknown[]>> = {
     iptables: iptablesTables(traces),
-    ipvs: ipvsMode(traces),
+    ipvs: ipvsTraces(traces),
     nftables: nftablesTables(traces),
   };
   return (Object.keys(found) as KubeProxyMode[]).filter((mode) => found[mode].length > 0);
@@ -31,7 +42,14 @@ const ACTION = "if it has been replaced: stop it on this node, then";
 
 /** Whether another service proxy's rules work beside ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
-  const found = [...unlisted(traces), ...nftablesMode(traces), ...iptablesMode(traces), ...ipvsMode(traces)];
+  const found = [
+    ...unlisted(traces),
+    ...nftablesMode(traces),
+    ...iptablesMode(traces),
+    ...legacyMode(traces),
+    ...ipvsMode(traces),
+    ...otherSoftware(traces),
+  ];
   return found.length > 0
     ? found
     : [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
@@ -65,48 +83,99 @@ function nftablesMode(traces: ProxyTraces): HostDiagnostic[] {
   ];
 }
 
-function iptablesTables({ chains = [] }: ProxyTraces): string[] {
-  return [...new Set(chains.flatMap(({ table, name }) => (name === "KUBE-SERVICES" ? [table] : [])))];
+/** The tables that have a chain, each once. */
+function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
+  return [...new Set(chains.flatMap(({ table, name }) => (name === chain ? [table] : [])))];
+}
+
+/**
+ * kube-proxy's ipvs mode has a chain KUBE-SERVICES as well, beside KUBE-NODE-PORT; that of iptables mode is KUBE-NODEPORTS.
+ * Source: {@link https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
+ */
+function iptablesTables(traces: ProxyTraces): string[] {
+  const [own, ipvs] = [tablesWith("KUBE-NODEPORTS", traces), tablesWith("KUBE-NODE-PORT", traces)];
+  return tablesWith("KUBE-SERVICES", traces).filter((table) => own.includes(table) || !ipvs.includes(table));
+}
+
+/** The traces of kube-proxy's ipvs mode that no other software leaves. */
+function ipvsTraces(traces: ProxyTraces): string[] {
+  const tables = tablesWith("KUBE-NODE-PORT", traces);
+  return [
+    ...(traces.interfaces.includes(PROXY_INTERFACES.ipvs) ? [`the interface ${PROXY_INTERFACES.ipvs}`] : []),
+    ...(tables.length > 0 ? [`chains in ${listed(tables)}`] : []),
+  ];
 }
 
 function iptablesMode(traces: ProxyTraces): HostDiagnostic[] {
-  const { legacyTables } = traces;
   const tables = iptablesTables(traces);
-  const findings: HostDiagnostic[] = [];
-  if (tables.length > 0) {
-    findings.push(
-      warning(
-        `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${tables.join(", ")}`,
-        "whichever of both translates a connection first wins",
-        `${ACTION} kube-proxy --cleanup, or restart the node`,
-      ),
-    );
-  }
-  if (legacyTables.length > 0) {
-    findings.push(
-      warning(
-        `legacy iptables has tables: ${legacyTables.join(", ")}`,
-        "kube-proxy's rules may be in them, where nft cannot see them",
-        "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
-      ),
-    );
-  }
-  return findings;
-}
-
-function ipvsMode({ ipvsSchedulers, ipvsInterface }: ProxyTraces): HostDiagnostic[] {
-  const found = [
-    ...(ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : []),
-    ...(ipvsInterface ? ["the interface kube-ipvs0"] : []),
-  ];
-  if (found.length === 0) return [];
+  if (tables.length === 0) return [];
   return [
     warning(
-      `kube-proxy's ipvs mode has left ${found.join(" and ")}`,
+      `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${tables.join(", ")}`,
+      "whichever of both translates a connection first wins",
+      `${ACTION} kube-proxy --cleanup, or restart the node`,
+    ),
+  ];
+}
+
+/** kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks at. */
+function legacyMode({ legacyTables }: ProxyTraces): HostDiagnostic[] {
+  if (!legacyTables.includes("nat")) return [];
+  return [
+    warning(
+      `legacy iptables has tables: ${legacyTables.join(", ")}`,
+      "kube-proxy's rules may be in them, where nft cannot see them",
+      "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
+    ),
+  ];
+}
+
+function ipvsMode(traces: ProxyTraces): HostDiagnostic[] {
+  const { ipvsSchedulers } = traces;
+  const found = ipvsTraces(traces);
+  if (found.length === 0) return [];
+  const servers = ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
+  return [
+    warning(
+      `kube-proxy's ipvs mode has left ${listed([...servers, ...found])}`,
       "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
       `${ACTION} kube-proxy --cleanup, or restart the node`,
     ),
   ];
+}
+
+function otherSoftware(traces: ProxyTraces): HostDiagnostic[] {
+  const { ipvsSchedulers, interfaces } = traces;
+  const has = (name: keyof typeof PROXY_INTERFACES) => interfaces.includes(PROXY_INTERFACES[name]);
+  const both = "two service proxies translate the same connections, and either may win";
+  const findings: HostDiagnostic[] = [];
+  if (has("kubeRouter")) {
+    const found = `kube-router's interface ${PROXY_INTERFACES.kubeRouter} is there`;
+    findings.push(
+      warning(
+        found,
+        both,
+        "run kube-router with --run-service-proxy=false and restart the node, or go without nft-proxy",
+      ),
+    );
+  } else if (ipvsSchedulers.length > 0 && ipvsTraces(traces).length === 0) {
+    const found = `${counted(ipvsSchedulers.length, "IPVS virtual server")}, not of kube-proxy, which has an interface`;
+    const means =
+      "IPVS takes connections to its virtual servers, such as keepalived's, unless they are Services' as well";
+    findings.push({ check: "other-proxy", level: "ok", found, means });
+  }
+  if (has("calicoBpf")) {
+    const found = `Calico's eBPF data plane is on (interface ${PROXY_INTERFACES.calicoBpf})`;
+    findings.push(warning(found, both, "set bpfEnabled to false (FelixConfiguration), or go without nft-proxy"));
+  }
+  if (has("cilium")) {
+    const found = `Cilium is on this node (interface ${PROXY_INTERFACES.cilium})`;
+    const means =
+      "it balances pods' connections to ClusterIPs itself; with kubeProxyReplacement it does everything that nft-proxy does";
+    const action = "make sure that kubeProxyReplacement is false";
+    findings.push({ check: "other-proxy", level: "ok", found, means, action });
+  }
+  return findings;
 }
 
 function warning(found: string, means: string, action: string): HostDiagnostic {

@@ -97,6 +97,9 @@ export function judgeConntrackTable(settings: Settings, wanted: number): HostDia
   if (max === undefined) {
     return { check: "conntrack-table", level: "ok", found: "connection tracking is not in use yet" };
   }
+  if (max === 0) {
+    return { check: "conntrack-table", level: "ok", found: `${count} connections are tracked, without a limit` };
+  }
   const base = { check: "conntrack-table", found: `${count} of ${max} connections are tracked` } as const;
   const grow = "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
   if (count >= max * 0.95) {

@@ -44,7 +44,10 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ["pending.json", () => ofDaemon(daemon, "pending")],
     ["daemon.log", async () => logText(await answer(daemon, "log"))],
     ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(nft, family)] as const),
-    ["doctor.json", async () => jsonText(await examineHost(doctorHost, options))],
+    [
+      "doctor.json",
+      async () => jsonText(await examineHost(doctorHost, options, { areDefaults: daemon === undefined })),
+    ],
     ["metrics.txt", () => metricsText(options)],
   ];
   const files: ArchiveFile[] = [];

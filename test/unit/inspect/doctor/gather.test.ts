@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import type { DoctorHost } from "../../../../src/inspect/doctor/doctor-host.ts";
 import {
   gatherChains,
-  gatherDaemon,
-  gatherHostNfts,
+  gatherHealth,
+  gatherHostNft,
   gatherKernel,
   gatherNft,
   gatherSettings,
@@ -29,6 +29,7 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
       const rest = { signal: undefined, stderr: "", timedOut: false, tooMuchOutput: false, durationMs: 1 };
       return { startError: undefined, ...ended, ...rest, stdout: stdout ?? "" };
     },
+    isInPod: false,
     get: async (url) => {
       throw new TypeError("fetch failed", { cause: new Error(`no ${url}`) });
     },
@@ -42,14 +43,12 @@ describe("the doctor's facts", () => {
     expect(await gatherChains(nft)).toBeUndefined();
   });
 
-  test("about the host's nfts are those beside ours and in the host's root, never ours itself", async () => {
-    const both = { "/usr/sbin/nft --version": "v1.1.3\n", "chroot /host /usr/sbin/nft --version": "v1.0.6\n" };
-    expect(await gatherHostNfts(fakeHost({}, both), "nft")).toEqual([
-      { path: "/usr/sbin/nft", version: "v1.1.3" },
-      { path: "/host/usr/sbin/nft", version: "v1.0.6" },
-    ]);
-    expect(await gatherHostNfts(fakeHost({}, both), "/usr/sbin/nft")).toMatchObject([{ path: "/host/usr/sbin/nft" }]);
-    expect(await gatherHostNfts(fakeHost({}), "nft")).toEqual([]);
+  test("about the host's nft are its version, unless it is ours, and nothing in a pod", async () => {
+    const host = fakeHost({}, { "/usr/sbin/nft --version": "v1.0.6\n" });
+    expect(await gatherHostNft(host, "nft")).toEqual([{ path: "/usr/sbin/nft", version: "v1.0.6" }]);
+    expect(await gatherHostNft(host, "/usr/sbin/nft")).toEqual([]);
+    expect(await gatherHostNft(fakeHost({}), "nft")).toEqual([]);
+    expect(await gatherHostNft({ ...host, isInPod: true }, "nft")).toBeUndefined();
   });
 
   test.each<[Texts, string | undefined]>([
@@ -78,15 +77,19 @@ UDP  0A60000A:0035 rr
       "/proc/net/ip_vs": ipvs,
       "/proc/net/ip_tables_names": "nat\nfilter\n",
       "/proc/net/ip6_tables_names": "filter\n",
-      "/sys/class/net/kube-ipvs0/ifindex": "9\n",
+      "/proc/net/dev": "Inter-| Receive\n face |bytes\n    lo: 1 2\nkube-ipvs0:  0 0\ncilium_host: 3 4\n  eth0: 1\n",
     });
-    const found = { legacyTables: ["nat", "filter"], ipvsSchedulers: ["rr", "rr"], ipvsInterface: true };
+    const found = {
+      legacyTables: ["nat", "filter"],
+      ipvsSchedulers: ["rr", "rr"],
+      interfaces: ["kube-ipvs0", "cilium_host"],
+    };
     expect(await gatherTraces(host, [])).toEqual({ chains: [], ...found });
     expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsSchedulers: [] });
   });
 
   test("about a daemon that does not answer name the system's error", async () => {
     const silent = { kind: "silent", url: "http://h", reason: "no http://h/healthz" };
-    expect(await gatherDaemon(fakeHost({}), "http://h")).toEqual(silent);
+    expect(await gatherHealth(fakeHost({}), "http://h")).toEqual(silent);
   });
 });

@@ -53,6 +53,12 @@ describe("nft", () => {
     expect(finding?.means).toEqual(means === undefined ? undefined : expect.stringContaining(means));
   });
 
+  test("of the host is unknown in a pod", () => {
+    expect(judgeHostNfts("v1.1.3", undefined)).toMatchObject([
+      { level: "ok", found: expect.stringContaining("unknown"), action: expect.stringContaining("on the host") },
+    ]);
+  });
+
   test("alone on the host is ok", () => {
     expect(judgeHostNfts("v1.1.3", [])).toMatchObject([{ level: "ok" }]);
   });
@@ -143,6 +149,7 @@ describe("settings", () => {
 
   test.each([
     [undefined, 0, 131_072, "ok"],
+    [0, 300_000, 131_072, "ok"],
     [262_144, 10, 131_072, "ok"],
     [65_536, 10, 131_072, "warning"],
     [65_536, 10, 0, "ok"],

@@ -5,9 +5,14 @@ import type { MigratingServices, MigrationFacts } from "../../../../src/inspect/
 import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
 import { familyContext, port, service } from "../../../support/build.ts";
 
-const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], ipvsInterface: false };
+const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
 const IPTABLES = { ...NO_TRACES, chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] };
-const IPVS = { ...NO_TRACES, ipvsSchedulers: ["rr", "rr", "lc"], ipvsInterface: true };
+const IPVS = {
+  ...NO_TRACES,
+  chains: ["KUBE-SERVICES", "KUBE-NODE-PORT"].map((name) => ({ table: "ip nat", name })),
+  ipvsSchedulers: ["rr", "rr", "lc"],
+  interfaces: ["kube-ipvs0"],
+};
 const NFTABLES = { ...NO_TRACES, chains: [{ table: "ip kube-proxy", name: "services" }] };
 
 const SERVICES: MigratingServices = {
@@ -62,6 +67,7 @@ test("after iptables mode without route_localnet, NodePorts on loopback are not 
 test("after ipvs mode, each scheduler is named with its counterpart, and strictARP is explained", () => {
   const settings = new Map(ARP_SETTINGS.map((path, index) => [path, index + 1]));
   const found = judge({ traces: IPVS, settings });
+  expect(only(found, "migration")).toBe("ok: kube-proxy's rules are on this host, of mode ipvs");
   expect(found.filter(({ check }) => check === "migration-scheduler")).toMatchObject([
     { level: "warning", found: "1 IPVS virtual server with scheduler lc", action: expect.stringContaining("nothing") },
     {
@@ -81,6 +87,30 @@ test("after ipvs mode, a scheduler that is configured here as well is ok", () =>
   expect(only(judge({ traces: { ...IPVS, ipvsSchedulers: ["rr"] }, objects }), "migration-scheduler")).toBe(
     "ok: 1 IPVS virtual server with scheduler rr: round-robin here",
   );
+});
+
+test("without this host's addresses, those on which NodePorts will not answer are unknown", () => {
+  expect(only(judge({ traces: IPTABLES, hostAddresses: undefined }), "migration-nodeport-addresses")).toMatch(
+    /^warning: unknown: /,
+  );
+});
+
+test("where FORWARD drops by default, the chain of kube-proxy that accepts Services' connections is named", () => {
+  const forward = (table: string, policy: string) => [
+    { table, name: "FORWARD", base: { hook: "forward", prio: 0, policy } },
+    { table, name: "KUBE-FORWARD" },
+  ];
+  const chains = [...IPTABLES.chains, ...forward("ip filter", "accept"), ...forward("ip6 filter", "drop")];
+  const found = judge({ traces: { ...IPTABLES, chains } });
+  expect(only(found, "migration-forward")).toMatch(/^warning: the hook forward of table ip6 filter drops/);
+  expect(found.find(({ check }) => check === "migration-forward")?.action).toContain("ip6tables -A FORWARD");
+  const ufw = chains.filter(({ name }) => name !== "KUBE-FORWARD");
+  expect(checksOf(judge({ traces: { ...IPTABLES, chains: ufw } }))).not.toContain("migration-forward");
+});
+
+test("IPVS of other software than kube-proxy is not taken for its ipvs mode", () => {
+  const found = judge({ traces: { ...NO_TRACES, ipvsSchedulers: ["wlc"] } });
+  expect(only(found, "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
 });
 
 test("after nftables mode, only session affinity and contested addresses change", () => {

@@ -28,7 +28,7 @@ test("foreignChains reads the chains of every family from nft's listing", () => 
 });
 
 describe("judgeOtherProxies", () => {
-  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], ipvsInterface: false };
+  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
     ["nothing", {}, []],
@@ -43,17 +43,45 @@ describe("judgeOtherProxies", () => {
     ["kube-proxy's iptables mode", { chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] }, ["KUBE-SERVICES"]],
     ["the kubelet's own chains", { chains: [{ table: "ip mangle", name: "KUBE-KUBELET-CANARY" }] }, []],
     ["legacy iptables", { legacyTables: ["nat", "filter"] }, ["nat, filter"]],
+    ["legacy iptables that never translated", { legacyTables: ["filter", "mangle"] }, []],
     [
       "ipvs",
-      { ipvsSchedulers: ["rr", "rr", "sh"], ipvsInterface: true },
+      { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: ["kube-ipvs0"] },
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
-    ["an interface of ipvs alone", { ipvsInterface: true }, ["the interface kube-ipvs0"]],
+    ["an interface of ipvs alone", { interfaces: ["kube-ipvs0"] }, ["left the interface kube-ipvs0"]],
+    [
+      "ipvs mode, whose KUBE-SERVICES is not that of iptables mode",
+      {
+        chains: ["KUBE-SERVICES", "KUBE-NODE-PORT"].map((name) => ({ table: "ip nat", name })),
+        interfaces: ["kube-ipvs0"],
+      },
+      ["left the interface kube-ipvs0 and chains in ip nat"],
+    ],
+    [
+      "both modes, one after the other",
+      { chains: ["KUBE-SERVICES", "KUBE-NODE-PORT", "KUBE-NODEPORTS"].map((name) => ({ table: "ip nat", name })) },
+      ["iptables mode is in ip nat", "left chains in ip nat"],
+    ],
+    ["IPVS of other software", { ipvsSchedulers: ["wlc"] }, []],
+    ["kube-router", { ipvsSchedulers: ["rr"], interfaces: ["kube-dummy-if"] }, ["kube-router's interface"]],
+    ["Calico's eBPF data plane", { interfaces: ["bpfout.cali"] }, ["Calico's eBPF data plane"]],
+    ["Cilium, which may go with it", { interfaces: ["cilium_host"] }, []],
   ])("warns of other proxies by their own traces alone: %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
     for (const [index, text] of found.entries()) expect(warnings[index]?.found).toContain(text);
   });
+});
+
+test.each<[string, Partial<ProxyTraces>, string]>([
+  ["IPVS of other software", { ipvsSchedulers: ["wlc", "wlc"] }, "2 IPVS virtual servers, not of kube-proxy"],
+  ["Cilium", { interfaces: ["cilium_host"] }, "Cilium is on this node"],
+])("judgeOtherProxies tells of %s, which is ok", (_, traces, found) => {
+  const base: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+  expect(judgeOtherProxies({ ...base, ...traces })).toMatchObject([
+    { level: "ok", found: expect.stringContaining(found), means: expect.any(String) },
+  ]);
 });
 
 describe("Calico", () => {
@@ -107,23 +135,27 @@ describe("a firewall", () => {
     [base("inet raw", "prerouting", "drop", -300), "prerouting"],
     [base("ip filter", "output", "drop"), "output"],
     [base("netdev guard", "ingress", "drop", -500), "ingress"],
+    [base("netdev guard", "egress", "drop", -500), "egress"],
+    [base("ip nat", "postrouting", "drop", 100), "postrouting"],
+    [base("bridge filter", "forward", "drop"), "forward"],
   ])("with the chain %o is a warning that names the hook", (chain, hook) => {
     expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: expect.stringContaining(hook) }]);
   });
 
   test.each([
     [base("inet filter", "input", "accept")],
-    [base("ip nat", "postrouting", "drop", 100)],
+    [base("arp filter", "input", "drop")],
     [base("ip nft-proxy", "input", "drop")],
     [{ table: "inet filter", name: "not-a-base-chain" }],
   ])("is not assumed from the chain %o", (chain) => {
     expect(judgeFirewalls([chain])).toMatchObject([{ level: "ok" }]);
   });
 
-  test("of firewalld is a warning by its table, for it rejects with rules", () => {
-    expect(judgeFirewalls([base("inet firewalld", "input", "accept")])).toMatchObject([
-      { level: "warning", found: "firewalld is active" },
-    ]);
+  test.each([
+    ["its table", base("inet firewalld", "input", "accept")],
+    ["a chain of its backend iptables", { table: "ip filter", name: "INPUT_ZONES" }],
+  ])("of firewalld is a warning by %s, for it rejects with rules", (_, chain) => {
+    expect(judgeFirewalls([chain])).toMatchObject([{ level: "warning", found: "firewalld is active" }]);
   });
 
   test("is a warning that points to root when chains cannot be listed", () => {
@@ -133,93 +165,125 @@ describe("a firewall", () => {
 
 describe("the daemon", () => {
   const url = "http://127.0.0.1:10256";
-  const body = (lastUpdated: string, reasons?: readonly string[]) =>
-    JSON.stringify({ currentTime: "2026-01-01T00:01:00Z", status: { IPv4: { lastUpdated } }, reasons });
-  const answers = (healthz: number, livez: number, text: string): DaemonFact & { kind: "answers" } => ({
-    kind: "answers",
-    url,
-    healthz: { status: healthz, body: text },
-    livez: { status: livez, body: text },
-  });
   const recent = "2026-01-01T00:00:48Z";
+  const never = "0001-01-01T00:00:00Z";
+  const kubeProxy = { currentTime: "2026-01-01T00:01:00Z", status: { IPv4: { lastUpdated: recent } } };
+  const ours = { ...kubeProxy, lastVerified: recent };
+  const socket = { path: "/run/x" };
+  const failing = { ...socket, problem: "nft is busy" };
+  const off = { kind: "off" } as const;
+  const silent = { kind: "silent", url, reason: "ECONNREFUSED" } as const;
+
+  /** Health checks that answer with these statuses and this body, in JSON unless it is text. */
+  const answers = (healthz: number, livez: number, content: unknown) => {
+    const body = typeof content === "string" ? content : JSON.stringify(content);
+    return { kind: "answers", url, healthz: { status: healthz, body }, livez: { status: livez, body } } as const;
+  };
 
   test.each<[string, DaemonFact, boolean | undefined, string, string]>([
-    ["silent without tables is ok", { kind: "silent", url, reason: "ECONNREFUSED" }, false, "ok", "ECONNREFUSED"],
+    ["silent without tables is ok", { health: silent }, false, "ok", "ECONNREFUSED"],
+    ["silent where tables are not known is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
+    ["silent while there are tables is a warning", { health: silent }, true, "warning", "no daemon keeps them"],
     [
-      "without health checks is ok",
-      { kind: "unchecked", socket: "/run/x" },
-      true,
-      "ok",
-      "/run/x; its health checks are",
-    ],
-    [
-      "without health checks whose last sync failed is a warning",
-      { kind: "unchecked", socket: "/run/x", problem: "nft is busy" },
+      "silent but for its socket is a warning about its health checks alone",
+      { health: silent, socket },
       true,
       "warning",
-      "the kernel lacks changes: nft is busy",
+      "the daemon answers at /run/x, but its health checks do not at http://127.0.0.1:10256 (ECONNREFUSED)",
     ],
     [
-      "silent where tables are not known is ok",
-      { kind: "silent", url, reason: "ECONNREFUSED" },
-      undefined,
-      "ok",
-      "ECONNREFUSED",
-    ],
-    [
-      "silent while there are tables is a warning",
-      { kind: "silent", url, reason: "ECONNREFUSED" },
+      "that hangs is a fault",
+      { health: silent, socketProblem: "the daemon at /run/x gives no usable answer: no answer within 10 s" },
       true,
-      "warning",
-      "no daemon keeps them",
+      "fault",
+      "no answer within 10 s, and its health checks do not answer at http://127.0.0.1:10256 the rules stay",
     ],
     [
-      "healthy is ok, with the time since its last sync",
-      answers(200, 200, body(recent)),
+      "healthy, whose socket speaks another version, is ok",
+      { health: answers(200, 200, ours), socketProblem: "HTTP status 404; is it of another version?" },
       true,
       "ok",
       "last synced 12 s ago",
     ],
+    ["without health checks is ok", { health: off, socket }, true, "ok", "/run/x; its health checks are"],
     [
-      "healthy whose last sync failed is a warning",
-      { ...answers(200, 200, body(recent)), problem: "nft is busy" },
+      "without health checks whose last sync failed is a warning",
+      { health: off, socket: failing },
       true,
       "warning",
       "the kernel lacks changes: nft is busy",
     ],
-    ["before its first sync is ok", answers(200, 200, body("0001-01-01T00:00:00Z")), true, "ok", "has not synced yet"],
+    ["without health checks and socket is a warning while there are tables", { health: off }, true, "warning", "start"],
+    ["healthy is ok, with its last sync", { health: answers(200, 200, ours) }, true, "ok", "last synced 12 s ago"],
+    [
+      "healthy whose last sync failed is a warning",
+      { health: answers(200, 200, ours), socket: failing },
+      true,
+      "warning",
+      "the kernel lacks changes: nft is busy",
+    ],
+    [
+      "before its first sync is ok",
+      { health: answers(200, 200, { ...ours, status: { IPv4: { lastUpdated: never } } }) },
+      true,
+      "ok",
+      "has not synced yet",
+    ],
+    [
+      "that serves one family of two is a warning, with the time of the one that it serves",
+      {
+        health: answers(200, 200, {
+          ...ours,
+          status: { ...ours.status, IPv6: { lastUpdated: never } },
+          reasons: ["IPv6 is not served: not supported"],
+        }),
+      },
+      true,
+      "warning",
+      "last synced 12 s ago IPv6 is not served: not supported",
+    ],
     [
       "stuck is a fault, with its reason",
-      answers(503, 503, body(recent, ["nft refuses"])),
+      { health: answers(503, 503, { ...ours, reasons: ["nft refuses"] }), socket: failing },
       true,
       "fault",
       "nft refuses",
     ],
     [
       "unhealthy because its node goes is a warning",
-      answers(503, 200, body(recent, ["the node is being deleted"])),
+      { health: answers(503, 200, { ...ours, reasons: ["the node is being deleted"] }) },
       true,
       "warning",
       "being deleted",
     ],
+    ["without our tables is a warning", { health: answers(200, 200, ours) }, false, "warning", "there are no tables"],
+    ["that is kube-proxy is named", { health: answers(200, 200, kubeProxy) }, false, "warning", "such as kube-proxy"],
     [
-      "healthy without our tables is taken for kube-proxy",
-      answers(200, 200, body(recent)),
-      false,
+      "that is an old kube-proxy, without families, is named",
+      { health: answers(200, 200, { currentTime: recent, lastUpdated: recent }) },
+      undefined,
       "warning",
-      "probably kube-proxy",
+      "such as kube-proxy",
     ],
-    ["answering HTML is taken for another program", answers(200, 200, "<html>"), true, "warning", "another program"],
     [
-      "answering other JSON is taken for another program",
-      answers(200, 200, "null"),
+      "that is kube-proxy beside stale tables of ours is never taken for ours",
+      { health: answers(200, 200, kubeProxy) },
       true,
       "warning",
-      "another program",
+      "without its daemon they are stale",
     ],
+    [
+      "that has lost its port to kube-proxy is named with it",
+      { health: answers(200, 200, kubeProxy), socket },
+      true,
+      "warning",
+      "beside the daemon at /run/x",
+    ],
+    ["answering HTML is another program", { health: answers(200, 200, "<html>") }, true, "warning", "another program"],
+    ["answering null is another program", { health: answers(200, 200, null) }, true, "warning", "another program"],
   ])("%s", (_, fact, hasTables, level, text) => {
     const finding = judgeDaemon(fact, hasTables);
     expect(finding.level).toBe(level);
-    expect(`${finding.found} ${finding.means}`).toContain(text);
+    expect(`${finding.found} ${finding.means} ${finding.action}`).toContain(text);
   });
 });
