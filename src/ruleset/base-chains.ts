@@ -29,10 +29,11 @@ import {
 } from "./sets.ts";
 import { jumpsToVanishedCheck, resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
-/** Chains that verdicts of map elements lead to. */
+/** Chains that verdicts of map elements lead to, and the one that masquerades what they marked. */
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
 export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
 export const MARK_FOR_MASQUERADE = "mark-for-masquerade" satisfies StaticChainName;
+export const MASQUERADING = "masquerading" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = {
   service: "external-local",
   nodeport: "nodeport-external-local",
@@ -114,7 +115,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
     base: hook("nat", "output", DSTNAT),
     rules: (context) => [...loopbackNodePorts(context), [jump("services")]],
   },
-  { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [[jump("masquerading")]] },
+  { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [[jump(MASQUERADING)]] },
 ];
 
 /** A chain that does not depend on Services. */
@@ -145,7 +146,7 @@ export function staticChains(context: FamilyContext): StaticChain[] {
     { name: "firewall-check", rules: [[verdictMap(frontendKey("service", family), FIREWALL_IPS)]] },
     ...vanishedCheck(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
-    { name: "masquerading", rules: masqueradingRules(context) },
+    { name: MASQUERADING, rules: masqueradingRules(context) },
   ];
 }
 

@@ -148,7 +148,7 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     await lab.exec(["nft", "flush", "ruleset"]);
     await loadTables(fixture("kinds"));
     await lab.exec(["conntrack", "-F"]);
-    const tables = await readOtherTables(nft);
+    const { tables } = await readOtherTables(nft);
     const probes = rows.map(([id, from, to, port]): Probe => ({ id, from, to, port, proto: "tcp", n: 1, wait: 0.5 }));
     const wrong = async (asked: readonly Probe[]) => {
       const seen = await lab.observe(asked);
@@ -174,6 +174,57 @@ describe("explain --live", () => {
   beforeAll(async () => {
     await lab.exec(["nft", "flush", "ruleset"]);
     await lab.loadTransaction(JSON.stringify(rebuildTransaction(townInput().renderer.state.ruleset)));
+  });
+
+  const own = () => JSON.stringify(rebuildTransaction(townInput().renderer.state.ruleset));
+  const other =
+    "table ip odd { chain p { type nat hook prerouting priority dstnat; ip daddr 10.96.1.1 tcp dport 80 dnat to 10.244.2.16; }; }";
+
+  test.each([
+    ["older", () => loadTables(other), () => lab.loadTransaction(own()), "Served: goes to one of"],
+    [
+      "younger",
+      () => lab.loadTransaction(own()),
+      () => loadTables(other),
+      "Served: table ip odd chain p translates it to 10.244.2.16:80 before nft-proxy's rules do",
+    ],
+  ])(
+    "of two nat chains with one priority, the other table's being the %s, predicts which translates",
+    async (_, first, second, expected) => {
+      await lab.exec(["nft", "flush", "ruleset"]);
+      await first();
+      await second();
+      await lab.exec(["conntrack", "-F"]);
+      expect(await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80")).toContain(expected);
+      const probe = { id: "only", from: "pod1", to: "10.96.1.1", port: 80, proto: "tcp", n: 1 } as const;
+      const [answer] = Object.keys((await lab.observe([probe])).get("only") ?? {});
+      expect(answer?.startsWith("10.244.2.16 ")).toBe(expected.includes("10.244.2.16"));
+      await lab.exec(["nft", "destroy", "table", "ip", "odd"]);
+    },
+  );
+
+  test.each([
+    [
+      "translates the source",
+      "nat hook postrouting priority srcnat; ip daddr 10.244.0.0/16 masquerade",
+      "translated by",
+    ],
+    [
+      "sets nft-proxy's mark",
+      "filter hook prerouting priority mangle; meta mark set meta mark | 0x4000",
+      "masqueraded as this node's address:",
+    ],
+  ])("names the chain of another table that %s", async (_, chain, expected) => {
+    await lab.exec(["nft", "flush", "ruleset"]);
+    await lab.loadTransaction(own());
+    await loadTables(`table inet odd { chain p { type ${chain}; }; }`);
+    await lab.exec(["conntrack", "-F"]);
+    const text = await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80");
+    expect(text).toContain(`source: ${expected} table inet odd chain p`);
+    const probe = { id: "only", from: "pod1", to: "10.96.1.1", port: 80, proto: "tcp", n: 1 } as const;
+    const [answer] = Object.keys((await lab.observe([probe])).get("only") ?? {});
+    expect(answer).toMatch(/ (?:192\.0\.2\.2|169\.254\.1\.1)$/);
+    await lab.exec(["nft", "destroy", "table", "inet", "odd"]);
   });
 
   test("names the chain of another table whose policy drops", async () => {

@@ -54,7 +54,15 @@ function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): v
 
 function follow(input: ExplainInput): ExplainInput {
   const { ruleset } = input.state;
-  return { ...input, live: { ruleset, affinityEntries: [], otherTables: [], interfaceTo: () => undefined } };
+  return {
+    ...input,
+    live: {
+      ruleset,
+      affinityEntries: [],
+      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
+      interfaceTo: () => undefined,
+    },
+  };
 }
 
 test("explain names a cause for every connection to a random cluster, and shares that add up to 1 if it is served", () => {

@@ -1,7 +1,7 @@
 import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
+import type { OtherTables } from "../../kernel/other-tables.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { AnyTable } from "../../nft/ast/any-table.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -39,8 +39,7 @@ export interface KnownVanished {
 /** The kernel's tables. */
 export interface LiveRules {
   readonly ruleset: Ruleset;
-  /** The tables of other software that see IP packets. */
-  readonly otherTables: readonly AnyTable[];
+  readonly otherTables: OtherTables;
   /** Returns the interface to which an address is routed; undefined when that is not known. */
   readonly interfaceTo: (address: string) => string | undefined;
   /** The affinity entries of the client in question. */

@@ -44,7 +44,7 @@ function explainDirect(connection: Connection, input: ExplainInput): Explanation
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
     steps: explainSteps(everywhere ?? outcomes, table),
     endpoints: endpointsThroughAll(evidence, everywhere, input),
-    notes: explainNotes(connection, match, outcomes, input),
+    notes: explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, table, desired) } : {}),
     verdict,
   };

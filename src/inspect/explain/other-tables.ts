@@ -1,11 +1,11 @@
 import { counted, socketText } from "../../base/text.ts";
-import type { TableName } from "../../nft/ast/any-table.ts";
+import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
 import { evaluateTables } from "../../trace/evaluate.ts";
 import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
 import type { Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
-import type { Connection, Verdict } from "./explanation.ts";
+import type { Connection, Result, Verdict } from "./explanation.ts";
 import { packetOf } from "./packet.ts";
 import { listText } from "./words.ts";
 
@@ -17,7 +17,7 @@ export function isOtherTable({ name }: TableName): boolean {
 }
 
 /** `table inet firewalld chain filter_FORWARD`. */
-function chainText({ table, chain }: { readonly table: TableName; readonly chain: string }): string {
+export function chainText({ table, chain }: { readonly table: TableName; readonly chain: string }): string {
   return `table ${table.family} ${table.name} chain ${chain}`;
 }
 
@@ -32,9 +32,10 @@ export function outcomesOfAllTables(
   input: ExplainInput,
 ): readonly Outcome[] | undefined {
   const { live, host } = input;
-  if (live === undefined || live.otherTables.length === 0) return undefined;
+  if (live === undefined || live.otherTables.tables.length === 0) return undefined;
   const { otherTables, interfaceTo, affinityEntries } = live;
-  const tables = own === undefined ? otherTables : [...otherTables, own];
+  const tables: AnyTable[] = [...otherTables.tables];
+  if (own !== undefined) tables.splice(otherTables.older[own.family], 0, own);
   return evaluateTables(tables, { ...host, interfaceTo }, arrivingPacket(connection, input), affinityEntries);
 }
 
@@ -147,18 +148,20 @@ function endText(ending: Ending): string {
 /** Another table's nat chain may translate a connection before nft-proxy's does: the first one counts. */
 function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined {
   const targets = new Map<string, string>();
+  const results = new Set<Result>();
   for (const { kind, steps } of outcomes) {
-    if (kind !== "delivered") return undefined;
     const step = steps.find((one) => one.kind === "rule" && one.effects.some(({ kind }) => kind === "dnat"));
-    if (step?.kind !== "rule" || !isOtherTable(step.table)) return undefined;
+    if (kind === "not-understood" || step?.kind !== "rule" || !isOtherTable(step.table)) return undefined;
+    results.add(kind === "delivered" ? "served" : kind);
     for (const effect of step.effects) {
       if (effect.kind === "dnat") targets.set(socketText(effect.to.address, effect.to.port), chainText(step));
     }
   }
   const [chain] = targets.values();
-  if (chain === undefined) return undefined;
+  const [result] = results;
+  if (chain === undefined || result === undefined) return undefined;
   return {
-    result: "served",
+    result: results.size === 1 ? result : "varies",
     cause: "other-table",
     message: `${chain} translates it to ${listText([...targets.keys()])} before nft-proxy's rules do`,
     action: ACTION,

@@ -1,29 +1,36 @@
 import { hasClusterIP } from "../../../model/service-port.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../../ruleset/base-chains.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, MASQUERADING } from "../../../ruleset/base-chains.ts";
 import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
 import type { Outcome } from "../../../trace/outcome.ts";
 import type { ExplainInput } from "../explain-input.ts";
 import type { Connection, Note } from "../explanation.ts";
 import { isKept } from "../found.ts";
 import type { Match } from "../match.ts";
+import { chainText, isOtherTable, ruleAsItStands } from "../other-tables.ts";
 import type { RuleStep } from "../step-words.ts";
 import { listText, portText } from "../words.ts";
 import { hintsNotes } from "./hints-note.ts";
 import { schedulerNotes } from "./scheduler-notes.ts";
 import { vanishedNotes } from "./vanished-notes.ts";
 
+/** The outcomes of a connection by nft-proxy's own table, and by those of all software where these were followed. */
+interface NotedOutcomes {
+  readonly own: readonly Outcome[];
+  readonly all: readonly Outcome[];
+}
+
 /** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
 export function explainNotes(
   connection: Connection,
   match: Match | undefined,
-  outcomes: readonly Outcome[],
+  { own, all }: NotedOutcomes,
   input: ExplainInput,
 ): Note[] {
   return [
-    ...sourceNotes(connection, outcomes, input),
-    ...affinityNotes(outcomes, input),
-    ...schedulerNotes(match, outcomes),
+    ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
+    ...affinityNotes(own, input),
+    ...schedulerNotes(match, own),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
   ];
@@ -35,22 +42,32 @@ type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
   const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
   if (!delivered.some(({ translated }) => translated)) return [];
-  const reasons = new Set(delivered.flatMap((outcome) => masqueradeReason(outcome, input) ?? []));
-  const message = [...reasons].map((reason) => `masqueraded as this node's address: ${reason}`);
+  const reasons = new Set(delivered.flatMap((outcome) => sourceReason(outcome, input) ?? []));
+  const message = [...reasons];
   if (delivered.some(({ source }) => source === "kept")) {
     message.unshift(`${message.length === 0 ? "" : "mostly "}kept: the endpoint sees ${from.address}`);
   }
   return message.map((text) => ({ topic: "source", message: text }));
 }
 
-function masqueradeReason({ source, steps }: Delivered, { nodeContext }: ExplainInput): string | undefined {
-  if (source === "kept") return undefined;
-  const rules = steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
+function sourceReason(outcome: Delivered, input: ExplainInput): string | undefined {
+  if (outcome.source === "kept") return undefined;
+  const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
+  const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
+  if (by !== undefined && isOtherTable(by.table)) return `translated by ${chainText(by)}: ${ruleAsItStands(by)}`;
+  return `masqueraded as this node's address: ${masqueradeReason(rules, input)}`;
+}
+
+function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainInput): string {
   if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
     return "hairpin: the client is its own endpoint";
-  const marking = rules.find(({ effects }) =>
-    effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0),
-  );
+  const isMarking = ({ chain, effects }: RuleStep) =>
+    chain !== MASQUERADING &&
+    effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0);
+  const markings = rules.filter(isMarking);
+  const marking = markings.find(({ table }) => !isOtherTable(table));
+  const [first] = markings;
+  if (marking === undefined && first !== undefined) return `${chainText(first)} sets the mark that asks for it`;
   if (marking?.chain === MARK_FOR_MASQUERADE)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
   if (Object.values<string>(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))

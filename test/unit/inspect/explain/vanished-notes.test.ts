@@ -28,7 +28,12 @@ function input(targets: readonly string[], vanished?: KnownVanished): ExplainInp
     objectsKnown: true,
     loadBalancers: [],
     hostAddresses: [],
-    live: { ruleset, otherTables: [], interfaceTo: () => undefined, affinityEntries: [] },
+    live: {
+      ruleset,
+      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
+      interfaceTo: () => undefined,
+      affinityEntries: [],
+    },
     ...(vanished === undefined ? {} : { vanished }),
   });
 }
