@@ -91,13 +91,15 @@ export class Daemon {
     );
   }
 
-  /** Stops everything; the rules stay. Resolves when the current sync has ended. */
+  /** Stops everything; the rules stay. Resolves when the current sync has ended, which reads the kernel no further. */
   async stop(): Promise<void> {
     this.#parts.source.stop();
     this.#watcher.stop();
     this.#parts.verifier.stop();
     for (const task of this.#periodic) task.stop();
-    await this.#parts.loop.stop();
+    const ended = this.#parts.loop.stop();
+    this.#parts.nft.stopReading();
+    await ended;
   }
 
   /** Takes over options that are safe to change while running (see config/reload.ts). */

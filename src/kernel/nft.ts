@@ -6,40 +6,12 @@ import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
+import { NftRefusedError, NftStoppedError } from "./nft-errors.ts";
 import { firstLine, type NftEnd, nftFailure } from "./nft-failure.ts";
 import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
-
-/** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
-export class NftRefusedError extends AppError {
-  /** The refused transaction. */
-  readonly transaction: Transaction;
-  /** nft's whole error output. */
-  readonly stderr: string;
-
-  constructor(transaction: Transaction, stderr: string) {
-    super("NFT_REFUSED", `nft refused the transaction: ${firstLine(stderr)}`, {
-      evidence: { stderr: stderr.trim(), commands: String(transaction.nftables.length) },
-    });
-    this.transaction = transaction;
-    this.stderr = stderr;
-  }
-
-  /** Something is still in use: what some kernels before 6.2 say of chains that lost their last element just now. */
-  get isBusy(): boolean {
-    return this.stderr.includes("Device or resource busy");
-  }
-}
-
-/**
- * Whether a transaction was refused for what it says: by the kernel, or by our own schema before it left. One
- * service port may be the cause, and the others must not suffer for it.
- */
-export function isRefusal(error: unknown): error is AppError {
-  return error instanceof AppError && (error.code === "NFT_REFUSED" || error.code === "INVALID_TRANSACTION");
-}
 
 /** How to reach nft. */
 export interface NftOptions {
@@ -76,6 +48,7 @@ export class Nft {
   readonly #run: RunProcess;
   readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
+  readonly #reading = new AbortController();
   readonly #spare: SpareProcess | undefined;
 
   constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, spare }: NftOptions) {
@@ -85,6 +58,14 @@ export class Nft {
     this.#limits = limits;
     this.#spare = spare && new SpareProcess({ path, args: APPLY, limits, clock: spare });
     this.#run = this.#spare?.run ?? run;
+  }
+
+  /**
+   * Kills the listings and checks that are under way, and begins no others: they throw {@link NftStoppedError}.
+   * Transactions are finished, and can still be applied.
+   */
+  stopReading(): void {
+    this.#reading.abort();
   }
 
   /** Ends what waits for later calls; nothing is to be called after this. */
@@ -98,12 +79,12 @@ export class Nft {
    * in the transaction NFT_MISSING, NFT_TIMEOUT, NFT_FEATURE (a crash), NFT_FAILED (killed, no memory), HOST (not allowed)
    */
   async apply(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, APPLY);
+    return await this.#send(transaction, APPLY, this.#limits);
   }
 
   /** Asks the kernel whether it would take a transaction, and changes nothing. @throws as {@link Nft.apply} */
   async check(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-c", "-f", "-"]);
+    return await this.#send(transaction, ["-j", "-c", "-f", "-"], this.#readingLimits());
   }
 
   /**
@@ -143,7 +124,7 @@ export class Nft {
     const listing = ["-j", "list", kind, family, TABLE_NAME, name];
     const [program, args] = this.#commandLine(listing);
     try {
-      yield* this.#stream(program, args, this.#limits);
+      yield* this.#stream(program, args, this.#readingLimits());
     } catch (error) {
       if (!(error instanceof ProgramError)) throw error;
       this.#assertWorked(listing, error.end);
@@ -177,7 +158,7 @@ export class Nft {
 
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
-    return (await this.#execute(["--version"], "")).stdout.trim();
+    return (await this.#execute(["--version"], "", this.#readingLimits())).stdout.trim();
   }
 
   async #list(args: readonly string[]): Promise<string | undefined> {
@@ -185,15 +166,15 @@ export class Nft {
   }
 
   async #ask(args: readonly string[]): Promise<string | undefined> {
-    const result = await this.#execute(args, "");
+    const result = await this.#execute(args, "", this.#readingLimits());
     if (result.exitCode === 0) return result.stdout;
     if (isMissing(result)) return undefined;
     throw failedListing(args, result);
   }
 
-  async #send(transaction: Transaction, args: readonly string[]): Promise<AppliedTransaction> {
+  async #send(transaction: Transaction, args: readonly string[], limits: ProcessLimits): Promise<AppliedTransaction> {
     const input = written(transaction);
-    const result = await this.#execute(args, input);
+    const result = await this.#execute(args, input, limits);
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }
@@ -204,16 +185,24 @@ export class Nft {
     return [program, [...rest, ...args]];
   }
 
-  async #execute(args: readonly string[], input: string): Promise<ProcessResult> {
+  /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading} */
+  #readingLimits(): ProcessLimits {
+    const { signal } = this.#reading;
+    if (signal.aborted) throw new NftStoppedError();
+    return { ...this.#limits, signal };
+  }
+
+  async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {
     const [program, all] = this.#commandLine(args);
-    const result = await this.#run(program, all, input, this.#limits);
+    const result = await this.#run(program, all, input, limits);
     this.#assertWorked(args, result);
     return result;
   }
 
-  /** @throws AppError see {@link nftFailure} */
+  /** @throws NftStoppedError when it was killed by {@link Nft.stopReading}; AppError, see {@link nftFailure} */
   #assertWorked(args: readonly string[], end: NftEnd): void {
     const [program] = this.#commandLine(args);
+    if (end.aborted) throw new NftStoppedError();
     const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits: this.#limits });
     if (failure !== undefined) throw failure;
   }

@@ -1,6 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
-import { type Nft, NftRefusedError } from "./nft.ts";
+import type { Nft } from "./nft.ts";
+import { NftRefusedError } from "./nft-errors.ts";
 
 /** Something that transactions need of nft and the kernel, with a transaction that shows whether it is there. */
 export interface ProbedFeature {

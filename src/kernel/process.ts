@@ -15,6 +15,8 @@ export interface ProcessResult {
   readonly timedOut: boolean;
   /** It printed more than was allowed and was killed for it. */
   readonly tooMuchOutput: boolean;
+  /** It was killed because nobody wants its result any more: {@link ProcessLimits.signal}. */
+  readonly aborted: boolean;
   /** Wall time, milliseconds. */
   readonly durationMs: number;
 }
@@ -23,6 +25,8 @@ export interface ProcessResult {
 export interface ProcessLimits {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
+  /** Kills it. */
+  readonly signal?: AbortSignal;
 }
 
 /** Runs a program to its end with `input` on its standard input. Never throws for what the program does. */
@@ -83,7 +87,7 @@ function codeOf(error: unknown): string {
 }
 
 function notStarted(startError: Promise<string>): StartedProcess {
-  const empty = { stdout: "", stderr: "", timedOut: false, tooMuchOutput: false, durationMs: 0 };
+  const empty = { stdout: "", stderr: "", timedOut: false, tooMuchOutput: false, aborted: false, durationMs: 0 };
   return {
     hasEnded: true,
     finish: async () => ({ exitCode: undefined, signal: undefined, startError: await startError, ...empty }),
@@ -121,13 +125,15 @@ function hold(child: Child, how: "ref" | "unref"): void {
 }
 
 /** Kills a process that exceeds its limits. */
-function enforce(child: Child, { timeoutMs, maxOutputBytes }: ProcessLimits) {
-  const exceeded = { timedOut: false, tooMuchOutput: false };
+function enforce(child: Child, { timeoutMs, maxOutputBytes, signal }: ProcessLimits) {
+  const exceeded = { timedOut: false, tooMuchOutput: false, aborted: false };
   const kill = (limit: keyof typeof exceeded): void => {
     exceeded[limit] = true;
     child.kill("SIGKILL");
   };
   const output = collectOutput(child, maxOutputBytes, () => kill("tooMuchOutput"));
+  const abort = (): void => kill("aborted");
+  signal?.addEventListener("abort", abort);
   let timer: NodeJS.Timeout | undefined;
   return {
     startTimer() {
@@ -135,6 +141,7 @@ function enforce(child: Child, { timeoutMs, maxOutputBytes }: ProcessLimits) {
     },
     end() {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
       return { ...exceeded, ...output() };
     },
   };

@@ -3,15 +3,13 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
-import type { ProcessResult } from "./process.ts";
+import type { ProcessLimits, ProcessResult } from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
 export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
 
 /** Bounds of a program whose output is streamed. */
-export interface StreamLimits {
-  readonly timeoutMs: number;
-}
+export type StreamLimits = Pick<ProcessLimits, "timeoutMs" | "signal">;
 
 /** Runs a program and yields its output line by line, without buffering all of it. */
 export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
@@ -52,19 +50,25 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
  * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed.
  * @throws ProgramError from the iteration when the program cannot be started, fails or times out
  */
-export const streamText: StreamText = async function* (path, args, { timeoutMs } = LIMITS) {
+export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
   // Its messages are matched: they must be in English whatever the node speaks.
   const env = { ...process.env, LC_ALL: "C" };
   const child = spawn(path, args, {
     stdio: ["ignore", "pipe", "pipe"],
     env,
   });
+  const exceeded = { timedOut: false, aborted: false };
+  const kill = (limit: keyof typeof exceeded): void => {
+    exceeded[limit] = child.kill("SIGKILL");
+  };
+  const abort = (): void => kill("aborted");
+  signal?.addEventListener("abort", abort);
   // Not spawn's own: Node (20.20) keeps that timer when the program cannot be started, and does not exit before.
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = child.kill("SIGKILL");
-  }, timeoutMs);
-  const ended = endOf(child).finally(() => clearTimeout(timer));
+  const timer = setTimeout(() => kill("timedOut"), timeoutMs);
+  const ended = endOf(child).finally(() => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  });
   let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");
@@ -73,12 +77,14 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs }
     // A program may close its output and then take a while to end.
     if (!isComplete) child.kill("SIGKILL");
   }
-  const end = { ...(await ended), timedOut };
+  const end = { ...(await ended), ...exceeded };
   if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
 };
 
 /** Resolves when a program has ended, or could not be started. */
-function endOf(child: ChildProcessByStdio<null, Readable, Readable>): Promise<Omit<ProgramEnd, "timedOut">> {
+function endOf(
+  child: ChildProcessByStdio<null, Readable, Readable>,
+): Promise<Omit<ProgramEnd, "timedOut" | "aborted">> {
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr = (stderr + text).slice(0, MOST_STDERR);

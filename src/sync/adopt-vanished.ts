@@ -1,5 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { readEndingTargets } from "../kernel/vanished.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
@@ -34,7 +35,7 @@ async function known(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
   try {
     return (await readEndingTargets(nft, family, VANISHED)).sort((a, b) => a.expires - b.expires);
   } catch (error) {
-    if (error instanceof AppError) return [];
+    if (error instanceof AppError && !(error instanceof NftStoppedError)) return [];
     throw error;
   }
 }

@@ -66,7 +66,7 @@ export class DriftWatcher {
       const drift = await this.#drift();
       if (drift !== undefined && !this.#stopped) this.#parts.onDrift(drift);
     } catch (error) {
-      this.#parts.logger.debug({ error: messageOf(error) }, "cannot list our tables");
+      if (!this.#stopped) this.#parts.logger.debug({ error: messageOf(error) }, "cannot list our tables");
     }
   }
 

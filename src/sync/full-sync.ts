@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
-import { type AppliedTransaction, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
+import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
@@ -136,12 +137,13 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
   return commands;
 }
 
-/** Returns none where they cannot be listed: affinity is not worth a failed sync. */
+/** Returns none where they cannot be listed: affinity is not worth a failed sync. @throws NftStoppedError */
 async function rememberedElements(nft: Nft, family: Family, map: string): Promise<readonly TimedElement[]> {
   try {
     const text = await nft.listSet(family, "map", map);
     return text === undefined ? [] : dynamicElements(readListing(text)).map(upgradedElement);
-  } catch {
+  } catch (error) {
+    if (error instanceof NftStoppedError) throw error;
     return [];
   }
 }

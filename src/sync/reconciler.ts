@@ -1,6 +1,7 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { isRefusal, type Nft, NftRefusedError } from "../kernel/nft.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { isRefusal, NftRefusedError } from "../kernel/nft-errors.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";

@@ -1,6 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
+import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
@@ -104,6 +105,7 @@ export class SyncLoop {
       return true;
     } catch (error) {
       tracker.putBack(changes);
+      if (error instanceof NftStoppedError) return false;
       const failure = { startedAt, endedAt: clock.now(), error, isFull };
       this.#tell((subscriber) => subscriber.failed?.(failure));
       return false;

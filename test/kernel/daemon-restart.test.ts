@@ -40,6 +40,16 @@ async function handles(): Promise<string> {
   ).join("");
 }
 
+/**
+ * An nft that hangs when the shell's condition holds for its arguments.
+ * @returns a file that is there once it hangs, and its own path
+ */
+async function hangingNft(condition: string): Promise<[asked: string, path: string]> {
+  const asked = await lab.file("hangs", "");
+  await lab.lab.exec(["rm", asked]);
+  return [asked, await wrappedNft(lab, "nft-hangs", `if ${condition}; then echo >${asked}; exec sleep 100; fi`)];
+}
+
 describe("a restart", () => {
   test("over correct rules sends nothing and changes nothing", async () => {
     const before = [await handles(), await affinityEntries(lab)];
@@ -99,18 +109,27 @@ describe("a signal to the daemon", () => {
     await lab.nft("-j", "-c", "-f", file);
   });
 
-  test("SIGTERM ends it with 0 and leaves the rules, and a second SIGTERM ends it at once", async () => {
+  test("SIGTERM ends it with 0 at once while nft lists, says nothing of it and leaves the rules", async () => {
     const before = await handles();
-    // An nft that hangs keeps a sync, and so a clean end, waiting.
-    const slow = await wrappedNft(lab, "slow-nft", 'case "$*" in *"list map"*) sleep 100;; esac');
     expect(await daemon.stop()).toBe(0);
-    daemon = lab.start([`--nft-path=${slow}`]);
-    await daemon.saying("resource synced", 4);
+    // Before the first sync, which stays at its first map.
+    const [asked, path] = await hangingNft('case "$*" in *"list map"*) true;; *) false;; esac');
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
+    expect(await daemon.stop()).toBe(0);
+    expect(daemon.log.at(-1)?.msg).toBe("stopping; the rules stay in the kernel");
+    expect(await handles()).toBe(before);
+  });
+
+  test("a second SIGTERM ends it at once while a transaction is under way", async () => {
+    const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
+    lab.cluster.put("services", apiService("slow", { clusterIP: "10.96.7.8" }));
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
     daemon.signal("SIGTERM");
     await daemon.saying("stopping; the rules stay in the kernel");
     daemon.signal("SIGTERM");
     expect((await daemon.ended).exitCode).toBe(143);
-    expect(await handles()).toBe(before);
   });
 
   test("SIGTERM during the start is not lost, as it would be for process 1 of a container without a listener", async () => {

@@ -1,6 +1,7 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
-import { Nft, type NftRefusedError } from "../../src/kernel/nft.ts";
+import { Nft } from "../../src/kernel/nft.ts";
+import type { NftRefusedError } from "../../src/kernel/nft-errors.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";

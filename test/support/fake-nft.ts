@@ -148,6 +148,7 @@ const PLAIN = {
   startError: undefined,
   timedOut: false,
   tooMuchOutput: false,
+  aborted: false,
   durationMs: 1,
 } as const;
 

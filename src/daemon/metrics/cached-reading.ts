@@ -1,5 +1,6 @@
 import { messageOf } from "../../base/errors.ts";
 import type { FailureLog } from "../../base/failure-log.ts";
+import { NftStoppedError } from "../../kernel/nft-errors.ts";
 
 /** Something that is expensive to read. */
 export interface CachedReadingOptions<T> {
@@ -30,7 +31,7 @@ export function cachedReading<T>(first: T, { read, now, maxAge, failures }: Cach
       last = await read();
       failures.end();
     } catch (error) {
-      failures.add(messageOf(error));
+      if (!(error instanceof NftStoppedError)) failures.add(messageOf(error));
     }
     // A failed reading counts as one, so that scrapes do not repeat it while nft is in trouble.
     const endedAt = now();

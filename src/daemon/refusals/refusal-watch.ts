@@ -4,6 +4,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { newRefusals, refusalKey } from "../../kernel/new-refusals.ts";
+import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
@@ -109,7 +110,7 @@ export class RefusalWatch {
       await this.#look();
       this.#failures.end();
     } catch (error) {
-      this.#failures.add(messageOf(error));
+      if (!(error instanceof NftStoppedError)) this.#failures.add(messageOf(error));
     }
   }
 

@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
-import { Nft, NftRefusedError } from "../../kernel/nft.ts";
+import { Nft } from "../../kernel/nft.ts";
+import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";

@@ -7,7 +7,14 @@ export function nftOf(lab: Lab): Nft {
     path: "nft",
     run: async (path, args, input) => {
       const { exitCode, stdout, stderr } = await lab.exec([path, ...args], { input });
-      const ended = { signal: undefined, startError: undefined, timedOut: false, tooMuchOutput: false, durationMs: 0 };
+      const ended = {
+        signal: undefined,
+        startError: undefined,
+        timedOut: false,
+        tooMuchOutput: false,
+        aborted: false,
+        durationMs: 0,
+      };
       return { exitCode, stdout, stderr, ...ended };
     },
     stream: async function* (path, args) {

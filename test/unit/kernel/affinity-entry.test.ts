@@ -13,6 +13,7 @@ const ANSWER: ProcessResult = {
   startError: undefined,
   timedOut: false,
   tooMuchOutput: false,
+  aborted: false,
   durationMs: 1,
 };
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { Nft, NftRefusedError } from "../../../src/kernel/nft.ts";
+import { Nft } from "../../../src/kernel/nft.ts";
+import { NftRefusedError } from "../../../src/kernel/nft-errors.ts";
 import type { NftEnd } from "../../../src/kernel/nft-failure.ts";
 import { ProgramError } from "../../../src/kernel/stream-lines.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
@@ -11,6 +12,7 @@ const ENDED: NftEnd = {
   startError: undefined,
   timedOut: false,
   tooMuchOutput: false,
+  aborted: false,
 };
 const TRANSACTION: Transaction = { nftables: [{ add: { table: { family: "ip", name: "nft-proxy" } } }] };
 

@@ -28,6 +28,13 @@ test("runProcess kills a program that takes too long", async () => {
   expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", timedOut: true });
 });
 
+test("runProcess kills a program when its signal says so", async () => {
+  const stop = new AbortController();
+  const running = runProcess("sleep", ["60"], "", { ...LIMITS, signal: stop.signal });
+  stop.abort();
+  expect(await running).toMatchObject({ exitCode: undefined, signal: "SIGKILL", aborted: true, timedOut: false });
+});
+
 test("runProcess kills a program that prints too much", async () => {
   const result = await runProcess("yes", [], "", { ...LIMITS, maxOutputBytes: 10_000 });
   expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", tooMuchOutput: true, timedOut: false });

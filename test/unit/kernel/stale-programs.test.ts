@@ -60,6 +60,7 @@ describe("removeStaleTraceTables", () => {
     startError: undefined,
     timedOut: false,
     tooMuchOutput: false,
+    aborted: false,
     durationMs: 1,
   };
   const lost = `ip nft-proxy-trace-${HERE}-${NOBODY}`;

@@ -36,6 +36,13 @@ describe("streamText", () => {
     await expect(collect(path, args, limits)).rejects.toMatchObject({ code: "HOST", message });
   });
 
+  test("kills a program when its signal says so", async () => {
+    const stop = new AbortController();
+    const text = collect("sleep", ["60"], { timeoutMs: 10_000, signal: stop.signal });
+    setImmediate(() => stop.abort());
+    await expect(text).rejects.toMatchObject({ end: { signal: "SIGKILL", aborted: true, timedOut: false } });
+  });
+
   test("kills a program whose output is no longer taken", async () => {
     const pieces = streamText("sh", ["-c", "echo $$; exec sleep 60"])[Symbol.asyncIterator]();
     const pid = Number.parseInt((await pieces.next()).value, 10);

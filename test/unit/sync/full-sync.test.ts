@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
 import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
 import { fullSync } from "../../../src/sync/full-sync.ts";
@@ -72,6 +73,20 @@ test("a full sync recreates tables with other declarations", async () => {
   const report = await fullSync(fake.nft, counting);
   expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
+});
+
+test("a full sync whose listings are stopped sends nothing, not even without the affinity that it would carry over", async () => {
+  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
+  const whole = programmed();
+  await fullSync(whole.nft, counting);
+  for (let stopAt = 1; stopAt < whole.count("list"); stopAt++) {
+    const fake = programmed();
+    fake.before = () => {
+      if (fake.count("list") === stopAt) fake.nft.stopReading();
+    };
+    await expect(fullSync(fake.nft, counting)).rejects.toThrow(NftStoppedError);
+    expect(fake.transactions).toEqual([]);
+  }
 });
 
 test("a full sync rebuilds unreadable tables, and reports the reason", async () => {

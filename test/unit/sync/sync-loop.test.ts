@@ -102,6 +102,15 @@ describe("SyncLoop", () => {
     expect(reports[1]?.triggerTimes).toEqual([{ family: "ip", at: 99_000 }]);
   });
 
+  test("reports nothing of a sync whose listings end because the process stops", async () => {
+    const { fake, list, reports, failures, logger } = setUp();
+    fake.before = () => fake.nft.stopReading();
+    await list();
+    expect([reports, failures]).toEqual([[], []]);
+    expect(logger.lines.filter(({ level }) => level !== "info")).toEqual([]);
+    expect(fake.runs).toEqual(["list"]);
+  });
+
   test("reports since when a change that came during the sync has waited", async () => {
     const { clock, fake, tracker, handlers, reports, list } = setUp();
     fake.before = () => {

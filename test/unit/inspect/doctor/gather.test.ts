@@ -26,7 +26,14 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
     run: async (path, args) => {
       const stdout = programs[[path, ...args].join(" ")];
       const ended = stdout === undefined ? { startError: "ENOENT", exitCode: undefined } : { exitCode: 0 };
-      const rest = { signal: undefined, stderr: "", timedOut: false, tooMuchOutput: false, durationMs: 1 };
+      const rest = {
+        signal: undefined,
+        stderr: "",
+        timedOut: false,
+        tooMuchOutput: false,
+        aborted: false,
+        durationMs: 1,
+      };
       return { startError: undefined, ...ended, ...rest, stdout: stdout ?? "" };
     },
     isInPod: false,

@@ -1,0 +1,45 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Nft } from "../../../src/kernel/nft.ts";
+import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
+
+const NOTHING = { nftables: [] };
+
+describe("Nft.stopReading", () => {
+  let directory: string;
+  let path: string;
+
+  /** An nft that applies at once, and whose checks and listings hang. */
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), "nft-stop-"));
+    path = join(directory, "nft");
+    writeFileSync(path, '#!/bin/sh\ncat >/dev/null\n[ "$*" = "-j -f -" ] || exec sleep 60\nsleep 0.1\n');
+    chmodSync(path, 0o700);
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  async function firstPiece(pieces: AsyncIterable<string>): Promise<string | undefined> {
+    for await (const piece of pieces) return piece;
+    return undefined;
+  }
+
+  test("ends the listings and checks that are under way, and lets a transaction end by itself", async () => {
+    const nft = new Nft({ path });
+    const reading = [nft.listTable("ip"), nft.check(NOTHING), firstPiece(nft.streamSet("ip", "map", "services"))];
+    const applied = nft.apply(NOTHING);
+    const results = Promise.allSettled(reading);
+    nft.stopReading();
+    expect(await results).toEqual(reading.map(() => ({ status: "rejected", reason: expect.any(NftStoppedError) })));
+    expect((await applied).bytes).toBeGreaterThan(0);
+  });
+
+  test("begins no listing afterwards, and still applies", async () => {
+    const nft = new Nft({ path });
+    nft.stopReading();
+    await expect(nft.tableNames()).rejects.toThrow(NftStoppedError);
+    await expect(firstPiece(nft.streamSet("ip", "map", "services"))).rejects.toThrow(NftStoppedError);
+    expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
+  });
+});
