@@ -41,6 +41,8 @@ export type RunProcess = (
 export interface StartedProcess {
   /** It could not be started, or has ended. */
   readonly hasEnded: boolean;
+  /** It ended, as far as is known by {@link finish}, before it could be given all of its input. */
+  readonly lacksInput: boolean;
   /** Gives it all of its input and waits for its end. To be called once; its time limit and its duration begin here. */
   finish(input: string): Promise<ProcessResult>;
   /** Kills it. */
@@ -68,8 +70,6 @@ export const startProcess: StartProcess = (path, args, limits) => {
     child.on("error", (error) => child.pid === undefined && resolve(codeOf(error)));
   });
   if (child.pid === undefined) return notStarted(failure);
-  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
-  child.stdin.on("error", () => {});
   return waiting(child, limits);
 };
 
@@ -90,6 +90,7 @@ function notStarted(startError: Promise<string>): StartedProcess {
   const empty = { stdout: "", stderr: "", timedOut: false, tooMuchOutput: false, aborted: false, durationMs: 0 };
   return {
     hasEnded: true,
+    lacksInput: true,
     finish: async () => ({ exitCode: undefined, signal: undefined, startError: await startError, ...empty }),
     kill: () => {},
   };
@@ -100,8 +101,16 @@ function waiting(child: Child, limits: ProcessLimits): StartedProcess {
   const ended = new Promise<Pick<ProcessResult, "exitCode" | "signal">>((resolve) => {
     child.on("close", (code, signal) => resolve({ exitCode: code ?? undefined, signal: signal ?? undefined }));
   });
+  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  let lacksInput = false;
+  child.stdin.on("error", () => {
+    lacksInput = true;
+  });
   hold(child, "unref");
   return {
+    get lacksInput() {
+      return lacksInput;
+    },
     get hasEnded() {
       return child.exitCode !== null || child.signalCode !== null;
     },

@@ -1,5 +1,12 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { type ProcessLimits, type RunProcess, runProcess, type StartedProcess, startProcess } from "./process.ts";
+import {
+  type ProcessLimits,
+  type ProcessResult,
+  type RunProcess,
+  runProcess,
+  type StartedProcess,
+  startProcess,
+} from "./process.ts";
 
 /** A spare that has waited for so long, milliseconds, is replaced: the program may have been upgraded on disk. */
 const MAX_AGE = 60_000;
@@ -24,8 +31,8 @@ export interface SpareProcessParts {
  * For programs that do nothing before the end of their input, and nothing for an empty one: so it ends when the spare is
  * not needed any more, and when this process is killed. nft is one (test/kernel/spare-nft.test.ts).
  *
- * The first run, and one whose spare has ended, starts a process as it is asked for. The next spare is started while a
- * run is under way.
+ * The first run, and one whose spare has ended, starts a process as it is asked for: also when it turns out only then
+ * that the spare was killed, as when memory runs out. The next spare is started while a run is under way.
  */
 export class SpareProcess {
   readonly #parts: SpareProcessParts;
@@ -44,7 +51,8 @@ export class SpareProcess {
       return await runProcess(path, args, input, limits);
     }
     const spare = this.#take();
-    const finished = spare === undefined ? runProcess(path, args, input, limits) : spare.finish(input);
+    const anew = () => runProcess(path, args, input, limits);
+    const finished = spare === undefined ? anew() : finish(spare, input, anew);
     this.#timer = this.#parts.clock.after(START_DELAY, () => this.#start());
     return await finished;
   };
@@ -70,4 +78,17 @@ export class SpareProcess {
     this.#spare = startProcess(path, args, limits);
     this.#timer = clock.after(MAX_AGE, () => this.#start());
   }
+}
+
+/**
+ * Gives a spare its input, or another process if the spare ended before it had all of it: then it did nothing, and
+ * nothing is done twice. One that was killed later may have done its work.
+ */
+async function finish(
+  spare: StartedProcess,
+  input: string,
+  anew: () => Promise<ProcessResult>,
+): Promise<ProcessResult> {
+  const result = await spare.finish(input);
+  return spare.lacksInput && !result.timedOut && !result.tooMuchOutput ? await anew() : result;
 }

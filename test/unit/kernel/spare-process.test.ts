@@ -1,4 +1,6 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { SpareProcess } from "../../../src/kernel/spare-process.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -69,6 +71,49 @@ test("SpareProcess does not use a spare that has ended, and starts another", asy
   expect(await run()).not.toBe(dead);
   clock.advance(3);
   expect(children()).toHaveLength(1);
+});
+
+/** Kills a process and waits for its end without a turn of the event loop, in which this process would notice it. */
+function killUnnoticed(pid: number): void {
+  process.kill(pid, "SIGKILL");
+  while (!readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ")) {}
+}
+
+test.each([
+  ["short", "0\n"],
+  ["longer than a pipe takes at once", `0\n${"x".repeat(1_000_000)}`],
+])("SpareProcess starts a process for a %s input when the end of its spare is noticed only then", async (_, input) => {
+  await run();
+  clock.advance(3);
+  const [dead = 0] = children();
+  killUnnoticed(dead);
+  const { exitCode, stdout } = await spare.run("sh", ARGS, input, LIMITS);
+  expect(exitCode).toBe(0);
+  expect(Number(stdout)).not.toBe(dead);
+});
+
+test("SpareProcess repeats nothing that a spare with all of its input may have done before it was killed", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "spare-"));
+  const works = ["-c", `read word; echo $word >>${directory}/done; [ $word = live ] || kill -9 $$`];
+  spare = new SpareProcess({ path: "sh", args: works, limits: LIMITS, clock });
+  await spare.run("sh", works, "live\n", LIMITS);
+  clock.advance(3);
+  expect(await spare.run("sh", works, "die\n", LIMITS)).toMatchObject({ signal: "SIGKILL" });
+  expect(readFileSync(`${directory}/done`, "utf8")).toBe("live\ndie\n");
+  rmSync(directory, { recursive: true });
+});
+
+test("SpareProcess does not repeat an input for which a spare took too long", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "spare-"));
+  const hangs = ["-c", `echo >>${directory}/starts; exec sleep 60`];
+  const limits = { ...LIMITS, timeoutMs: 100 };
+  spare = new SpareProcess({ path: "sh", args: hangs, limits, clock });
+  const input = "x".repeat(1_000_000);
+  await spare.run("sh", hangs, input, limits);
+  clock.advance(3);
+  expect(await spare.run("sh", hangs, input, limits)).toMatchObject({ timedOut: true });
+  expect(readFileSync(`${directory}/starts`, "utf8").length).toBeLessThanOrEqual(2);
+  rmSync(directory, { recursive: true });
 });
 
 test("SpareProcess replaces its spare after a minute", async () => {
