@@ -146,6 +146,12 @@ describe("diff --with kube-proxy", () => {
     expect(stderr).toContain('there is no table "kube-proxy" here');
     expect(stderr).toContain("--with-tables");
   });
+
+  test.each(["README.md", "package.json"])("ends with exit code 2 and names %s, which is no listing", async (file) => {
+    const { exitCode, stderr } = await compare("--with-tables", file);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(`${file} is not a listing of nft as JSON`);
+  });
 });
 
 describe("diff --outcomes", () => {

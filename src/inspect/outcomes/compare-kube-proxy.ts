@@ -18,6 +18,7 @@ import type { ComparedFrontend } from "./frontends.ts";
 import { type OutcomeReport, portName } from "./report.ts";
 
 const KUBE_PROXY = "kube-proxy";
+const LISTING_HINT = "give --with-tables the output of: nft -j list table ip kube-proxy";
 
 /** The two sides of a comparison with kube-proxy. */
 export interface KubeProxySides {
@@ -69,21 +70,32 @@ async function kubeProxyTables(
   { stdin }: LoadRequest,
   nftPath: string,
 ): Promise<readonly AnyTable[]> {
-  const texts = listings.length > 0 ? await Promise.all(listings.map((file) => readText(file, stdin))) : await live();
-  const tables = texts.flatMap((text) => anyTables(readListing(text))).filter(({ name }) => name === KUBE_PROXY);
+  const read = listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
+  const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
   throw new AppError(
     "BAD_ARGUMENT",
     `there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`,
     {
-      hint: "kube-proxy makes it in nftables mode; give --with-tables the output of: nft -j list table ip kube-proxy",
+      hint: `kube-proxy makes it in nftables mode; ${LISTING_HINT}`,
     },
   );
 
-  async function live(): Promise<readonly string[]> {
+  async function live(): Promise<readonly (readonly AnyTable[])[]> {
     const nft = new Nft({ path: nftPath });
     const found = await Promise.all(FAMILIES.map((family) => nft.listTableOf({ family, name: KUBE_PROXY }, "json")));
-    return found.flatMap((text) => text ?? []);
+    return found.flatMap((text) => (text === undefined ? [] : [anyTables(readListing(text))]));
+  }
+}
+
+/** The tables of a file. @throws AppError BAD_ARGUMENT when it is no listing of nft; UNREADABLE_INPUT */
+async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<readonly AnyTable[]> {
+  const text = await readText(file, stdin);
+  try {
+    return anyTables(readListing(text));
+  } catch (cause) {
+    if (!(cause instanceof AppError && cause.code === "NFT_OUTPUT")) throw cause;
+    throw new AppError("BAD_ARGUMENT", `${file} is not a listing of nft as JSON`, { cause, hint: LISTING_HINT });
   }
 }
 
