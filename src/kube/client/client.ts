@@ -1,7 +1,8 @@
-import { Agent as HttpAgent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { type Agents, KEEPALIVE_AFTER, makeAgents } from "./agents.ts";
 import type { Connection, Credentials } from "./connection.ts";
 import { limitConnecting } from "./limit-connecting.ts";
 
@@ -62,11 +63,8 @@ export interface HttpApiClientOptions {
   readonly connectWithin?: number;
 }
 
-/**
- * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times: a dead peer
- * is detected within 40 s.
- */
-const KEEPALIVE_AFTER = 30_000;
+/** What a request is sent with. */
+type Prepared = Credentials & { readonly agents: Agents };
 
 /** Milliseconds within which a connection must be established, including the TLS handshake. */
 const CONNECT_WITHIN = 10_000;
@@ -74,19 +72,18 @@ const CONNECT_WITHIN = 10_000;
 /** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
 export class HttpApiClient implements ApiClient {
   readonly #options: HttpApiClientOptions;
-  readonly #agents = {
-    http: new HttpAgent({ keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER }),
-    https: new HttpsAgent({ keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER }),
-  };
+  readonly #connectWithin: number;
+  #agents: Agents | undefined;
   #connection: Connection | undefined;
   #stale = false;
 
   constructor(options: HttpApiClientOptions) {
     this.#options = options;
+    this.#connectWithin = options.connectWithin ?? CONNECT_WITHIN;
   }
 
   async request(request: ApiRequest): Promise<ApiResponse> {
-    const { server, headers, tls } = await abortable(this.#prepare(), request.signal);
+    const { server, agents, headers, tls } = await abortable(this.#prepare(), request.signal);
     const url = urlOf(server, request);
     const start = performance.now();
     const report = (code: string): void => {
@@ -94,7 +91,7 @@ export class HttpApiClient implements ApiClient {
       this.#options.onRequest?.({ method: request.method, host: url.host, code, seconds });
     };
     try {
-      const answer = await this.#send(url, request, { headers, tls });
+      const answer = await this.#send(url, request, { agents, headers, tls });
       if (answer.statusCode === 401) this.#stale = true;
       report(String(answer.statusCode));
       return { status: answer.statusCode ?? 0, headers: answer.headers, body: plainBody(answer) };
@@ -104,7 +101,7 @@ export class HttpApiClient implements ApiClient {
     }
   }
 
-  #send(url: URL, request: ApiRequest, { headers, tls }: Credentials): Promise<IncomingMessage> {
+  #send(url: URL, request: ApiRequest, { agents, headers, tls }: Prepared): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = {
       ...tls,
@@ -124,11 +121,11 @@ export class HttpApiClient implements ApiClient {
     return new Promise((resolve, reject) => {
       const sent =
         url.protocol === "http:"
-          ? httpRequest(url, { ...options, agent: this.#agents.http }, resolve)
-          : httpsRequest(url, { ...options, agent: this.#agents.https }, resolve);
+          ? httpRequest(url, { ...options, agent: agents.http }, resolve)
+          : httpsRequest(url, { ...options, agent: agents.https }, resolve);
       sent.on("socket", (socket) => {
         socket.setKeepAlive(true, KEEPALIVE_AFTER);
-        limitConnecting(sent, socket, this.#options.connectWithin ?? CONNECT_WITHIN);
+        limitConnecting(sent, socket, this.#connectWithin);
       });
       sent.on("error", reject);
       sent.end(body);
@@ -136,16 +133,21 @@ export class HttpApiClient implements ApiClient {
   }
 
   close(): void {
-    this.#agents.http.destroy();
-    this.#agents.https.destroy();
+    this.#agents?.http.destroy();
+    this.#agents?.https.destroy();
+    this.#agents = undefined;
   }
 
-  async #prepare(): Promise<Credentials & { readonly server: URL }> {
+  async #prepare(): Promise<Prepared & { readonly server: URL }> {
     if (this.#connection === undefined || this.#stale) {
-      this.#connection = await this.#options.connect();
+      const connection = await this.#options.connect();
+      if (connection.proxy?.href !== this.#connection?.proxy?.href) this.close();
+      this.#connection = connection;
       this.#stale = false;
     }
-    return { server: this.#connection.server, ...(await this.#connection.credentials()) };
+    const { server, proxy } = this.#connection;
+    this.#agents ??= makeAgents(proxy, this.#connectWithin);
+    return { server, agents: this.#agents, ...(await this.#connection.credentials()) };
   }
 }
 

@@ -13,6 +13,8 @@ export interface Credentials {
 /** An API server's address and credentials. */
 export interface Connection {
   readonly server: URL;
+  /** The http, https or socks5 proxy through which the server is reached; undefined for none. */
+  readonly proxy?: URL | undefined;
   /**
    * Reads the credentials. Called for every request: token, CA and certificate files are replaced over time, and
    * requests are rare (a watch lasts minutes).

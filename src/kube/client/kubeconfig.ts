@@ -6,21 +6,23 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import { systemReason } from "../files/diagnostic.ts";
 import { type Connection, type Credentials, parseServer } from "./connection.ts";
 import { type CurrentContext, readCurrentContext } from "./kubeconfig-document.ts";
+import { parseProxy } from "./proxy-url.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
 /**
  * Reads the current context of a kubeconfig file. Supports tokens and token files, client certificates, passwords and
- * exec plugins.
+ * exec plugins, and a proxy.
  * @throws AppError UNREADABLE_INPUT when the file cannot be read, BAD_CONFIG when its content cannot be used
  */
 export async function loadKubeconfig(path: string): Promise<Connection> {
   const context = currentContext(path, await textOf(path));
   const { cluster, user } = context;
-  const proxyHint = "Give an address of the API server that this node reaches itself.";
-  if (cluster.proxyUrl) throw invalid(path, "proxy-url is not supported", proxyHint);
+  const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
+  if (cluster.proxyUrl && proxy === undefined)
+    throw invalid(path, "proxy-url is not the URL of an http, https or socks5 proxy");
   const providerHint = "Use an exec credential plugin, as kubectl does since 1.26.";
   if (user.authProvider) throw invalid(path, "auth-provider is not supported", providerHint);
-  return { server: parseServer(cluster.server, `the server in ${path}`), credentials: credentialsOf(context) };
+  return { server: parseServer(cluster.server, `the server in ${path}`), proxy, credentials: credentialsOf(context) };
 }
 
 async function textOf(path: string): Promise<string> {

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { ClientRequest } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -10,14 +11,32 @@ import { TLSSocket } from "node:tls";
  */
 export function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
   if (!socket.connecting) return;
-  const fail = () =>
-    sent.destroy(socket.connecting ? unreachable(within) : new Error(`no TLS handshake within ${within} ms`));
+  const fail = () => sent.destroy(socket.connecting ? noConnection(within) : noHandshake(within));
   const timer = setTimeout(fail, within);
   for (const event of [socket instanceof TLSSocket ? "secureConnect" : "connect", "close"])
     socket.once(event, () => clearTimeout(timer));
 }
 
+/**
+ * Waits for an event of a stream that is being connected, and destroys the stream when that takes too long.
+ * @param within milliseconds
+ * @throws Error that says so, or the stream's own
+ */
+export async function connectedBy(
+  event: "connect" | "secureConnect",
+  stream: ClientRequest | Socket,
+  within: number,
+): Promise<unknown[]> {
+  const late = event === "connect" ? noConnection(within) : noHandshake(within);
+  const timer = setTimeout(() => stream.destroy(late), within);
+  return await once(stream, event).finally(() => clearTimeout(timer));
+}
+
 /** An error with the code that the kernel would report later. */
-function unreachable(within: number): Error {
+function noConnection(within: number): Error {
   return Object.assign(new Error(`no connection within ${within} ms`), { code: "ETIMEDOUT" });
+}
+
+function noHandshake(within: number): Error {
+  return new Error(`no TLS handshake within ${within} ms`);
 }

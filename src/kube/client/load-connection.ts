@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import { type Connection, parseServer } from "./connection.ts";
 import { loadKubeconfig } from "./kubeconfig.ts";
+import { proxyOfEnvironment } from "./proxy-of-environment.ts";
 import { RotatingFile } from "./rotating-file.ts";
 
 /** Options of {@link loadConnection}. */
@@ -19,10 +20,16 @@ export interface ConnectionOptions {
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's environment.
+ * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's environment;
+ * and the proxy to it: from the kubeconfig, else from the environment.
  * @throws AppError BAD_CONFIG when none is configured or a value is wrong, UNREADABLE_INPUT for an unreadable kubeconfig
  */
 export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
+  const connection = await findServer(options);
+  return { ...connection, proxy: connection.proxy ?? proxyOfEnvironment(connection.server, options.env) };
+}
+
+async function findServer(options: ConnectionOptions): Promise<Connection> {
   if (options.kubeconfig !== "") {
     const connection = await loadKubeconfig(options.kubeconfig);
     return options.master === "" ? connection : { ...connection, server: parseServer(options.master, "--master") };

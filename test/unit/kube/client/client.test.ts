@@ -323,7 +323,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
       "clusters[1].cluster.server is missing",
     ],
     ["a server that is no URL", () => kubeconfig({}, { server: "ftp://a" }), "BAD_CONFIG", "not an http or https URL"],
-    ["a proxy", () => kubeconfig({}, { "proxy-url": "http://a" }), "BAD_CONFIG", "proxy-url"],
+    ["a proxy that is none", () => kubeconfig({}, { "proxy-url": "ftp://a" }), "BAD_CONFIG", "proxy-url"],
     [
       "a context whose user is missing",
       () => strangersKubeconfig(),

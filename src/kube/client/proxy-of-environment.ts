@@ -1,0 +1,64 @@
+import { BlockList, isIP, isIPv6 } from "node:net";
+import { AppError } from "../../base/errors.ts";
+import { parseProxy } from "./proxy-url.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Returns the proxy that the environment names for a server: `HTTPS_PROXY`, or `HTTP_PROXY` for an http server, unless
+ * `NO_PROXY` excepts it. Lower case names count where upper case ones are absent. As client-go, which follows
+ * https://pkg.go.dev/golang.org/x/net/http/httpproxy#Config.
+ * @throws AppError BAD_CONFIG when the variable is not the URL of a proxy
+ */
+export function proxyOfEnvironment(server: URL, env: Environment): URL | undefined {
+  const name = server.protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY";
+  const value = variable(env, name).trim();
+  if (value === "" || isExcepted(server, variable(env, "NO_PROXY"))) return undefined;
+  const proxy = parseProxy(value.includes("://") ? value : `http://${value}`);
+  if (proxy === undefined)
+    throw new AppError(
+      "BAD_CONFIG",
+      `the environment variable ${name} is not the URL of an http, https or socks5 proxy`,
+    );
+  return proxy;
+}
+
+function variable(env: Environment, name: string): string {
+  return env[name] || env[name.toLowerCase()] || "";
+}
+
+function isExcepted(server: URL, exceptions: string): boolean {
+  const host = server.hostname.toLowerCase().replace(/^\[|\]$|\.$/g, "");
+  const port = server.port || (server.protocol === "https:" ? "443" : "80");
+  if (host === "localhost" || isLoopback(host)) return true;
+  return exceptions
+    .split(",")
+    .map((entry) => entry.trim().toLowerCase())
+    .some((entry) => entry === "*" || isInNetwork(host, entry) || isNamed(host, port, entry));
+}
+
+function isLoopback(host: string): boolean {
+  return isInNetwork(host, "127.0.0.0/8") || host === "::1";
+}
+
+function isInNetwork(host: string, cidr: string): boolean {
+  const [network = "", length = "", ...rest] = cidr.split("/");
+  const [version, ofNetwork] = [isIP(host), isIP(network)];
+  if (version === 0 || version !== ofNetwork || rest.length > 0 || !/^\d{1,3}$/.test(length)) return false;
+  if (Number(length) > (version === 4 ? 32 : 128)) return false;
+  const family = version === 4 ? "ipv4" : "ipv6";
+  const list = new BlockList();
+  list.addSubnet(network, Number(length), family);
+  return list.check(host, family);
+}
+
+/** An address names itself, a domain itself and what is below it, and one that begins with a dot only that. */
+function isNamed(host: string, port: string, entry: string): boolean {
+  const [, name, ofEntry] = isIPv6(entry)
+    ? [entry, entry, undefined]
+    : (/^(.*?)(?::(\d+))?$/.exec(entry) ?? [entry, entry, undefined]);
+  const named = (name ?? "").replace(/^\[|\]$/g, "").replace(/^\*\./, ".");
+  if (named === "" || (ofEntry !== undefined && ofEntry !== port)) return false;
+  if (named === host) return true;
+  return isIP(host) === 0 && host.endsWith(named.startsWith(".") ? named : `.${named}`);
+}
