@@ -11,7 +11,7 @@ import { allReportText, explanationText, notServedText, portReportsText } from "
 import { originText, pendingNotices } from "../print/origin-text.ts";
 import { outputFormat } from "../print/output-format.ts";
 import type { Progress } from "../print/progress.ts";
-import { COLOURED, PLAIN, type Style } from "../print/style.ts";
+import { type Style, styleFor } from "../print/style.ts";
 
 /** `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -33,7 +33,10 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.refused : EXIT.ok,
-    output: format === "json" ? `${JSON.stringify(reportJson(report), null, 2)}\n` : head + reportText(report, style()),
+    output:
+      format === "json"
+        ? `${JSON.stringify(reportJson(report), null, 2)}\n`
+        : head + reportText(report, styleFor(process.stdout, process.env)),
     notices,
   };
 }
@@ -76,9 +79,4 @@ function reportText(report: Report, style: Style): string {
     case "not-served":
       return notServedText(report.reason, style);
   }
-}
-
-/** https://no-color.org */
-function style(): Style {
-  return process.stdout.isTTY && !process.env.NO_COLOR ? COLOURED : PLAIN;
 }

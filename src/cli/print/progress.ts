@@ -1,3 +1,5 @@
+import { isTerminal, type MaybeTerminal } from "./style.ts";
+
 /** Shows the current step of a command that takes long. */
 export interface Progress {
   /** Begins another step: `reading objects`, without a full stop. */
@@ -5,17 +7,19 @@ export interface Progress {
 }
 
 /** A terminal, or another stream in its place. */
-export interface ProgressStream {
-  readonly isTTY?: boolean;
+export interface ProgressStream extends MaybeTerminal {
   write(text: string): unknown;
 }
 
 /** Goes to the beginning of the line and clears it (ECMA-48: CR, EL). */
 const CLEAR_LINE = "\r\u001b[K";
 
-/** Progress in one line of a terminal, which `clear` takes away again; nothing where there is no terminal. */
-export function terminalProgress(stream: ProgressStream): Progress & { readonly clear: () => void } {
-  if (stream.isTTY !== true) return { step: () => {}, clear: () => {} };
+/** Progress in one line of a terminal, which `clear` takes away again; nothing where there is none that can do this. */
+export function terminalProgress(
+  stream: ProgressStream,
+  environment: NodeJS.ProcessEnv = process.env,
+): Progress & { readonly clear: () => void } {
+  if (!isTerminal(stream, environment)) return { step: () => {}, clear: () => {} };
   let shown = false;
   return {
     step: (what) => {

@@ -22,6 +22,27 @@ export const COLOURED: Style = {
   bad: rendered(31, 39),
 };
 
+/** A stream that may be a terminal. */
+export interface MaybeTerminal {
+  readonly isTTY?: boolean | undefined;
+}
+
+/** Whether a stream is a terminal that knows control sequences; `TERM=dumb` names one that does not. */
+export function isTerminal({ isTTY }: MaybeTerminal, { TERM }: NodeJS.ProcessEnv): boolean {
+  return isTTY === true && TERM !== "dumb";
+}
+
+/**
+ * The style for a stream: coloured for terminals, unless `NO_COLOR` is set; `FORCE_COLOR` decides before everything
+ * else, `0` and `false` against colours. Empty variables count as absent.
+ * Sources: https://no-color.org, https://force-color.org
+ */
+export function styleFor(stream: MaybeTerminal, environment: NodeJS.ProcessEnv): Style {
+  const { FORCE_COLOR, NO_COLOR } = environment;
+  if (FORCE_COLOR) return FORCE_COLOR === "0" || FORCE_COLOR === "false" ? PLAIN : COLOURED;
+  return isTerminal(stream, environment) && !NO_COLOR ? COLOURED : PLAIN;
+}
+
 /** Control characters would let an object's text move a terminal's cursor. */
 export function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, "?");

@@ -117,11 +117,22 @@ spec: { clusterIP: 10.96.0.7, ports: [{ port: 80 }] }
 afterEach(() => vi.unstubAllEnvs());
 
 test.each([
-  ["a terminal", true, true, undefined],
-  ["a terminal where NO_COLOR is set", false, true, "1"],
-  ["a pipe", false, undefined, undefined],
-])("an explanation printed to %s is coloured: %s", async (_what, isColoured, isTerminal, noColor) => {
-  vi.stubEnv("NO_COLOR", noColor);
+  ["a terminal", true, true, {}],
+  ["a terminal where NO_COLOR is set", false, true, { NO_COLOR: "1" }],
+  ["a terminal where NO_COLOR is empty", true, true, { NO_COLOR: "" }],
+  ["a terminal without control sequences", false, true, { TERM: "dumb" }],
+  ["a terminal where FORCE_COLOR is 0", false, true, { FORCE_COLOR: "0" }],
+  [
+    "a dumb terminal where FORCE_COLOR and NO_COLOR are set",
+    true,
+    true,
+    { FORCE_COLOR: "1", NO_COLOR: "1", TERM: "dumb" },
+  ],
+  ["a pipe", false, undefined, {}],
+  ["a pipe where FORCE_COLOR is set", true, undefined, { FORCE_COLOR: "1" }],
+])("an explanation printed to %s is coloured: %s", async (_what, isColoured, isTerminal, environment) => {
+  const variables = { FORCE_COLOR: undefined, NO_COLOR: undefined, TERM: "xterm", ...environment };
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
   const before = process.stdout.isTTY;
   process.stdout.isTTY = isTerminal as boolean;
   try {

@@ -8,7 +8,7 @@ function stream(isTTY?: boolean) {
 
 test("progress shows each step in one line of a terminal, and clears it", () => {
   const terminal = stream(true);
-  const progress = terminalProgress(terminal);
+  const progress = terminalProgress(terminal, {});
   progress.step("reading");
   progress.step("asking");
   progress.clear();
@@ -16,9 +16,12 @@ test("progress shows each step in one line of a terminal, and clears it", () => 
   expect(terminal.written).toEqual(["\r\u001b[Kreading ...", "\r\u001b[Kasking ...", "\r\u001b[K"]);
 });
 
-test("progress prints nothing into a pipe", () => {
-  const pipe = stream();
-  const progress = terminalProgress(pipe);
+test.each([
+  ["a pipe", undefined, {}],
+  ["a terminal without control sequences", true, { TERM: "dumb" }],
+])("progress prints nothing into %s", (_what, isTTY, environment) => {
+  const pipe = stream(isTTY);
+  const progress = terminalProgress(pipe, environment);
   progress.step("reading");
   progress.clear();
   expect(pipe.written).toEqual([]);
