@@ -10,21 +10,19 @@ export function socketText(address: string, port: number | string): string {
 
 /** Formats a choice: `TCP, UDP or SCTP`. */
 export function alternatives(texts: readonly string[]): string {
-  return texts.join(", ").replace(/, ([^,]*)$/, " or $1");
+  return joined(texts, "or");
 }
 
-/** Formats what belongs together: `dump, diff and check`. */
-export function listed(texts: readonly string[]): string {
-  return texts.join(", ").replace(/, ([^,]*)$/, " and $1");
+/** The most that {@link listText} gives unless it is told otherwise. */
+const MOST_LISTED = 5;
+
+/** Formats what belongs together: `a, b and c`; of more than `most`, the first and how many others: `a, b and 7 more`. */
+export function listText(texts: readonly string[], most = MOST_LISTED): string {
+  return joined(texts.length > most ? [...texts.slice(0, most), `${texts.length - most} more`] : texts, "and");
 }
 
-/** The most names that {@link someOf} gives. */
-const MOST_NAMES = 5;
-
-/** Formats the first of many names: `a, b, c, d, e and 7 others`. */
-export function someOf(names: readonly string[]): string {
-  const more = names.length - MOST_NAMES;
-  return more > 1 ? listed([...names.slice(0, MOST_NAMES), `${more} others`]) : listed(names);
+function joined(texts: readonly string[], word: "and" | "or"): string {
+  return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} ${word} ${texts.at(-1)}`;
 }
 
 /** A number with its noun: `1 endpoint`, `2 endpoints`. */

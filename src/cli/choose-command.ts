@@ -1,6 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { listed } from "../base/text.ts";
+import { listText } from "../base/text.ts";
 import { parseArguments } from "../config/flags/parse-arguments.ts";
 import { type Argv, type Command, flagsOf } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
@@ -66,7 +66,7 @@ function unexpectedArgument(command: Command, word: string): AppError {
 function refuseOthers(command: Command, flag: string): void {
   if (flagsOf(command).some(({ name }) => name === flag)) return;
   const users = COMMANDS.filter(({ flags }) => flags.includes(flag)).map(({ name }) => name);
-  throw badArgument(noOption(command, `--${flag}`), `it is an option of ${listed(users)}`);
+  throw badArgument(noOption(command, `--${flag}`), `it is an option of ${listText(users, Infinity)}`);
 }
 
 function noOption({ name }: Command, spelling: string): string {

@@ -1,4 +1,4 @@
-import { listText } from "../../inspect/explain/words.ts";
+import { listText } from "../../base/text.ts";
 import type { MissingNode } from "../../inspect/load/missing-node.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";

@@ -1,4 +1,4 @@
-import { counted, listed, someOf } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
 import { forwardChanges } from "./migration-forward.ts";
@@ -33,7 +33,7 @@ function modesOf({ traces, answeredMode }: MigrationFacts): KubeProxyMode[] {
 
 function modeDiagnostic(modes: readonly KubeProxyMode[]): HostDiagnostic {
   if (modes.length > 0)
-    return diagnostic("migration", "ok", `kube-proxy's rules are on this host, of mode ${listed(modes)}`);
+    return diagnostic("migration", "ok", `kube-proxy's rules are on this host, of mode ${listText(modes)}`);
   return diagnostic(
     "migration",
     "warning",
@@ -60,7 +60,7 @@ function affinityChanges({ services }: MigratingServices): HostDiagnostic[] {
     diagnostic(
       "migration-affinity",
       "warning",
-      `${counted(sticky.length, "Service")} with session affinity (${someOf(sticky.map(({ name }) => name))})`,
+      `${counted(sticky.length, "Service")} with session affinity (${listText(sticky.map(({ name }) => name))})`,
       "each client is given an endpoint anew, once; from then on, one for each address and port of the Service by itself",
       "migrate at a quiet time if sessions are kept in the endpoints",
     ),
@@ -72,7 +72,7 @@ function conflictNotes({ conflicts }: MigratingServices): HostDiagnostic[] {
     diagnostic(
       "migration-conflict",
       "warning",
-      `${frontend} is wanted by ${listed([winner, ...losers].map(({ service }) => service.name))}`,
+      `${frontend} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
       `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
       "remove the address and port from the others",
     ),

@@ -1,4 +1,4 @@
-import { alternatives, counted, listed } from "../../base/text.ts";
+import { alternatives, counted, listText } from "../../base/text.ts";
 import { sameScheduler } from "../../config/ipvs-scheduler.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
@@ -44,7 +44,7 @@ function strictArpChanges({ settings }: MigrationFacts): HostDiagnostic[] {
     diagnostic(
       "migration-strict-arp",
       "ok",
-      listed(found),
+      listText(found),
       "strictARP, which load balancers such as MetalLB ask for with ipvs, is not needed: no interface has the Services' addresses",
       "set them to 0 once kube-proxy is gone, unless other software needs them",
     ),

@@ -1,4 +1,4 @@
-import { counted, someOf } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
@@ -15,7 +15,7 @@ export function nodePortChanges(
 ): HostDiagnostic[] {
   const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
-  const names = `NodePorts of ${counted(ported.length, "Service")} (${someOf(ported.map(({ name }) => name))})`;
+  const names = `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
   const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1;
   return [
     addressChange(names, { services, nodeContext }, hostAddresses),
@@ -38,7 +38,7 @@ function addressChange(
   return diagnostic(
     check,
     "warning",
-    `${names} will not answer on ${someOf(lost.toSorted(compareAddresses))}`,
+    `${names} will not answer on ${listText(lost.toSorted(compareAddresses))}`,
     "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
     "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
   );
@@ -60,7 +60,7 @@ function loopbackChange(names: string, ported: readonly Service[], nodeContext: 
     ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
   );
   if (others.length === 0) return diagnostic(check, "ok", `${names} answer on 127.0.0.1`);
-  const found = `UDP and SCTP NodePorts of ${counted(others.length, "Service")} (${someOf(others.map(({ name }) => name))}) will not answer on 127.0.0.1`;
+  const found = `UDP and SCTP NodePorts of ${counted(others.length, "Service")} (${listText(others.map(({ name }) => name))}) will not answer on 127.0.0.1`;
   return diagnostic(check, "warning", found, "localhost in nodePortAddresses serves TCP alone");
 }
 

@@ -1,4 +1,4 @@
-import { counted, listed } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { ForeignChain } from "./foreign-chain.ts";
 
@@ -102,7 +102,7 @@ function ipvsTraces(traces: ProxyTraces): string[] {
   const tables = tablesWith("KUBE-NODE-PORT", traces);
   return [
     ...(traces.interfaces.includes(PROXY_INTERFACES.ipvs) ? [`the interface ${PROXY_INTERFACES.ipvs}`] : []),
-    ...(tables.length > 0 ? [`chains in ${listed(tables)}`] : []),
+    ...(tables.length > 0 ? [`chains in ${listText(tables)}`] : []),
   ];
 }
 
@@ -137,7 +137,7 @@ function ipvsMode(traces: ProxyTraces): HostDiagnostic[] {
   const servers = ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
   return [
     warning(
-      `kube-proxy's ipvs mode has left ${listed([...servers, ...found])}`,
+      `kube-proxy's ipvs mode has left ${listText([...servers, ...found])}`,
       "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
       `${ACTION} kube-proxy --cleanup, or restart the node`,
     ),

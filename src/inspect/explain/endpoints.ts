@@ -1,4 +1,5 @@
 import { assertNever } from "../../base/errors.ts";
+import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import type { EndpointView } from "../../ruleset/service-view.ts";
@@ -9,7 +10,6 @@ import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
 import type { ClientChoice } from "./found.ts";
 import type { Match } from "./match.ts";
 import { rounded } from "./steps.ts";
-import { listText } from "./words.ts";
 
 /** Reasons for which a usable endpoint gets no connections. */
 const NOT_REACHED: ExcludedEndpoint = {

@@ -1,7 +1,6 @@
 import { nearest } from "../../base/nearest.ts";
-import { alternatives } from "../../base/text.ts";
+import { alternatives, listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import { listText } from "./words.ts";
 
 /** The most Services of one name in different namespaces that are suggested. */
 const MOST_NAMESAKES = 3;

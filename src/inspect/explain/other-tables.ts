@@ -1,4 +1,4 @@
-import { counted, socketText } from "../../base/text.ts";
+import { counted, listText, socketText } from "../../base/text.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
 import { evaluateTables } from "../../trace/evaluate.ts";
@@ -7,7 +7,6 @@ import type { Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, Result, Verdict } from "./explanation.ts";
 import { packetOf } from "./packet.ts";
-import { listText } from "./words.ts";
 
 const ACTION = "change it in the software that made the table: nft-proxy changes no tables but its own";
 

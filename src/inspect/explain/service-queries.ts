@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
@@ -7,7 +8,7 @@ import type { Connection } from "./explanation.ts";
 import { likelyService } from "./likely-service.ts";
 import { connectionOf, type Question } from "./packet.ts";
 import { type ExplainQuery, isNamed, type ServiceArgument } from "./query.ts";
-import { listText, portSpecText } from "./words.ts";
+import { portSpecText } from "./words.ts";
 
 type AllQuery = Extract<ExplainQuery, { readonly kind: "all" }>;
 

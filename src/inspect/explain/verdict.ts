@@ -1,3 +1,4 @@
+import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
@@ -12,7 +13,7 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, OwnResult, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { type RuleStep, stepRuleText } from "./step-words.ts";
-import { destinationText, listText } from "./words.ts";
+import { destinationText } from "./words.ts";
 
 /** The input of a verdict. */
 export interface Evidence {

@@ -18,12 +18,6 @@ export function destinationText({ to, port, protocol }: Connection): string {
   return `${to} port ${port}/${protocol}`;
 }
 
-/** `a, b and c`; `most` at most, and how many more there are. */
-export function listText(items: readonly string[], most = 5): string {
-  const shown = items.length > most ? [...items.slice(0, most), `${items.length - most} more`] : items;
-  return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
-}
-
 /** The outcomes of a connection in texts for people. */
 export const RESULTS: Readonly<Record<Result, string>> = {
   ...OUTCOME_NAMES,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { counted, socketText } from "../../../src/base/text.ts";
+import { alternatives, counted, listText, socketText } from "../../../src/base/text.ts";
 
 describe("socketText", () => {
   it("puts an IPv6 address in brackets, and no other host", () => {
@@ -12,5 +12,25 @@ describe("socketText", () => {
 describe("counted", () => {
   it("gives the noun a plural unless there is exactly one", () => {
     expect([0, 1, 2].map((count) => counted(count, "Service"))).toEqual(["0 Services", "1 Service", "2 Services"]);
+  });
+});
+
+describe("listText", () => {
+  it("joins with commas and the last with a word, also texts that contain commas", () => {
+    expect([[], ["a"], ["a", "b"], ["a", "b", "c"]].map((texts) => listText(texts))).toEqual([
+      "",
+      "a",
+      "a and b",
+      "a, b and c",
+    ]);
+    expect(listText(["a, or b", "c"])).toBe("a, or b and c");
+    expect([alternatives(["a"]), alternatives(["a", "b", "c"])]).toEqual(["a", "a, b or c"]);
+  });
+
+  it("gives as many as asked for, five unless told otherwise, and counts the others", () => {
+    const texts = ["a", "b", "c", "d", "e", "f", "g"];
+    expect(listText(texts)).toBe("a, b, c, d, e and 2 more");
+    expect(listText(texts, 2)).toBe("a, b and 5 more");
+    expect(listText(texts, Infinity)).toBe("a, b, c, d, e, f and g");
   });
 });

@@ -1,10 +1,11 @@
 import { FAMILY_NAMES } from "../../../base/family.ts";
+import { listText } from "../../../base/text.ts";
 import type { EndpointSlice } from "../../../model/endpoint-slice.ts";
 import type { ServicePort } from "../../../model/service-port.ts";
 import type { ExplainInput } from "../explain-input.ts";
 import type { Verdict } from "../explanation.ts";
 import type { Match } from "../match.ts";
-import { listText, portSpecText, portText } from "../words.ts";
+import { portSpecText, portText } from "../words.ts";
 
 /** A verdict without its result: cause, message and action. */
 export type Reason = Omit<Verdict, "result">;

@@ -1,10 +1,11 @@
+import { listText } from "../../../base/text.ts";
 import type { IgnoredService } from "../../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../../model/ip.ts";
 import { isLocal } from "../../../trace/packet.ts";
 import type { ExplainInput } from "../explain-input.ts";
 import type { Connection } from "../explanation.ts";
 import { nodePortAt, servesNodePorts, servicesAt } from "../match.ts";
-import { destinationText, listText, portSpecText, portText } from "../words.ts";
+import { destinationText, portSpecText, portText } from "../words.ts";
 import type { Reason } from "./endpoint-causes.ts";
 
 /** Why no Service port serves a destination. */

@@ -1,7 +1,7 @@
+import { listText } from "../../../base/text.ts";
 import { cidrContains, familyOf } from "../../../model/ip.ts";
 import type { Connection, Result, Verdict } from "../explanation.ts";
 import type { Match } from "../match.ts";
-import { listText } from "../words.ts";
 import type { Reason } from "./endpoint-causes.ts";
 
 /** The part of the evidence that source ranges concern. */

@@ -1,3 +1,4 @@
+import { listText } from "../../../base/text.ts";
 import { hasClusterIP } from "../../../model/service-port.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
 import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, MASQUERADING } from "../../../ruleset/base-chains.ts";
@@ -9,7 +10,7 @@ import { isKept } from "../found.ts";
 import type { Match } from "../match.ts";
 import { chainText, isOtherTable, ruleAsItStands } from "../other-tables.ts";
 import type { RuleStep } from "../step-words.ts";
-import { listText, portText } from "../words.ts";
+import { portText } from "../words.ts";
 import { hintsNotes } from "./hints-note.ts";
 import { schedulerNotes } from "./scheduler-notes.ts";
 import { vanishedNotes } from "./vanished-notes.ts";

@@ -1,4 +1,5 @@
 import type { Family } from "../../../base/family.ts";
+import { listText } from "../../../base/text.ts";
 import { familyOf } from "../../../model/ip.ts";
 import { splitParts, targetText } from "../../../nft/elements.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
@@ -6,7 +7,7 @@ import { VANISHED } from "../../../ruleset/sets.ts";
 import type { ExplainInput, KnownVanished, LiveRules } from "../explain-input.ts";
 import type { Connection, Note } from "../explanation.ts";
 import type { Match } from "../match.ts";
-import { listText, portText } from "../words.ts";
+import { portText } from "../words.ts";
 
 /** More of these are counted, not listed. */
 const MOST = 5;
