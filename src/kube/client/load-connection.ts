@@ -44,7 +44,7 @@ async function inCluster(options: ConnectionOptions): Promise<Connection> {
   const directory = options.serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
     throw new AppError("BAD_CONFIG", "no API server is configured", {
-      hint: "give --kubeconfig or --master, or run as a Pod; --from takes objects from files instead",
+      hint: "give --kubeconfig or --master, or run as a Pod; --from, where a command has it, takes objects from files",
     });
   }
   const server = parseServer(`https://${socketText(host, port)}`, "KUBERNETES_SERVICE_HOST");

@@ -38,11 +38,11 @@ export class ReflectorReport {
 
   /** Records that an optional resource is not served, or not to these credentials. */
   absent(failure: ApiFailure): void {
-    if (!this.status.absent)
-      this.#logger.info(
-        { resource: this.#resource, reason: failure.message },
-        "not served by this API server; continuing without it",
-      );
+    if (!this.status.absent) {
+      const why = failure.kind === "forbidden" ? "not allowed to these credentials" : "not served by this API server";
+      const fields = { resource: this.#resource, reason: failure.message };
+      this.#logger.info(fields, `${why}; continuing without it`);
+    }
     this.status.absentResource();
   }
 

@@ -230,6 +230,8 @@ describe("a reflector of an API that is not served", () => {
     const follower = await follow({ resource: "servicecidrs" });
     expect(follower.calls).toEqual(["synced", "+kubernetes", "synced"]);
     expect(follower.reflector.state()).toMatchObject({ absent: false, errors: { forbidden: 3 } });
+    const said = follower.logger.lines.map(({ message }) => message);
+    expect(said).toContain("not allowed to these credentials; continuing without it");
 
     api.addFault({ fault: forbidden, times: 3 });
     api.cluster.compact("servicecidrs");
