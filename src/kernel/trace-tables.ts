@@ -29,7 +29,7 @@ function pidNamespace(): string {
  * @returns how many were removed
  * @throws AppError as nft does
  */
-export async function removeStaleTraceTables(nft: Nft): Promise<number> {
+export async function removeStaleTraceTables(nft: Pick<Nft, "apply" | "tableNames" | "listSet">): Promise<number> {
   const own = pidNamespace();
   const stale: { family: Family; name: string }[] = [];
   for (const listed of await nft.tableNames()) {
@@ -46,7 +46,10 @@ export async function removeStaleTraceTables(nft: Nft): Promise<number> {
   return stale.length;
 }
 
-async function isActive(nft: Nft, { family, name }: { family: Family; name: string }): Promise<boolean> {
+async function isActive(
+  nft: Pick<Nft, "listSet">,
+  { family, name }: { family: Family; name: string },
+): Promise<boolean> {
   const text = await nft.listSet(family, "set", ACTIVE_SET, name);
   if (text === undefined) return false;
   return readListing(text).objects.some(

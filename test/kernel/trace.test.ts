@@ -6,6 +6,7 @@ import type { NamedStory } from "../../src/inspect/trace/named-story.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { createLab, type Lab, type RunningCommand } from "../support/lab/lab.ts";
+import { addressesOf } from "../support/lab/topology.ts";
 import { schemaErrors } from "../support/output-schema.ts";
 
 const PORT = { port: 80, targetPort: 8080 };
@@ -110,6 +111,28 @@ describe("trace", () => {
   test("names the chain that rejects a packet to a Service without endpoints", async () => {
     const [first] = await storiesOf(["--from-ip=10.244.1.12"], { from: "pod2", to: "10.96.7.8" });
     expect(first).toMatchObject({ end: { kind: "rejected", table: "nft-proxy", chain: "reject-chain" } });
+  });
+
+  test("tells no packets that another program traces, and those that come back over loopback", async () => {
+    const services = [apiService("here", { clusterIP: "10.96.7.9", ports: [PORT] })];
+    const file = join(directory, "here.json");
+    await writeFile(file, apiListText(services, [apiSlice("here", [addressesOf("node").v4], [PORT])]));
+    await lab.exec([process.execPath, bundle, "apply", `--from=${file}`, ...FLAGS]);
+    const chain = "type filter hook output priority -400; policy accept; meta nftrace set 1;";
+    const guard = "type filter hook input priority 10; policy accept; ct original ip daddr 10.96.7.9 drop;";
+    await lab.exec(["nft", "-f", "-"], {
+      input: `table inet other { chain tracer { ${chain} }; chain guard { ${guard} }; }`,
+    });
+    const trace = await start(["--to=10.96.7.9", "--port=80", "--duration=60s"]);
+    const probe = { from: "node", proto: "tcp", n: 1, wait: 0.5 } as const;
+    await lab.probe([{ ...probe, id: "other", to: "10.96.7.7", port: 80 }]);
+    await lab.probe([{ ...probe, id: "own", to: "10.96.7.9", port: 80 }]);
+    await vi.waitFor(() => expect(trace.stories.length).toBeGreaterThanOrEqual(2), PATIENCE);
+    trace.kill("SIGTERM");
+    await trace.ended;
+    const told = trace.stories.map(({ destination, end }) => `${destination.address} ${end.kind}`);
+    expect([...new Set(told)].sort()).toEqual(["10.96.7.9 passed", "192.0.2.2 dropped"]);
+    await lab.exec([process.execPath, bundle, "apply", objects, ...FLAGS]);
   });
 
   test("traces no other packets, and tells that there were none", async () => {

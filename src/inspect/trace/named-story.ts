@@ -156,6 +156,9 @@ function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
 }
 
 function endText(end: TraceEnd, destination: NamedEnd | undefined): string {
+  if (end.kind === "unknown") {
+    return "its end is not known: messages of the kernel were lost, or the trace ended before they came";
+  }
   if (end.kind === "passed") {
     const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;
     return `passed every chain of nftables${to}`;

@@ -36,6 +36,11 @@ export type TraceLine = TracePlace & {
     | { readonly kind: "other"; readonly text: string }
   );
 
+/** Whether a line tells that the kernel had more messages than nft could take: some are lost (1.1.3 and 1.1.7). */
+export function isLossLine(line: string): boolean {
+  return line.startsWith("# ERROR: We lost some netlink events");
+}
+
 const LINE = /^trace id ([0-9a-f]{8}) (\S+) (\S+) (\S+) (packet: |rule |unknown rule handle |policy )?(.*)$/;
 const VERDICT = /^(.*) \(verdict ([^()]+)\)\s*$/;
 

@@ -17,7 +17,7 @@ export interface PacketSelection {
 }
 
 /** The chain of a trace's table that limits the rate and sets the trace. */
-const LIMITED_CHAIN = "limited";
+export const LIMITED_CHAIN = "limited";
 const HOOKS = ["prerouting", "output"] as const;
 
 /** After fragments are put together (-400), before everything else: raw (-300), connection tracking (-200). */

@@ -1,13 +1,16 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { StoryNames } from "../../../../src/inspect/trace/named-story.ts";
-import { type PacketStory, StoryCollector } from "../../../../src/inspect/trace/packet-story.ts";
-import { parseTraceLine } from "../../../../src/inspect/trace/trace-line.ts";
+import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
+import { StoryCollector, type TraceStart } from "../../../../src/inspect/trace/story-collector.ts";
+import { isLossLine, parseTraceLine } from "../../../../src/inspect/trace/trace-line.ts";
+import { tracePackets } from "../../../../src/inspect/trace/trace-packets.ts";
 import { selectionsOf } from "../../../../src/inspect/trace/trace-query.ts";
 import { armTransaction, endTraceTransaction, traceTransaction } from "../../../../src/inspect/trace/trace-rules.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const VERSIONS = ["1.1.3", "1.1.7"] as const;
@@ -17,18 +20,31 @@ function recorded(version: string): string[] {
   return readFileSync(url, "utf8").trimEnd().split("\n");
 }
 
-function storiesOf(lines: readonly string[]): PacketStory[] {
-  const collector = new StoryCollector(({ table }) => table === "tracer");
-  const told = lines.flatMap((text, now) => {
+const START: TraceStart = { isOwn: ({ table }) => table === "tracer", isSetting: () => true };
+
+function collectorAt(clock: ManualClock): {
+  readonly add: (text: string) => PacketStory[];
+  readonly collector: StoryCollector;
+} {
+  const collector = new StoryCollector(START, clock);
+  const add = (text: string): PacketStory[] => {
+    if (isLossLine(text)) collector.lose();
     const line = parseTraceLine(text);
-    return line === undefined ? [] : collector.add(line, now);
-  });
-  return [...told, ...collector.silentSince(Number.POSITIVE_INFINITY)];
+    return line === undefined ? [] : collector.add(line);
+  };
+  return { add, collector };
+}
+
+function storiesOf(lines: readonly string[]): PacketStory[] {
+  const { add, collector } = collectorAt(new ManualClock());
+  return [...lines.flatMap(add), ...collector.silentFor(0)];
 }
 
 function endOf({ packet, end }: PacketStory): string {
   const to = `${packet.protocol} ${packet.destination} ${packet.destinationPort}`;
-  return end.kind === "passed" ? `${to} passed` : `${to} ${end.kind} by ${end.family} ${end.table} ${end.chain}`;
+  return end.kind === "passed" || end.kind === "unknown"
+    ? `${to} ${end.kind}`
+    : `${to} ${end.kind} by ${end.family} ${end.table} ${end.chain}`;
 }
 
 describe.each(VERSIONS)("a recorded trace of nft %s", (version) => {
@@ -94,7 +110,7 @@ describe("parseTraceLine", () => {
         for (const { packet, stages, end } of storiesOf(lines)) {
           expect(packet.destinationPort).toBeGreaterThanOrEqual(0);
           expect(stages.every(({ table }) => table !== "tracer")).toBe(true);
-          if (end.kind !== "passed") expect(end.table).not.toBe("");
+          if (end.kind === "dropped" || end.kind === "rejected") expect(end.table).not.toBe("");
         }
       }),
     );
@@ -102,34 +118,159 @@ describe("parseTraceLine", () => {
 });
 
 describe("StoryCollector", () => {
-  const packet = (id: string, table = "tracer") =>
-    `trace id ${id} ip ${table} c packet: iif "lo" ip saddr 10.0.0.1 ip daddr 10.0.0.2 tcp sport 1 tcp dport 2 `;
+  const packet = (id: string, table = "tracer", input = "eth0", to = "10.0.0.2") =>
+    `trace id ${id} ip ${table} c packet: iif "${input}" ip saddr 10.0.0.1 ip daddr ${to} tcp sport 1 tcp dport 2 `;
+  const traced = (id: string) => `trace id ${id} ip tracer c rule meta nftrace set 1 (verdict continue)`;
+  const own = (id: string) => [packet(id), traced(id)];
+  const lost = "# ERROR: We lost some netlink events!";
 
   test("an id that is used again begins another story", () => {
-    expect(storiesOf([packet("00000001"), packet("00000001", "x"), packet("00000001")])).toHaveLength(2);
+    const lines = [...own("00000001"), packet("00000001", "x"), ...own("00000001")];
+    expect(storiesOf(lines)).toHaveLength(2);
   });
 
-  test("packets that another program's rules trace are not told", () => {
-    expect(storiesOf([packet("00000001", "x"), "trace id 00000001 ip x c policy drop "])).toEqual([]);
+  test.each([
+    ["that pass the own table later", [packet("00000001", "x"), "trace id 00000001 ip x c policy drop "]],
+    [
+      "that passed another one first",
+      [packet("00000001", "x"), packet("00000001"), "trace id 00000001 ip tracer c policy accept ", traced("00000001")],
+    ],
+  ])("packets that another program's rules trace are not told: %s", (_, lines) => {
+    expect(storiesOf(lines)).toEqual([]);
+  });
+
+  test("a packet that comes back over loopback, translated, is told although it is not selected any more", () => {
+    const lines = [...own("00000001"), packet("00000001", "x", "", "10.0.0.3")];
+    const back = [packet("00000002", "tracer", "lo", "10.0.0.3"), "trace id 00000002 inet fw in policy drop "];
+    expect(storiesOf([...lines, ...back]).map(endOf)).toEqual([
+      "tcp 10.0.0.3 2 dropped by inet fw in",
+      "tcp 10.0.0.2 2 passed",
+    ]);
+    expect(storiesOf(back)).toEqual([]);
   });
 
   test("a story is complete after a time without a line, and no sooner", () => {
-    const collector = new StoryCollector(({ table }) => table === "tracer");
-    const line = parseTraceLine(packet("00000001"));
-    if (line !== undefined) collector.add(line, 1000);
-    expect(collector.silentSince(999)).toEqual([]);
-    expect(collector.silentSince(1000)).toHaveLength(1);
-    expect(collector.silentSince(2000)).toEqual([]);
+    const clock = new ManualClock();
+    const { add, collector } = collectorAt(clock);
+    own("00000001").forEach(add);
+    clock.advance(499);
+    expect(collector.silentFor(500)).toEqual([]);
+    clock.advance(1);
+    expect(collector.silentFor(500)).toHaveLength(1);
+    expect(collector.silentFor(0)).toEqual([]);
+  });
+
+  test("the wall clock, when it is set, completes no story", () => {
+    const clock = new ManualClock(1000);
+    const { add, collector } = collectorAt(clock);
+    own("00000001").forEach(add);
+    clock.set(4_000_000);
+    expect(collector.silentFor(500)).toEqual([]);
+    expect(collector.silentFor(0)).toMatchObject([{ startedAt: 1000 }]);
+  });
+
+  test("where messages were lost, only a drop is a known end", () => {
+    const clock = new ManualClock();
+    const { add, collector } = collectorAt(clock);
+    own("00000001").forEach(add);
+    add(lost);
+    own("00000002").forEach(add);
+    const [dropped] = add("trace id 00000002 inet fw in policy drop ");
+    own("00000003").forEach(add);
+    clock.advance(201);
+    own("00000004").forEach(add);
+    const told = [dropped, ...collector.silentFor(0)];
+    expect(told.map((story) => [story?.id, story?.end.kind])).toEqual([
+      ["00000002", "dropped"],
+      ["00000001", "unknown"],
+      ["00000003", "unknown"],
+      ["00000004", "passed"],
+    ]);
+  });
+
+  test("at the end, no more stories begin, and the end of those that are open is not known", () => {
+    const { add, collector } = collectorAt(new ManualClock());
+    own("00000001").forEach(add);
+    expect(collector.end()).toBe(true);
+    own("00000002").forEach(add);
+    expect(collector.rest()).toMatchObject([{ id: "00000001", end: { kind: "unknown" } }]);
+    expect(collector.end()).toBe(false);
   });
 
   test("gathers no more than 1,000 packets at a time", () => {
     const ids = Array.from({ length: 1005 }, (_, i) => i.toString(16).padStart(8, "0"));
-    const collector = new StoryCollector(({ table }) => table === "tracer");
-    const told = ids.flatMap((id) => {
-      const line = parseTraceLine(packet(id));
-      return line === undefined ? [] : collector.add(line, 0);
+    const { add } = collectorAt(new ManualClock());
+    const told = ids.flatMap((id) => own(id).flatMap(add));
+    expect(told.map(({ id, end }) => `${id} ${end.kind}`)).toEqual(ids.slice(0, 5).map((id) => `${id} unknown`));
+  });
+});
+
+describe("tracePackets", () => {
+  afterEach(() => vi.useRealTimers());
+
+  function start(stop: Promise<unknown>) {
+    vi.useFakeTimers();
+    const applied: string[] = [];
+    let tell: (line: string) => void = () => {};
+    const stories = tracePackets({
+      nft: {
+        path: "nft",
+        apply: async (transaction) => {
+          applied.push(JSON.stringify(transaction));
+          return { durationMs: 0, bytes: 0 };
+        },
+        tableNames: async () => new Set(),
+        listSet: async () => undefined,
+      },
+      selections: [{ family: "ip", destination: "10.0.0.2" }],
+      durationMs: 10_000,
+      rate: 5,
+      stop,
+      follow: (_path, _args, onLine) => {
+        tell = onLine;
+        return { pid: undefined, stop: () => {}, ended: new Promise(() => {}) };
+      },
     });
-    expect(told.map(({ id }) => id)).toEqual(ids.slice(0, 5));
+    const told: PacketStory[] = [];
+    const ended = (async () => {
+      for await (const story of stories) told.push(story);
+    })();
+    const pass = (id: string) => {
+      const [, table = ""] = /"(nft-proxy-trace-[\d-]+)"/.exec(applied[0] ?? "") ?? [];
+      tell(`trace id ${id} ip ${table} limited packet: iif "eth0" ip saddr 10.0.0.1 ip daddr 10.0.0.2 `);
+      tell(`trace id ${id} ip ${table} limited rule meta nftrace set 1 (verdict continue)`);
+    };
+    return { told, ended, pass, applied };
+  }
+
+  test("lasts as long as it was asked to, although the wall clock is set", async () => {
+    const { told, ended, pass, applied } = start(new Promise(() => {}));
+    await vi.advanceTimersByTimeAsync(1000);
+    vi.setSystemTime(Date.now() + 3_600_000);
+    await vi.advanceTimersByTimeAsync(8000);
+    pass("00000001");
+    expect(applied).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(1100);
+    await ended;
+    expect(told).toMatchObject([{ id: "00000001", end: { kind: "passed" } }]);
+    expect(applied).toHaveLength(3);
+  });
+
+  test("that is interrupted waits for the rest of a packet's way", async () => {
+    let interrupt: (value: unknown) => void = () => {};
+    const { told, ended, pass } = start(
+      new Promise((resolve) => {
+        interrupt = resolve;
+      }),
+    );
+    await vi.advanceTimersByTimeAsync(1000);
+    pass("00000001");
+    interrupt(undefined);
+    await vi.advanceTimersByTimeAsync(300);
+    expect(told).toEqual([]);
+    await vi.advanceTimersByTimeAsync(300);
+    await ended;
+    expect(told).toMatchObject([{ end: { kind: "passed" } }]);
   });
 });
 
@@ -177,6 +318,7 @@ describe("StoryNames", () => {
     const headers = (to: string) => `iif "lo" ip saddr 192.0.2.2 ip daddr ${to} tcp sport 9`;
     const [story] = storiesOf([
       `trace id 00000001 ip tracer c packet: ${headers("10.96.0.10")} tcp dport 80 tcp flags == syn `,
+      "trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)",
       `${own} nat-prerouting packet: ${headers("10.96.0.10")} tcp dport 80 `,
       `${own} services rule ip daddr . meta l4proto . th dport vmap @service-ips (verdict goto balance-1)`,
       `trace id 00000001 inet fw forward packet: ${headers("10.1.1.1")} tcp dport 8080 `,
