@@ -1,7 +1,9 @@
 import { mkdir, readdir, readFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { askDaemon } from "../../src/inspect/daemon-socket/daemon-client.ts";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
@@ -154,12 +156,35 @@ describe("commands beside a running daemon", () => {
     expect([...plain.values()].filter((text) => text.startsWith("unavailable"))).toEqual([]);
     expect(plain.get("desired.json")).toContain("10.96.0.10");
     expect(plain.get("daemon.log")).toContain("nft-proxy starts");
-    const redacted = [...(await texts("--redact")).values()].join("\n");
+    const redactedTexts = await texts("--redact");
+    for (const [name, text] of redactedTexts)
+      if (name.endsWith(".json")) expect(() => JSON.parse(text), name).not.toThrow();
+    const redacted = [...redactedTexts.values()].join("\n");
     expect(redacted).not.toMatch(/kube-dns-|\bfrontend\b|\bshop\b|node-2/);
     const addresses = redacted.match(/\b\d{1,3}(?:\.\d{1,3}){3}\b/g) ?? [];
     expect(new Set(addresses)).toEqual(new Set(addresses.filter((one) => one.startsWith("127.") || one === "0.0.0.0")));
     expect(redacted).not.toMatch(/\bfd00:/);
     expect(redacted).toContain("ip4-1");
+  });
+
+  test("support-bundle --redact fails where the daemon does not give the names to replace", async () => {
+    const state = await askDaemon(socket, "state");
+    const server = createServer(({ url }, response) => {
+      if (url === "/v1/state") response.end(JSON.stringify(state));
+      else response.writeHead(500).end();
+    });
+    await new Promise<void>((resolve) => server.listen(`${socket}.mute`, resolve));
+    try {
+      const asked = (...args: readonly string[]) =>
+        daemons.lab.exec([process.execPath, bundle, "support-bundle", `--daemon-socket=${socket}.mute`, ...args]);
+      expect(await asked("--redact", "-")).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringContaining("cannot redact: the names of the cluster's objects are not known"),
+      });
+      expect(await asked(`${socket}.tar.gz`)).toMatchObject({ exitCode: 0 });
+    } finally {
+      server.close();
+    }
   });
 
   test("config with options of its own does not ask the daemon", async () => {

@@ -1,3 +1,4 @@
+import { AppError } from "../../base/errors.ts";
 import { writePrivateFile } from "../../daemon/state-file.ts";
 import { archiveOf } from "../../inspect/support-bundle/archive.ts";
 import { collectBundle } from "../../inspect/support-bundle/collect.ts";
@@ -16,13 +17,18 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices, daemon } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
-  const { files, names } = await collectBundle({
+  const { files, names, missingNames } = await collectBundle({
     options,
     nodeName,
     version: __VERSION__,
     ...(daemon === undefined ? {} : { daemon }),
   });
   const isRedacted = isSet(argv, "redact");
+  if (isRedacted && missingNames !== undefined) {
+    throw new AppError("HOST", `cannot redact: the names of the cluster's objects are not known: ${missingNames}`, {
+      hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
+    });
+  }
   const redact = isRedacted ? redactor(names) : (text: string) => text;
   const now = systemClock.now();
   const archive = archiveOf(

@@ -10,6 +10,7 @@ import { localUrl, type RunningDaemon } from "../daemon-socket/running-daemon.ts
 import { doctorHost } from "../doctor/doctor-host.ts";
 import { examineHost } from "../doctor/examine.ts";
 import type { ArchiveFile } from "./archive.ts";
+import { foundNames } from "./found-names.ts";
 import type { NamesByKind } from "./redact.ts";
 
 /** What a support bundle is collected from. */
@@ -27,13 +28,15 @@ export interface BundleRequest {
 export interface Bundle {
   readonly files: readonly ArchiveFile[];
   readonly names: NamesByKind;
+  /** Why `names` may lack some: the daemon does not give its objects. Absent where they are complete. */
+  readonly missingNames?: string;
 }
 
 type Collect = () => Promise<string>;
 
 /** Collects everything for a report. A part that cannot be had is a file that says why. Changes nothing. */
 export async function collectBundle(request: BundleRequest): Promise<Bundle> {
-  const { options, daemon } = request;
+  const { options, daemon, nodeName } = request;
   const nft = new Nft({ path: options.nftPath });
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
@@ -54,13 +57,25 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   for (const [name, collect] of parts) {
     files.push({ name: `nft-proxy-support/${name}`, text: await collect().catch(unavailable) });
   }
-  const known = await namesOf(request);
-  return { files, names: { ...known, ...namesInChains(files, known) } };
+  const found = foundNames(files);
+  if (daemon === undefined) return { files, names: joined(namesOf(NO_OBJECTS, nodeName), found) };
+  try {
+    return { files, names: joined(namesOf(await answer(daemon, "objects"), nodeName), found) };
+  } catch (error) {
+    return { files, names: found, missingNames: messageOf(error) };
+  }
+}
+
+function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
+  const kinds = [...new Set([...Object.keys(some), ...Object.keys(others)])];
+  return Object.fromEntries(kinds.map((kind) => [kind, [...(some[kind] ?? []), ...(others[kind] ?? [])]]));
 }
 
 async function metricsText({ metricsBindAddress: metrics }: ProxyOptions): Promise<string> {
   if (metrics === undefined) throw new Error("the metrics server is switched off");
-  return (await doctorHost.get(`${localUrl(metrics)}/metrics`)).body;
+  const { status, body } = await doctorHost.get(`${localUrl(metrics)}/metrics`);
+  if (status !== 200) throw new Error(`HTTP status ${status}`);
+  return body;
 }
 
 function unavailable(error: unknown): string {
@@ -108,31 +123,19 @@ function jsonText(value: unknown): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
 
-async function namesOf({ daemon, nodeName }: BundleRequest): Promise<NamesByKind> {
-  const empty: DaemonObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
-  const objects = await answer(daemon, "objects").catch(() => empty);
-  const qualified = objects.services.map(({ name }) => name.split("/"));
-  const endpoints = objects.endpointSlices.flatMap((slice) => slice.endpoints);
-  const ports = objects.services.flatMap((service) => service.ports.map(({ name }) => name));
+const NO_OBJECTS: DaemonObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
+
+function namesOf({ services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects, nodeName: string): NamesByKind {
+  const qualified = services.map(({ name }) => name.split("/"));
+  const endpoints = endpointSlices.flatMap((slice) => slice.endpoints);
   return {
-    node: [nodeName, ...endpoints.map((endpoint) => endpoint.nodeName), ...objects.nodes.map(({ name }) => name)],
+    node: [nodeName, ...endpoints.map((endpoint) => endpoint.nodeName), ...nodes.map(({ name }) => name)],
     zone: [...endpoints.map(({ zone }) => zone), ...endpoints.flatMap(({ zoneHints }) => zoneHints)],
     namespace: qualified.map(([namespace = ""]) => namespace),
     service: qualified.map(([, name = ""]) => name),
     pod: endpoints.flatMap(({ pod }) => pod.split("/").at(-1) ?? ""),
-    port: ports,
-    slice: objects.endpointSlices.map(({ name }) => name),
-  };
-}
-
-/** Names of the chains of source ranges, `firewall-shop/cart/tcp/http`: known also without a daemon. */
-function namesInChains(files: readonly ArchiveFile[], known: NamesByKind): NamesByKind {
-  const parts = files.flatMap(({ text }) =>
-    [...text.matchAll(/\bfirewall-([\w-]+)\/([\w-]+)\/\w+\/([\w-]*)/g)].map((found) => found.slice(1)),
-  );
-  return {
-    namespace: [...(known.namespace ?? []), ...parts.flatMap(([namespace = ""]) => namespace)],
-    service: [...(known.service ?? []), ...parts.flatMap(([, service = ""]) => service)],
-    port: [...(known.port ?? []), ...parts.flatMap(([, , port = ""]) => port)],
+    port: services.flatMap((service) => service.ports.map(({ name }) => name)),
+    slice: endpointSlices.map(({ name }) => name),
+    "service-cidr": serviceCIDRs.map(({ name }) => name),
   };
 }

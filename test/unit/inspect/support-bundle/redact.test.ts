@@ -6,6 +6,9 @@ const NAMES = {
   service: ["cart", "cart-v2"],
   pod: ["cart-7d9f-x2x"],
   node: ["worker-1.example.org"],
+  port: ["ab", "s"],
+  zone: ["zone"],
+  host: ["api.example.org"],
 };
 
 test.each([
@@ -17,11 +20,21 @@ test.each([
   ["an IPv4 address, twice", "10.96.0.10 . tcp . 53, 10.96.0.10:53", "ip4-1 . tcp . 53, ip4-1:53"],
   ["an IPv6 address", "[fd00:10:96::a]:53", "[ip6-1]:53"],
   ["a CIDR", "10.244.0.0/16", "ip4-1/16"],
+  ["an IPv6 address with its port as Node prints it", "not available fd00:c0::2:32020", "not available ip6-1:32020"],
+  ["an IPv6 address before a colon", "fd00::1: refused", "ip6-1: refused"],
+  ["an IPv6 address with a short name in it", "fd00::ab", "ip6-1"],
+  ["a single letter", "last synced 3 s ago", "last synced 3 s ago"],
+  ["an IPv4 address in IPv6", "::ffff:10.0.0.1 [::ffff:10.0.0.1]:80", "::ffff:ip4-1 [::ffff:ip4-1]:80"],
+  ["a name that is a key of JSON, too", '{"zone": "zone","zone":"zone"}', '{"zone": "zone-1","zone":"zone-1"}'],
   ["loopback and unspecified addresses", "127.0.0.1 ::1 0.0.0.0", "127.0.0.1 ::1 0.0.0.0"],
   ["a time", "2026-11-21T10:11:12.000Z 10:11:12", "2026-11-21T10:11:12.000Z 10:11:12"],
   ["a version", "nft v1.1.3, Linux 6.18.5", "nft v1.1.3, Linux 6.18.5"],
   ["a classid", "8000:1", "8000:1"],
-  ["the API server", "https://api.example.org:6443", "https://host-1:6443"],
+  [
+    "the API server",
+    "https://api.example.org:6443, ENOTFOUND api.example.org",
+    "https://host-1:6443, ENOTFOUND host-1",
+  ],
 ])("redacting %s turns %j into %j", (_what, text, expected) => {
   expect(redactor(NAMES)(text)).toBe(expected);
 });
@@ -32,9 +45,9 @@ test("a redactor gives the same pseudonym in every text", () => {
 });
 
 test("redacted JSON is still JSON", () => {
-  const redact = redactor({ service: ["cart"] });
-  expect(JSON.parse(redact(JSON.stringify({ a: "cart", b: ["10.0.0.1", 7] })))).toEqual({
+  const redact = redactor({ service: ["cart", "null"], port: ["7777"] });
+  expect(JSON.parse(redact(JSON.stringify({ a: "cart", b: ["10.0.0.1", 7777, null] })))).toEqual({
     a: "service-1",
-    b: ["ip4-1", 7],
+    b: ["ip4-1", 7777, null],
   });
 });
