@@ -28,11 +28,17 @@ test("the code writes files in three places: for the user, as settings of the ke
   ]);
 });
 
-test("the code makes connections in three places: to the daemon's socket, to this host's health checks and to the API server", () => {
-  expect(filesWith(/\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/)).toEqual([
+test("the code makes connections to the daemon's socket, relayed NodePorts, this host's health checks, and the API server or its proxy", () => {
+  const connects = /import \{[^}]*\bconnect\b[^}]*\} from "node:(?:net|tls)"/;
+  const requests = /\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
+  expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
+    "daemon/http/prepare-socket.ts",
+    "daemon/loopback/relay.ts",
     "inspect/daemon-socket/daemon-client.ts",
     "inspect/doctor/doctor-host.ts",
+    "kube/client/agents.ts",
     "kube/client/client.ts",
+    "kube/client/tunnel.ts",
   ]);
 });
 
