@@ -44,17 +44,30 @@ export function clientsOf(
     ...outsideClient(context.family, cidrs),
     ...[...ends].map((address): ComparedClient => {
       const isPod = cidrs.some((cidr) => cidrContains(cidr, address));
-      return { kind: "range", from: { address, at: isPod ? "pod" : "outside" } };
+      const from = isPod
+        ? ({ at: "pod", ...podInterface(context) } as const)
+        : ({ at: "outside", iifname: "" } as const);
+      return { kind: "range", from: { address, ...from } };
     }),
   ];
 }
 
 /** The last address but one of the pod CIDR, which hardly an endpoint has. */
-function podClient({ family, localTraffic }: FamilyContext, cidr: string | undefined): ComparedClient[] {
+function podClient(context: FamilyContext, cidr: string | undefined): ComparedClient[] {
+  const { family, localTraffic } = context;
   if (cidr === undefined && localTraffic.kind !== "interface") return [];
-  const iifname = localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
   const address = cidr === undefined ? (OUTSIDE[family][0] ?? "") : lastButOne(cidr, family);
-  return [{ kind: "pod", from: { address, at: "pod", ...iifname } }];
+  return [{ kind: "pod", from: { address, at: "pod", ...podInterface(context) } }];
+}
+
+/** The interface that pods' packets come in by, where the rules tell pods by it. */
+function podInterface({ localTraffic }: FamilyContext): { readonly iifname?: string } {
+  return localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
+}
+
+/** A local endpoint as a client of its own frontend. */
+export function endpointClient(address: string, context: FamilyContext): ComparedClient {
+  return { kind: "endpoint", from: { address, at: "pod", ...podInterface(context) } };
 }
 
 function lastButOne(cidr: string, family: Family): string {

@@ -1,6 +1,7 @@
 import type { AnyTable } from "../../nft/ast/any-table.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
+import type { WeightedDestination } from "../../trace/outcome.ts";
 import type { Host } from "../../trace/packet.ts";
 import { type Behaviour, behaviourOf } from "./behaviour.ts";
 import {
@@ -8,6 +9,7 @@ import {
   clientsOf,
   contextOf,
   differingSources,
+  endpointClient,
   hairpinEndpoints,
   sourceRangesOf,
 } from "./clients.ts";
@@ -71,6 +73,7 @@ export function compareOutcomes(
     const seen = clients.map((client) => ({ client, behaviours: observe(frontend, client) }));
     const selves = ownEndpoints(
       frontend,
+      context,
       seen.flatMap(({ behaviours }) => behaviours),
       hairpins,
     );
@@ -83,6 +86,7 @@ export function compareOutcomes(
 /** The local endpoints that the frontend may choose, as its clients. */
 function ownEndpoints(
   { family, protocol }: ComparedFrontend,
+  context: FamilyContext,
   behaviours: readonly Behaviour[],
   hairpins: ReadonlySet<string>,
 ): ComparedClient[] {
@@ -92,7 +96,7 @@ function ownEndpoints(
       if (hairpins.has(`${family} ${address} ${port} ${protocol}`)) addresses.add(address);
     }
   }
-  return [...addresses].map((address) => ({ kind: "endpoint", from: { address, at: "pod" } }));
+  return [...addresses].map((address) => endpointClient(address, context));
 }
 
 interface Seen {
@@ -172,5 +176,11 @@ function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: bo
   }
   const sources = ({ destinations }: Behaviour): string =>
     destinations.map(({ address, port, source }) => `${address} ${port} ${source}`).join();
-  return sources(before) !== sources(after);
+  return sources(before) !== sources(after) || masqueradedShare(before) !== masqueradedShare(after);
+}
+
+/** The share of delivered connections that are masqueraded, 0 to 1, rounded. */
+function masqueradedShare({ destinations }: Behaviour): string {
+  const shareOf = (those: readonly WeightedDestination[]) => those.reduce((sum, one) => sum + one.probability, 0);
+  return (shareOf(destinations.filter(({ source }) => source === "masqueraded")) / shareOf(destinations)).toFixed(4);
 }

@@ -26,7 +26,7 @@ export interface ComparedFrontend {
 const ADDRESS_MAPS = [...Object.values(FRONTEND_MAPS.service), FIREWALL_IPS];
 const NODEPORT_MAPS = Object.values(FRONTEND_MAPS.nodeport);
 
-/** More addresses of the node than this are not tried for each NodePort. */
+/** Of addresses of the node that both sides serve NodePorts at, or neither, more than this are not tried for each. */
 const MOST_NODE_ADDRESSES = 4;
 
 /** A port that hardly a Service has: tcpmux. */
@@ -53,10 +53,10 @@ export function comparedFrontends(tables: readonly AnyTable[], localAddresses: I
     }
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
-    const addresses = new Set([...keysOf(own, [NODEPORT_IPS]), ...ofFamily]);
+    const addresses = nodePortAddresses(own, ofFamily);
     for (const key of keysOf(own, NODEPORT_MAPS)) {
       const [protocol, port] = splitParts(key);
-      for (const address of [...addresses].slice(0, MOST_NODE_ADDRESSES)) {
+      for (const address of addresses) {
         add({ family, kind: "node-port", key, address, port: Number(port), protocol: protocol as Protocol });
       }
     }
@@ -66,6 +66,15 @@ export function comparedFrontends(tables: readonly AnyTable[], localAddresses: I
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, frontend]) => frontend);
+}
+
+/** The addresses that one of the tables alone serves NodePorts at, and some of the others. */
+function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]): readonly string[] {
+  const served = tables.map((table) => keysOf([table], [NODEPORT_IPS]));
+  const all = new Set([...served.flatMap((addresses) => [...addresses]), ...local]);
+  const isSame = (address: string) => new Set(served.map((addresses) => addresses.has(address))).size === 1;
+  const same = [...all].filter(isSame);
+  return [...[...all].filter((address) => !isSame(address)), ...same.slice(0, MOST_NODE_ADDRESSES)];
 }
 
 /** Frontends alone: some of the maps have keys with an index or an endpoint's id behind the frontend. */

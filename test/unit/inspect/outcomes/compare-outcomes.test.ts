@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { outcomeText } from "../../../../src/cli/print/outcome-report.ts";
 import { compareOutcomes } from "../../../../src/inspect/outcomes/compare-outcomes.ts";
+import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
+import type { NodeContext } from "../../../../src/ruleset/node-context.ts";
 import {
+  type ContextOptions,
   localEndpoint,
   type Objects,
   port,
@@ -25,18 +28,18 @@ const web = (options: ServiceOptions, endpoints: readonly string[] = [LOCAL, REM
   ],
 });
 
-function compare(before: Objects, after: Objects) {
-  const [old, next] = [before, after].map((objects) => ({
-    tables: Object.values(renderAll(objects).state.ruleset),
+function compare(before: Objects, after: Objects, options: ContextOptions = {}, optionsAfter = options) {
+  const side = (objects: Objects, context: NodeContext) => ({
+    tables: Object.values(renderAll(objects, context).state.ruleset),
     host: HOST,
-  }));
-  if (old === undefined || next === undefined) throw new Error("no sides");
-  return compareOutcomes(old, next, testNodeContext());
+  });
+  const context = testNodeContext(options);
+  return compareOutcomes(side(before, context), side(after, testNodeContext(optionsAfter)), context);
 }
 
 /** Clients, frontend and changes of each difference. */
-function changes(before: Objects, after: Objects): string[] {
-  return compare(before, after).differences.map(({ frontend, clients, changes }) => {
+function changes(...given: Parameters<typeof compare>): string[] {
+  return compare(...given).differences.map(({ frontend, clients, changes }) => {
     const kinds = clients.map(({ kind }) => kind).join(" ");
     return `${kinds} at ${frontend.address}:${frontend.port}: ${changes.join(" ")}`;
   });
@@ -63,6 +66,54 @@ describe("compareOutcomes", () => {
     ["no Service", {}, "pod node outside at 192.0.2.2:30080: not-handled"],
   ])("names the new outcome of a frontend that gets %s", (_, after, expected) => {
     expect(changes(web({}), after)).toContain(expected);
+  });
+
+  test("knows by which interface clients within and outside of source ranges come", () => {
+    const guarded = (endpoints: readonly string[]) =>
+      web({ loadBalancerIPs: ["203.0.113.7"], sourceRanges: ["192.0.2.128/25"], external: "Local" }, endpoints);
+    const byInterface: ContextOptions = { localTraffic: { kind: "interface", pattern: "cni0" } };
+    const differences = changes(guarded([LOCAL]), guarded([REMOTE]), byInterface);
+    expect(differences).toContain("range range at 203.0.113.7:80: dropped");
+  });
+
+  test("compares NodePorts at each address that one side alone serves", () => {
+    const addresses = [11, 12, 13, 14, 15].map((n) => `198.51.100.${n}`);
+    const nodePorts = (served: readonly string[]): ContextOptions => ({
+      nodePorts: { kind: "addresses", addresses: served },
+    });
+    expect(changes(web({}), web({}), nodePorts(addresses), nodePorts([...addresses, "198.51.100.16"]))).toEqual([
+      "pod node outside at 198.51.100.16:30080: served",
+    ]);
+  });
+
+  test("names the source where the share of masqueraded connections to an endpoint changes", () => {
+    const at = { family: "ip", table: "nft-proxy" };
+    const tables = (mod: number) =>
+      anyTables({
+        objects: [
+          { map: { ...at, name: "service-ips", type: "ipv4_addr", map: "verdict", elem: [] } },
+          { set: { ...at, name: "cluster-ips", type: "ipv4_addr", elem: ["10.96.0.10"] } },
+          { chain: { ...at, name: "n", type: "nat", hook: "prerouting", prio: -100 } },
+          { rule: { ...at, chain: "n", expr: [{ dnat: { addr: "10.244.1.11" } }] } },
+          { chain: { ...at, name: "p", type: "nat", hook: "postrouting", prio: 100 } },
+          {
+            rule: {
+              ...at,
+              chain: "p",
+              expr: [
+                { match: { op: "==", left: { numgen: { mode: "random", mod } }, right: 0 } },
+                { masquerade: null },
+              ],
+            },
+          },
+        ],
+      });
+    const { differences } = compareOutcomes(
+      { tables: tables(2), host: HOST },
+      { tables: tables(4), host: HOST },
+      testNodeContext(),
+    );
+    expect(differences.map(({ changes }) => changes)).toEqual([["source"]]);
   });
 
   test("finds nothing between the same objects", () => {
