@@ -18,8 +18,8 @@ export interface StaleFlowCleanerParts {
   readonly table: FlowTable;
   /** The UDP frontends of the objects at this moment: never older than those in the kernel. */
   readonly frontends: () => UdpFrontends;
-  /** The addresses of this node that serve NodePorts, of both families. */
-  readonly nodeAddresses: () => Promise<ReadonlySet<string>>;
+  /** The addresses of this node that serve NodePorts, of both families: see {@link nodePortHosts}. */
+  readonly nodePortHosts: () => Promise<ReadonlySet<string>>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each successful cleaning. */
@@ -36,6 +36,8 @@ export class StaleFlowCleaner {
   readonly #parts: StaleFlowCleanerParts;
   /** The frontends that there were since the last cleaning that succeeded: flows to those that are gone are stale. */
   #known = new Set<string>();
+  /** The addresses that served NodePorts since then. */
+  #formerHosts: ReadonlySet<string> = new Set();
   #next: UdpFrontends | undefined;
   #underWay: Promise<void> | undefined;
   readonly #failures: FailureLog;
@@ -87,11 +89,14 @@ export class StaleFlowCleaner {
   }
 
   async #deleteStale(wanted: UdpFrontends, known: ReadonlySet<string>): Promise<ByFamily<number>> {
-    const { table, frontends, nodeAddresses } = this.#parts;
-    const addresses = await nodeAddresses();
-    const flows = await staleFlows(table.udpFlows(), withRemoved(wanted, known), addresses);
-    if (flows.length === 0) return { ip: 0, ip6: 0 };
+    const { table, frontends, nodePortHosts } = this.#parts;
+    const hosts = { serving: await nodePortHosts(), former: this.#formerHosts };
+    this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
+    const flows = await staleFlows(table.udpFlows(), withRemoved(wanted, known), hosts);
     // Syncs go on while the table is listed: flows to an endpoint that they added are live.
-    return await table.deleteFlows(staleGroups(flows, withRemoved(frontends(), known), addresses));
+    const groups = staleGroups(flows, withRemoved(frontends(), known), hosts);
+    const deleted = groups.length === 0 ? { ip: 0, ip6: 0 } : await table.deleteFlows(groups);
+    this.#formerHosts = hosts.serving;
+    return deleted;
   }
 }

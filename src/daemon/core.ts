@@ -1,3 +1,4 @@
+import { nodePortHosts } from "../conntrack/nodeport-hosts.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
 import { udpFrontends } from "../conntrack/stale-flows.ts";
 import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
@@ -29,7 +30,7 @@ import { SyncLog } from "./sync-log.ts";
 /** A daemon without its servers. */
 export type DaemonCore = Awaited<ReturnType<typeof assembleCore>>;
 
-/** Selects the host's addresses of both families, whatever the options. */
+/** Reads the host's addresses of both families, whatever the options. */
 const ALL_ADDRESSES = {
   nodePortAddresses: {
     primary: false,
@@ -132,12 +133,13 @@ function loopbackProxy({ logger }: CoreParts, { clock, metrics, events }: CoreSt
   });
 }
 
-function staleFlows({ system, logger }: CoreParts, { cache, metrics }: CoreState): StaleFlowSubscriber {
+function staleFlows({ system, logger }: CoreParts, { cache, metrics, nodeContext }: CoreState): StaleFlowSubscriber {
   const ports = new UdpServicePorts(cache);
   const cleaner = new StaleFlowCleaner({
     table: system.flows,
     frontends: () => udpFrontends(ports.ports()),
-    nodeAddresses: async () => new Set(Object.values((await system.readHost(ALL_ADDRESSES)).addresses).flat()),
+    nodePortHosts: () =>
+      nodePortHosts(nodeContext.current(), async () => (await system.readHost(ALL_ADDRESSES)).addresses),
     clock: system.clock,
     logger,
     onCleaned: (report) => countCleaning(metrics, report),

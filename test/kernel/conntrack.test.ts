@@ -54,7 +54,7 @@ function makeCleaner(path = "conntrack") {
   const cleaner = new StaleFlowCleaner({
     table: new Conntrack(path),
     frontends: () => view.frontends,
-    nodeAddresses: async () => new Set<string>(),
+    nodePortHosts: async () => new Set<string>(),
     clock: systemClock,
     logger,
     onCleaned: (report) => reports.push(report),
@@ -146,9 +146,6 @@ test("stale UDP flows cause one warning, and no failure, without the conntrack p
   const { clean, logger } = makeCleaner("/nonexistent/conntrack");
   await clean(frontend("10.96.0.10"));
   await clean(frontend("10.96.0.10"));
-  expect(logger.lines).toHaveLength(1);
-  expect(logger.lines[0]).toMatchObject({
-    level: "warn",
-    fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" },
-  });
+  const lines = logger.lines.filter(({ level }) => level !== "debug");
+  expect(lines).toMatchObject([{ level: "warn", fields: { error: "cannot start /nonexistent/conntrack (ENOENT)" } }]);
 });

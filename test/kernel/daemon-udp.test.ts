@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldFlow } from "../support/held-flow.ts";
+import { nodeSecondAddress } from "../support/lab/topology.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { townList } from "../support/stub-api/town.ts";
 
@@ -35,6 +36,11 @@ async function flows(address: string): Promise<string[]> {
   return [...stdout.matchAll(/ id=(\d+)/g)].map(([, id = ""]) => id);
 }
 
+/** How often the daemon has looked for stale flows. */
+function cleanings(): Promise<number> {
+  return lab.metric("kubeproxy_conntrack_reconciler_sync_duration_seconds_count", 'ip_family="IPv4"');
+}
+
 describe("UDP flows", () => {
   test("move from a removed endpoint to another one, by ClusterIP and by NodePort", async () => {
     const held = [new HeldFlow(lab.lab, "pod2", CLUSTER_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
@@ -44,6 +50,21 @@ describe("UDP flows", () => {
     expect(
       await lab.metric("kubeproxy_conntrack_reconciler_deleted_entries_total", 'ip_family="IPv4"'),
     ).toBeGreaterThanOrEqual(2);
+  });
+
+  test("to a UDP server of the host stay, on the port of a NodePort at an address that has no NodePorts", async () => {
+    const answer = "require('dgram').createSocket('udp4').on('message', function (_, { port, address }) {";
+    const server = `${answer} this.send('host', port, address) }).bind(30053, '${nodeSecondAddress}')`;
+    lab.lab.start("node", [process.execPath, "-e", server]);
+    const flow = new HeldFlow(lab.lab, "ext", nodeSecondAddress, 30_053);
+    await flow.answeredBy("host");
+    const before = await flows(nodeSecondAddress);
+    const cleaned = await cleanings();
+    serve(NEAR, FAR);
+    await expect.poll(cleanings).toBeGreaterThan(cleaned);
+    expect([before.length, await flows(nodeSecondAddress)]).toEqual([1, before]);
+    serve(FAR);
+    await lab.converged();
   });
 
   test("end when no endpoint is left, and continue with the next one", async () => {
@@ -64,8 +85,6 @@ describe("UDP flows", () => {
     await daemon.stop();
     daemon = lab.start(["--iptables-sync-period=1s"]);
     await daemon.saying("full sync");
-    const cleanings = () =>
-      lab.metric("kubeproxy_conntrack_reconciler_sync_duration_seconds_count", 'ip_family="IPv4"');
     await expect.poll(cleanings).toBe(1);
     expect(await flows(CLUSTER_IP)).toEqual(expect.arrayContaining(before));
     expect(flow.answers).toEqual([NEAR]);

@@ -15,7 +15,8 @@ import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
 const NODE = "192.0.2.2";
-const NODE_ADDRESSES = new Set([NODE]);
+const [FORMER, UNSELECTED] = ["192.0.2.3", "192.0.2.4"] as const;
+const HOSTS = { serving: new Set([NODE]), former: new Set([NODE, FORMER]) };
 
 function end(text: string): FlowEnd {
   const [address = "", port = ""] = text.split(" . ");
@@ -43,8 +44,16 @@ describe("staleGroup", () => {
     ["that is not translated, to a frontend without endpoints", "10.96.0.11 . 53", "10.96.0.11 . 53"],
     ["to an endpoint of a NodePort", `${NODE} . 30053`, "10.244.1.5 . 5300"],
     ["to the port of a NodePort at another host", "198.51.100.7 . 30053", "198.51.100.7 . 30053"],
+    ["to a server of this host, at an address without NodePorts", `${UNSELECTED} . 30053`, `${UNSELECTED} . 30053`],
+    ["that others translate, at an address without NodePorts", `${UNSELECTED} . 30053`, "10.244.9.9 . 5300"],
+    [
+      "to a server of this host, at an address that has no NodePorts any more",
+      `${FORMER} . 30053`,
+      `${FORMER} . 30053`,
+    ],
+    ["at an address that has no NodePorts any more, to a port of no NodePort", `${FORMER} . 53`, "10.244.1.5 . 5300"],
   ])("keeps a flow %s", (_, destination, replySource) => {
-    expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toBeUndefined();
+    expect(staleGroup(flow(destination, replySource), WANTED, HOSTS)).toBeUndefined();
   });
 
   test.each([
@@ -59,8 +68,10 @@ describe("staleGroup", () => {
       undefined,
     ],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300", "10.244.2.5 . 5300"],
+    ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`, `${NODE} . 30053`],
+    ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300", undefined],
   ])("deletes a flow %s", (_, destination, replySource, deleted) => {
-    expect(staleGroup(flow(destination, replySource), WANTED, NODE_ADDRESSES)).toEqual({
+    expect(staleGroup(flow(destination, replySource), WANTED, HOSTS)).toEqual({
       destination: end(destination),
       replySource: deleted === undefined ? undefined : end(deleted),
     });
@@ -70,10 +81,10 @@ describe("staleGroup", () => {
     const flows = async function* () {
       for (let count = 0; count < 1000; count += 1) yield flow("10.96.0.10 . 53", `10.244.9.${count % 2} . 5300`);
     };
-    const stale = await staleFlows(flows(), WANTED, NODE_ADDRESSES);
+    const stale = await staleFlows(flows(), WANTED, HOSTS);
     expect(stale).toHaveLength(2);
-    expect(staleGroups(stale, WANTED, NODE_ADDRESSES)).toHaveLength(2);
-    expect(staleGroups(stale, frontends({ "10.96.0.10 . 53": [] }), NODE_ADDRESSES)).toHaveLength(1);
+    expect(staleGroups(stale, WANTED, HOSTS)).toHaveLength(2);
+    expect(staleGroups(stale, frontends({ "10.96.0.10 . 53": [] }), HOSTS)).toHaveLength(1);
   });
 });
 
@@ -177,12 +188,12 @@ describe("StaleFlowCleaner", () => {
     const table = new FakeTable();
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
-    const view = { frontends: frontends({}) };
+    const view = { frontends: frontends({}), hosts: new Set([NODE]) };
     const clock = new ManualClock();
     const cleaner = new StaleFlowCleaner({
       table,
       frontends: () => view.frontends,
-      nodeAddresses: async () => NODE_ADDRESSES,
+      nodePortHosts: async () => view.hosts,
       clock,
       logger,
       onCleaned: (report) => reports.push(report),
@@ -223,6 +234,21 @@ describe("StaleFlowCleaner", () => {
     await Promise.all([clean(other), clean(WANTED), clean(other)]);
     expect(table.listings).toBe(2);
     expect(table.deleted).toEqual([ALL_TO_DNS]);
+  });
+
+  test("deletes the flows of a NodePort at an address that has none any more, once", async () => {
+    const { clean, table, view } = makeCleaner();
+    const translated = flow(`${NODE} . 30053`, "10.244.1.5 . 5300");
+    table.flows = [translated];
+    await clean(WANTED);
+    expect(table.deleted).toEqual([]);
+    view.hosts = new Set();
+    table.error = new Error("conntrack failed");
+    await clean(WANTED);
+    table.error = undefined;
+    await clean(WANTED);
+    await clean(WANTED);
+    expect(table.deleted).toEqual([{ destination: translated.destination, replySource: undefined }]);
   });
 
   test("keeps flows to an endpoint that is added while the table is listed", async () => {
