@@ -26,7 +26,7 @@ new=(unshare --net --mount --pid --fork --mount-proc)
 ((EUID == 0)) || new=(unshare --map-root-user --net --mount --pid --fork --mount-proc)
 if ! reason=$("${new[@]}" true 2>&1); then
   echo "in-namespace: cannot make private namespaces: $reason" >&2
-  echo "in-namespace: run as root, or let users make namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces; AppArmor)" >&2
+  echo "in-namespace: run as root, or let users make namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)" >&2
   exit 125
 fi
 

@@ -28,6 +28,7 @@ beforeAll(async () => {
   // A kubectl that prints its arguments, and knows one pod on node-2.
   const kubectl = `#!/bin/sh
 case "$*" in
+  *get*nodeName=node-8*) echo 'connection refused' >&2; exit 1 ;;
   *get*nodeName=node-9*) ;;
   *get*nodeName=node-2*) echo pod/nft-proxy-b ;;
   *get*) echo pod/nft-proxy-a ;;
@@ -85,4 +86,13 @@ test("the krew plugin ends with exit code 2 for a node without a running pod", a
     stdout: "",
     stderr: expect.stringContaining("no running pod of nft-proxy in kube-system on node node-9"),
   });
+});
+
+test("the krew plugin ends with exit code 2 for a --node without a name, and with kubectl's own words where kubectl fails", async () => {
+  expect(await run("diff", "--node")).toEqual({
+    exitCode: 2,
+    stdout: "",
+    stderr: "kubectl-nft_proxy: --node needs the name of a node",
+  });
+  expect(await run("diff", "--node", "node-8")).toEqual({ exitCode: 2, stdout: "", stderr: "connection refused" });
 });
