@@ -1,5 +1,7 @@
+import { FAMILIES } from "../base/family.ts";
 import type { Protocol } from "../model/ids.ts";
-import type { FlowEnd } from "./conntrack.ts";
+import { familyOf } from "../model/ip.ts";
+import { type FlowEnd, familyArguments } from "./conntrack.ts";
 import type { HostFiles } from "./host.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
 
@@ -58,9 +60,11 @@ export async function* translatedConnections(
   stream: StreamLines = streamLines,
 ): AsyncIterable<TrackedConnection> {
   const filter = client === undefined ? [] : ["--orig-src", client];
-  for await (const line of stream(path, ["-L", "--dst-nat", ...filter])) {
-    const connection = parseConnection(line);
-    if (connection !== undefined) yield connection;
+  for (const family of client === undefined ? FAMILIES : [familyOf(client)]) {
+    for await (const line of stream(path, ["-L", ...familyArguments(family), "--dst-nat", ...filter])) {
+      const connection = parseConnection(line);
+      if (connection !== undefined) yield connection;
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import { type ByFamily, byFamily } from "../base/family.ts";
+import { type ByFamily, byFamily, FAMILIES, type Family } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
 
@@ -37,6 +37,14 @@ export interface FlowTable {
   deleteFlows(groups: readonly FlowGroup[]): Promise<ByFamily<number>>;
 }
 
+/**
+ * The arguments of conntrack for one family. Without them, conntrack lists IPv4 alone before 1.4.7.
+ * Source: {@link https://lore.kernel.org/netfilter-devel/20201027133255.24498-1-pablo@netfilter.org/ the change of the default}
+ */
+export function familyArguments(family: Family): readonly string[] {
+  return ["-f", family === "ip" ? "ipv4" : "ipv6"];
+}
+
 /** Matches both directions of a flow in the output of `conntrack -L`, with or without packet counts. */
 const FLOW = /src=\S+ dst=(\S+) sport=\d+ dport=(\d+) .*src=(\S+) dst=\S+ sport=(\d+) /;
 
@@ -54,8 +62,8 @@ export class Conntrack implements FlowTable {
     this.#stream = stream;
   }
 
-  udpFlows(): AsyncIterable<UdpFlow> {
-    return this.#flows(["-L", "-p", "udp"]);
+  async *udpFlows(): AsyncIterable<UdpFlow> {
+    for (const family of FAMILIES) yield* this.#flows(["-L", ...familyArguments(family), "-p", "udp"]);
   }
 
   async deleteFlows(groups: readonly FlowGroup[]): Promise<ByFamily<number>> {
@@ -91,11 +99,10 @@ export function parseFlow(line: string): UdpFlow | undefined {
 }
 
 function deleteArguments({ destination, replySource }: FlowGroup): string[] {
-  const family = familyOf(destination.address) === "ip" ? "ipv4" : "ipv6";
   const to = ["--orig-dst", destination.address, "--orig-port-dst", String(destination.port)];
   const from =
     replySource === undefined ? [] : ["--reply-src", replySource.address, "--reply-port-src", String(replySource.port)];
-  return ["-D", "-f", family, "-p", "udp", ...to, ...from];
+  return ["-D", ...familyArguments(familyOf(destination.address)), "-p", "udp", ...to, ...from];
 }
 
 /** Returns true if no flow was left to delete, which conntrack reports with exit code 1. */

@@ -86,7 +86,17 @@ describe("translatedConnections", () => {
     const states = [];
     for await (const { state } of translatedConnections("ct", "10.244.1.9", stream)) states.push(state);
     expect(states).toEqual(["close"]);
-    expect(calls).toEqual(["ct -L --dst-nat --orig-src 10.244.1.9"]);
+    expect(calls).toEqual(["ct -L -f ipv4 --dst-nat --orig-src 10.244.1.9"]);
+  });
+
+  test("asks for each family by itself without a client", async () => {
+    const calls: string[] = [];
+    const stream = async function* (_path: string, args: readonly string[]) {
+      calls.push(args.join(" "));
+      yield "";
+    };
+    for await (const connection of translatedConnections("ct", undefined, stream)) expect(connection).toBeUndefined();
+    expect(calls).toEqual(["-L -f ipv4 --dst-nat", "-L -f ipv6 --dst-nat"]);
   });
 });
 

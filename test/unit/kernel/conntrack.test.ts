@@ -38,12 +38,12 @@ describe("parseFlow", () => {
 });
 
 describe("Conntrack", () => {
-  test("lists UDP flows", async () => {
-    const { tool, calls } = fakeTool([TRANSLATED, COUNTED]);
+  test("lists UDP flows of each family, as an old conntrack lists IPv4 alone by itself", async () => {
+    const { tool, calls } = fakeTool([TRANSLATED]);
     const flows = [];
     for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
-    expect(flows).toEqual(["10.96.0.10", "fd00::10"]);
-    expect(calls).toEqual(["-L -p udp"]);
+    expect(flows).toEqual(["10.96.0.10", "10.96.0.10"]);
+    expect(calls).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
   });
 
   test("deletes groups of flows, and counts the deleted ones by family", async () => {
