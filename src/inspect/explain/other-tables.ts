@@ -1,4 +1,5 @@
 import { counted, listText, socketText } from "../../base/text.ts";
+import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
 import { evaluateTables } from "../../trace/evaluate.ts";
@@ -6,7 +7,7 @@ import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.t
 import type { Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, Result, Verdict } from "./explanation.ts";
-import { packetOf } from "./packet.ts";
+import { packetOf, SOMEWHERE } from "./packet.ts";
 
 const ACTION = "change it in the software that made the table: nft-proxy changes no tables but its own";
 
@@ -38,14 +39,24 @@ export function outcomesOfAllTables(
   return evaluateTables(tables, { ...host, interfaceTo }, arrivingPacket(connection, input), affinityEntries);
 }
 
-/** The packet with the interface to which its source is routed. An assumed source outside may come from anywhere. */
+/** The packet with the interface by which it arrives, as far as that is known. */
 function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
   const { iifname, ...from } = packetOf(connection, input).from;
   const { to, port, protocol } = connection;
-  const isKnown = from.at === "pod" || (from.at === "outside" && connection.from.known === "given");
-  const routed = isKnown ? input.live?.interfaceTo(from.address) : undefined;
-  const arrival = routed ?? (iifname === "" ? undefined : iifname);
+  const arrival = arrivalInterface(connection, input) ?? (iifname === "" ? undefined : iifname);
   return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
+}
+
+/**
+ * The interface to which the source is routed. An assumed source outside may come from anywhere, and an assumed pod has
+ * no route of its own where each pod has one.
+ */
+function arrivalInterface({ from: { address, at, known } }: Connection, { live }: ExplainInput): string | undefined {
+  if (live === undefined || at === "node") return undefined;
+  const routed = live.interfaceTo(address);
+  if (known === "given") return routed;
+  const isDefault = routed === live.interfaceTo(SOMEWHERE[familyOf(address)]);
+  return at === "pod" && !isDefault ? routed : undefined;
 }
 
 /** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */

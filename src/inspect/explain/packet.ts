@@ -22,7 +22,7 @@ export interface Question {
 }
 
 /** Addresses for documentation, which no host has: RFC 5737, RFC 3849. */
-const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1" };
+export const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1" };
 
 /** Completes a question: derives the kind of source from a given address, or assumes an address of the kind. */
 export function connectionOf(question: Question, input: ExplainInput): Connection {
@@ -36,11 +36,31 @@ export function connectionOf(question: Question, input: ExplainInput): Connectio
 }
 
 /** The first packet of a connection. */
-export function packetOf({ from, to, port, protocol }: Connection, { nodeContext }: ExplainInput): Packet {
+export function packetOf({ from, to, port, protocol }: Connection, input: ExplainInput): Packet {
   const { address, at } = from;
-  const context = nodeContext.find(({ family }) => family === familyOf(to));
-  const iifname = at === "pod" && context?.localTraffic.kind === "interface" ? context.localTraffic.pattern : "";
-  return { from: { address, at, iifname: iifname.replace("*", "0") }, to, port, protocol };
+  return { from: { address, at, iifname: podInterface(from, input) }, to, port, protocol };
+}
+
+/** The interface by which the options tell pods of this node; "" for other clients, and where they tell them otherwise. */
+function podInterface({ address, at, known }: Connection["from"], input: ExplainInput): string {
+  const localTraffic = input.nodeContext.find(({ family }) => family === familyOf(address))?.localTraffic;
+  if (at !== "pod" || localTraffic?.kind !== "interface") return "";
+  const own = localTraffic.pattern.replace("*", "0");
+  if (known === "assumed") return own;
+  return input.live?.interfaceTo(address) ?? (isElsewhere(address, input) ? "" : own);
+}
+
+/** Whether an address is that of a pod of another node. */
+function isElsewhere(address: string, { cache }: ExplainInput): boolean {
+  return cache
+    .serviceNames()
+    .some((name) =>
+      cache
+        .slices(name)
+        .some(({ endpoints }) =>
+          endpoints.some((one) => one.address === address && one.nodeName !== "" && one.nodeName !== cache.node.name),
+        ),
+    );
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
+import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import {
   type ContextOptions,
@@ -18,7 +20,7 @@ function input(
 ): ExplainInput {
   const cache = cacheOf({
     services: [service({ externalIPs: ["203.0.113.7"] })],
-    slices: [slice({ endpoints: [endpoint("172.31.0.5")] })],
+    slices: [slice({ endpoints: [endpoint("172.31.0.5"), endpoint("10.244.2.5", { nodeName: "node-2" })] })],
   });
   cache.putNode(node({ podCIDRs: { ip: ["10.244.1.0/24"], ip6: [] } }));
   const nodeContext = testNodeContext(options);
@@ -91,4 +93,44 @@ test("a pod's packet comes by an interface that matches the pods' pattern", () =
   const byInterface = input({ localTraffic: { kind: "interface", pattern: "cali*" } });
   const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" }, byInterface);
   expect(packetOf(connection, byInterface).from.iifname).toBe("cali0");
+});
+
+describe("where pods are told by their interface, a packet that is said to be from", () => {
+  const byInterface = input({ localTraffic: { kind: "interface", pattern: "cni0" } });
+  const ROUTES = { ruleset: {}, affinityEntries: [], otherTables: { tables: [], older: { ip: 0, ip6: 0 } } };
+  const live: ExplainInput = { ...byInterface, live: { ...ROUTES, interfaceTo: () => "eth0" } };
+
+  test.each([
+    ["a pod of this node", "10.244.1.5", byInterface, "cni0"],
+    ["a pod of another node", "10.244.2.5", byInterface, ""],
+    ["a pod that is routed elsewhere", "10.244.1.5", live, "eth0"],
+    ["anybody outside", "198.51.100.9", live, ""],
+  ])("%s (%s) comes in by it, by another or by none that is known", (_, fromAddress, of, iifname) => {
+    const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", fromAddress }, of);
+    expect(packetOf(connection, of).from.iifname).toBe(iifname);
+  });
+});
+
+test("an assumed pod's interface is not taken from the default route", () => {
+  const chain = { family: "inet", table: "fw", name: "f", type: "filter", hook: "forward", prio: 0, policy: "accept" };
+  const match = { match: { op: "==", left: { meta: { key: "iifname" } }, right: "eth0" } };
+  const rule = { family: "inet", table: "fw", chain: "f", handle: 1, expr: [match, { drop: null }] };
+  const tables = anyTables({ objects: [{ chain }, { rule }] });
+  const results = (podRoute: string) => {
+    const interfaceTo = (address: string) => (address.startsWith("10.244.1.") ? podRoute : "eth0");
+    const { state } = input();
+    const live = {
+      ruleset: state.ruleset,
+      affinityEntries: [],
+      otherTables: { tables, older: { ip: 0, ip6: 0 } },
+      interfaceTo,
+    };
+    const followed = { ...input(), live };
+    const question = { to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" } as const;
+    return [question, { ...question, fromAddress: "10.244.1.5" }].map(
+      (one) => explain(connectionOf(one, followed), followed).verdict.result,
+    );
+  };
+  expect(results("eth0")).toEqual(["not-understood", "dropped"]);
+  expect(results("cni0")).toEqual(["served", "served"]);
 });
