@@ -96,6 +96,13 @@ const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
 
 function lacking({ command }: NftCall, stderr: string): AppError | undefined {
   const evidence = { command, stderr: stderr.trim() };
+  // 1.0.6 opens JSON input by this name, which works for a file or a pipe, and not for the socket that Node.js gives it.
+  if (/Could not open file "\/dev\/stdin"/.test(stderr)) {
+    return new AppError("NFT_MISSING", "nft is too old: it cannot read its input from another program", {
+      hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
+      evidence,
+    });
+  }
   if (/Operation not permitted/.test(stderr)) {
     return new AppError("HOST", `not allowed to use nftables: ${firstLine(stderr)}`, {
       hint: "run as root or with CAP_NET_ADMIN in this network namespace",

@@ -63,6 +63,13 @@ test.each<[string, Partial<NftEnd>, string, string, string]>([
     'nft at "nft" cannot run: nft: error while loading shared libraries: libnftables.so.1',
     "with its libraries",
   ],
+  [
+    "is too old to read what it is given, as 1.0.6",
+    { stderr: 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address\n\n\n' },
+    "NFT_MISSING",
+    "nft is too old: it cannot read its input from another program",
+    "nftables 1.1.3 or newer",
+  ],
   ["hangs", { ...killed("SIGKILL"), timedOut: true }, "NFT_TIMEOUT", "nft did not end within 120 s", "lock"],
   ["crashes", killed("SIGSEGV"), "NFT_FEATURE", "nft crashed (SIGSEGV)", "nft 1.1.3 or newer"],
   ["is killed for its memory", killed("SIGKILL"), "NFT_FAILED", "nft was killed (SIGKILL)", "memory limit"],
