@@ -1,8 +1,13 @@
-import type { KernelState } from "../kernel/read-kernel.ts";
+import type { Family } from "../base/family.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { isRefusal } from "../kernel/nft-errors.ts";
+import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
 import type { ServicePortKey } from "../model/ids.ts";
+import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { withoutChainDeletions } from "../nft/transaction.ts";
+import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import type { FamilyState } from "../ruleset/family-state.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
@@ -43,10 +48,51 @@ export async function findRefused({ nodeContext, accepted, suspects, accepts }: 
 }
 
 /**
+ * Finds the service ports of the desired state that the kernel refuses, by asking it without changing anything.
+ * @returns none when a refusal has another cause
+ * @throws as {@link Nft.check} for anything but refusals
+ */
+export async function refusedServicePorts(
+  nft: Nft,
+  nodeContext: NodeContext,
+  { ruleset, families }: RulesetState,
+): Promise<ServicePortKey[]> {
+  const kernel = await readKernel(nft, Object.keys(ruleset) as Family[]);
+  const suspects = Object.values(families).flatMap(suspectsOf);
+  const suspected = new Set(suspects.map(({ after }) => after));
+  const rules = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
+  const found = await findRefused({
+    nodeContext,
+    accepted: rules.filter((one) => !suspected.has(one)),
+    suspects,
+    accepts: (trial) => isAccepted(nft, toTransaction(trialChanges(kernel, trial))),
+  });
+  // One whose removal is refused has no rules to take out: without this, the next try would find it again, and so on.
+  return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
+}
+
+/** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
+function suspectsOf(family: FamilyState): Suspect[] {
+  return family.uncommitted().map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) }));
+}
+
+/** Whether the kernel would take a transaction. @throws as {@link Nft.check} for anything but refusals */
+export async function isAccepted(nft: Pick<Nft, "check">, transaction: Transaction): Promise<boolean> {
+  if (transaction.nftables.length === 0) return true;
+  try {
+    await nft.check(transaction);
+    return true;
+  } catch (error) {
+    if (isRefusal(error)) return false;
+    throw error;
+  }
+}
+
+/**
  * The changes that a trial asks the kernel about, without deletions of chains: no service port is to blame for those that
  * some kernels refuse. Tables that cannot be read are made anew.
  */
-export function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
+function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
   if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
   return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
 }

@@ -2,12 +2,10 @@ import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusal, NftRefusedError } from "../kernel/nft-errors.ts";
-import { readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { isEmptyDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
@@ -15,8 +13,10 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { adoptVanished } from "./adopt-vanished.ts";
 import { fullSync } from "./full-sync.ts";
-import { findRefused, type Suspect, trialChanges } from "./quarantine.ts";
+import { isAccepted, refusedServicePorts } from "./quarantine.ts";
 import { refusedFamily } from "./refused-family.ts";
+import { RefusedRules } from "./refused-rules.ts";
+import { StaleChains } from "./stale-chains.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
 import type { VanishedEndpoints } from "./vanished-endpoints.ts";
 
@@ -44,12 +44,8 @@ export interface SyncInput {
  */
 export class Reconciler {
   readonly #parts: ReconcilerParts;
-  #quarantined: ReadonlySet<ServicePortKey> = new Set();
-  /** Families whose tables the kernel refuses, with its reason. */
-  #excluded: ReadonlyMap<Family, string> = new Map();
-  #retryRefused = false;
-  /** Chains in the kernel that nothing leads to any more, by family. */
-  #staleChains: TableDelta[] = [];
+  readonly #refused = new RefusedRules();
+  readonly #staleChains = new StaleChains();
   #nodeContext: NodeContext = [];
   #renderer: Renderer;
   #fullSync: FullSyncReason | undefined = "start";
@@ -70,12 +66,12 @@ export class Reconciler {
 
   /** Service ports that have no rules because the kernel refuses them. */
   get quarantined(): ReadonlySet<ServicePortKey> {
-    return this.#quarantined;
+    return this.#refused.servicePorts;
   }
 
   /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
   get excludedFamilies(): ReadonlyMap<Family, string> {
-    return this.#excluded;
+    return this.#refused.families;
   }
 
   /** Whether the next sync compares everything with the kernel. */
@@ -90,17 +86,12 @@ export class Reconciler {
 
   /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
   retryRefused(): boolean {
-    this.#retryRefused = this.#quarantined.size + this.#excluded.size > 0;
-    return this.#retryRefused;
+    return this.#refused.retry();
   }
 
   /** Whether the last sync used this node context. */
   isCurrent(nodeContext: NodeContext): boolean {
-    return JSON.stringify(this.#programmed(nodeContext)) === JSON.stringify(this.#nodeContext);
-  }
-
-  #programmed(nodeContext: NodeContext): NodeContext {
-    return nodeContext.filter(({ family }) => !this.#excluded.has(family));
+    return JSON.stringify(this.#refused.programmed(nodeContext)) === JSON.stringify(this.#nodeContext);
   }
 
   /**
@@ -126,36 +117,24 @@ export class Reconciler {
    * @throws as {@link Nft.apply}; the next call tries again what was busy or could not be sent
    */
   async deleteStaleChains(): Promise<void> {
-    const deletions = this.#staleDeletions();
-    this.#staleChains = [];
+    const deletions = this.#staleChains.take(this.state.ruleset);
     if (deletions.length === 0) return;
     try {
       await this.#parts.nft.apply(toTransaction(deletions));
     } catch (error) {
-      if (!(error instanceof NftRefusedError) || error.isBusy) this.#staleChains.push(...deletions);
+      if (!(error instanceof NftRefusedError) || error.isBusy) this.#staleChains.add(deletions);
       throw error;
     }
   }
 
-  /** Names each chain once, and none that is in use again. */
-  #staleDeletions(): TableDelta[] {
-    return Object.values(this.state.families).flatMap(({ table }) => {
-      const own = this.#staleChains.filter(({ family }) => family === table.family);
-      const names = new Set(
-        own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
-      );
-      return own[0] === undefined || names.size === 0 ? [] : [{ ...own[0], deletedChains: [...names] }];
-    });
-  }
-
   #render({ nodeContext, services }: SyncInput): void {
     const dirty = new Set(services);
-    for (const key of this.#takeRetries(dirty)) dirty.add(serviceOf(key));
+    for (const key of this.#refused.takeRetries(dirty)) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
     try {
-      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#quarantined);
-      else this.#renderAll(this.#programmed(nodeContext));
+      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.quarantined);
+      else this.#renderAll(this.#refused.programmed(nodeContext));
     } catch (error) {
       // Rules of any of them may be missing now: the next sync makes all rules anew, as for another node context.
       this.#nodeContext = [];
@@ -164,26 +143,17 @@ export class Reconciler {
     this.#parts.vanished?.putInto(this.state);
   }
 
-  /** Ends the quarantine of what changed, and of everything when a retry was asked for. */
-  #takeRetries(dirty: ReadonlySet<ServiceName>): ServicePortKey[] {
-    const retried = [...this.#quarantined].filter((key) => this.#retryRefused || dirty.has(serviceOf(key)));
-    if (this.#retryRefused) this.#excluded = new Map();
-    this.#retryRefused = false;
-    if (retried.length > 0) this.#quarantined = new Set([...this.#quarantined].filter((key) => !retried.includes(key)));
-    return retried;
-  }
-
   /** Other declarations of sets cannot be taken over by the state that is there: it is made anew. */
   #renderAll(nodeContext: NodeContext): void {
     for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
     const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
     this.#nodeContext = nodeContext;
     if (sameSets) {
-      this.#renderer.setNodeContext(nodeContext, this.#quarantined);
+      this.#renderer.setNodeContext(nodeContext, this.quarantined);
       return;
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
-    this.#renderer.update(this.#parts.cache.serviceNames(), this.#quarantined);
+    this.#renderer.update(this.#parts.cache.serviceNames(), this.quarantined);
     this.#established = false;
     this.requestFullSync("configuration");
   }
@@ -194,7 +164,7 @@ export class Reconciler {
     try {
       const applied = deltas.length === 0 ? [] : [await this.#parts.nft.apply(toTransaction(deltas))];
       this.state.committed();
-      this.#staleChains.push(...deletions);
+      this.#staleChains.add(deletions);
       return { kind: deltas.length === 0 ? "nothing" : "partial", deltas, applied, drift: [], refused: [] };
     } catch (error) {
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
@@ -206,7 +176,7 @@ export class Reconciler {
   async #full(reason: FullSyncReason): Promise<SyncResult> {
     // One that is requested from now on is done later: its cause may be newer than what this one reads.
     this.#fullSync = undefined;
-    const own = this.#established ? [...this.state.pending(), ...this.#staleChains] : undefined;
+    const own = this.#established ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
     try {
       const report = await fullSync(this.#parts.nft, this.state.ruleset, {
         state: this.state,
@@ -215,7 +185,7 @@ export class Reconciler {
       });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#established = true;
-      this.#staleChains = [];
+      this.#staleChains.clear();
       this.state.committed();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
@@ -235,52 +205,24 @@ export class Reconciler {
 
   /** Takes out the family whose table the kernel refuses. @returns false when the refusal has another cause */
   async #excludeFamily({ message }: AppError): Promise<boolean> {
-    const family = await refusedFamily(this.state.ruleset, (ruleset) => this.#accepts(rebuildTransaction(ruleset)));
+    const { nft } = this.#parts;
+    const family = await refusedFamily(this.state.ruleset, (ruleset) => isAccepted(nft, rebuildTransaction(ruleset)));
     if (family === undefined) return false;
-    this.#excluded = new Map([...this.#excluded, [family, message]]);
-    this.#renderAll(this.#programmed(this.#nodeContext));
+    this.#refused.exclude(family, message);
+    this.#renderAll(this.#refused.programmed(this.#nodeContext));
     this.#parts.vanished?.putInto(this.state);
     return true;
   }
 
   /**
-   * Finds the service ports that the kernel refuses, and takes them out of the desired state.
+   * Takes the service ports that the kernel refuses out of the desired state.
    * @returns none when a refusal has another cause
    */
   async #quarantine(): Promise<ServicePortKey[]> {
-    const kernel = await readKernel(this.#parts.nft, Object.keys(this.state.ruleset) as Family[]);
-    const suspects = this.#suspects();
-    const suspected = new Set(suspects.map(({ after }) => after));
-    const rules = Object.values(this.state.families).flatMap((family) => [...family.allServicePortRules()]);
-    const found = await findRefused({
-      nodeContext: this.#nodeContext,
-      accepted: rules.filter((one) => !suspected.has(one)),
-      suspects,
-      accepts: (ruleset) => this.#accepts(toTransaction(trialChanges(kernel, ruleset))),
-    });
-    // One whose removal is refused has no rules to take out: without this, the next try would find it again, and so on.
-    const refused = found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
+    const refused = await refusedServicePorts(this.#parts.nft, this.#nodeContext, this.state);
     for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);
-    this.#quarantined = new Set([...this.#quarantined, ...refused]);
+    this.#refused.quarantine(refused);
     return refused;
-  }
-
-  /** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
-  #suspects(): Suspect[] {
-    return Object.values(this.state.families).flatMap((family) =>
-      family.uncommitted().map(({ key, before }) => ({ key, before, after: family.servicePortRules(key) })),
-    );
-  }
-
-  async #accepts(transaction: Transaction): Promise<boolean> {
-    if (transaction.nftables.length === 0) return true;
-    try {
-      await this.#parts.nft.check(transaction);
-      return true;
-    } catch (error) {
-      if (isRefusal(error)) return false;
-      throw error;
-    }
   }
 }
 
