@@ -4,16 +4,15 @@ import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { splitParts } from "../nft/elements.ts";
-import { balancerChain } from "./balancers.ts";
 import { staticChains } from "./base-chains.ts";
-import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
+import { balancerName } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./endpoint-lists/endpoint-lists.ts";
 import { ListPlacements } from "./endpoint-lists/list-placements.ts";
-import type { FirewallChain } from "./firewall.ts";
 import type { FamilyContext } from "./node-context.ts";
 import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
 import { NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
+import { SharedObjects } from "./shared-objects.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -39,12 +38,12 @@ export class FamilyState {
   /** The candidates for each frontend that more than one service port wants (rare), best first. */
   readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
   readonly #placements: ListPlacements;
-  /** How many frontends and service ports use a shared chain or element besides the first; only where there are any. */
-  readonly #otherUsers = new Map<string, number>();
+  readonly #shared: SharedObjects;
 
   constructor(context: FamilyContext) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context));
     this.#placements = new ListPlacements(this.#tracker);
+    this.#shared = new SharedObjects(this.#tracker);
     this.setContext(context);
   }
 
@@ -80,7 +79,7 @@ export class FamilyState {
     const before = this.#rules.get(key);
     this.#remember(key, before);
     this.#rules.set(key, rules);
-    for (const element of rules.shared) this.#addShared(element);
+    for (const element of rules.shared) this.#shared.addElement(element);
     const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
     for (const frontend of frontends) this.#setCandidates(frontend, [...this.#candidates(frontend, before), rules]);
     if (before !== undefined) this.#release(before, frontends);
@@ -162,7 +161,7 @@ export class FamilyState {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidates(key, this.#candidates(key, rules));
     }
-    for (const element of rules.shared) this.#removeShared(element);
+    for (const element of rules.shared) this.#shared.dropElement(element);
   }
 
   /** The rules that want a frontend, without some. */
@@ -185,12 +184,12 @@ export class FamilyState {
 
   /** Replaces the rules of a frontend; endpoints that stay keep their indexes. */
   #replace(before: FrontendRules | undefined, after: FrontendRules | undefined): void {
-    for (const { balancer } of after?.lists ?? []) this.#addBalancer(balancer);
-    if (after?.firewall !== undefined) this.#addFirewall(after.firewall);
+    for (const { balancer } of after?.lists ?? []) this.#shared.addBalancer(balancer);
+    if (after?.firewall !== undefined) this.#shared.addFirewall(after.firewall);
     this.#replaceElements(before?.elements ?? [], after?.elements ?? []);
     this.#placements.replace(before, after);
-    for (const { balancer } of before?.lists ?? []) this.#dropChain(balancerName(balancer));
-    if (before?.firewall !== undefined) this.#dropChain(before.firewall.name);
+    for (const { balancer } of before?.lists ?? []) this.#shared.dropChain(balancerName(balancer));
+    if (before?.firewall !== undefined) this.#shared.dropChain(before.firewall.name);
   }
 
   #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
@@ -198,43 +197,6 @@ export class FamilyState {
       if (!after.some((element) => element.set === set && element.key === key)) this.#tracker.deleteElement(set, key);
     }
     for (const { set, key, value } of after) this.#tracker.putElement(set, key, value);
-  }
-
-  #addBalancer(balancer: Balancer): void {
-    const name = balancerName(balancer);
-    if (this.table.chains.has(name)) this.#addUser(`chain ${name}`);
-    else this.#tracker.putChain(balancerChain(this.table.family, balancer));
-  }
-
-  #addFirewall(chain: FirewallChain): void {
-    if (this.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
-    this.#tracker.putChain(chain);
-  }
-
-  #dropChain(name: ChainName): void {
-    if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
-  }
-
-  #addShared({ set, key, value }: DesiredElement): void {
-    if (this.table.sets.get(set)?.elements.has(key)) this.#addUser(`${set} ${key}`);
-    else this.#tracker.putElement(set, key, value);
-  }
-
-  #removeShared({ set, key }: DesiredElement): void {
-    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
-  }
-
-  #addUser(name: string): void {
-    this.#otherUsers.set(name, (this.#otherUsers.get(name) ?? 0) + 1);
-  }
-
-  /** @returns false when there is no other user */
-  #dropUser(name: string): boolean {
-    const others = this.#otherUsers.get(name);
-    if (others === undefined) return false;
-    if (others === 1) this.#otherUsers.delete(name);
-    else this.#otherUsers.set(name, others - 1);
-    return true;
   }
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
-import { counted, socketText } from "../../base/text.ts";
+import { counted } from "../../base/text.ts";
 import { newRefusals, refusalKey } from "../../kernel/new-refusals.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
@@ -10,6 +10,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
+import { type RecentRefusals, recentRefusals } from "./recent-refusals.ts";
 
 /** What {@link RefusalWatch} needs. */
 export interface RefusalWatchParts {
@@ -34,18 +35,6 @@ const EVENT_PERIOD = 3_600_000;
 
 /** The Services and reasons that are told apart at most; the rest is counted without the Service's name. */
 const MOST_COUNTED = 1000;
-
-/** What was refused within the last hour, as of the last look. */
-export interface RecentRefusals {
-  readonly packets: number;
-  readonly clients: number;
-  readonly destinations: number;
-  /** Some of them, the latest first: `10.244.2.9 to 10.96.0.10:80/tcp`. */
-  readonly latest: readonly string[];
-}
-
-/** The most refusals in {@link RecentRefusals.latest}. */
-const MOST_LATEST = 5;
 
 /** The times and packets of a refusal that the kernel remembers. */
 interface Watched {
@@ -137,7 +126,7 @@ export class RefusalWatch {
   async #lookOnce(): Promise<readonly RefusalEntry[]> {
     const entries = await this.#parts.read();
     if (this.#watched !== undefined) this.#tell(newRefusals(this.#watched, entries));
-    this.#recent = recentOf(entries);
+    this.#recent = recentRefusals(entries);
     this.#watched = watchedOf(entries, this.#watched, this.#parts.clock.now());
     return entries;
   }
@@ -173,29 +162,6 @@ export class RefusalWatch {
     const why = [...reasons].sort().join(", ");
     this.#parts.onRefused(service, `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${why}`);
   }
-}
-
-function recentOf(entries: readonly RefusalEntry[]): RecentRefusals {
-  return {
-    packets: entries.reduce((sum, { packets }) => sum + packets, 0),
-    clients: new Set(entries.map(({ client }) => client)).size,
-    destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
-    latest: latestOf(entries).map(({ client, address, protocol, port }) => {
-      return `${client} to ${socketText(address, port)}/${protocol}`;
-    }),
-  };
-}
-
-/** The latest entries, found without sorting all: there may be 100,000. */
-function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
-  const latest: RefusalEntry[] = [];
-  for (const entry of entries) {
-    if (latest.length === MOST_LATEST && entry.silentFor >= (latest.at(-1)?.silentFor ?? 0)) continue;
-    const after = latest.findIndex(({ silentFor }) => silentFor > entry.silentFor);
-    latest.splice(after === -1 ? latest.length : after, 0, entry);
-    latest.length = Math.min(latest.length, MOST_LATEST);
-  }
-  return latest;
 }
 
 /** Keeps the times of first packets, which the kernel does not record, of the entries that it still has. */

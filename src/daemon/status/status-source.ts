@@ -6,7 +6,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
-import type { RecentRefusals } from "../refusals/refusal-watch.ts";
+import type { RecentRefusals } from "../refusals/recent-refusals.ts";
 import type { Pending } from "./pending-services.ts";
 import type { SyncHistorySnapshot } from "./sync-history.ts";
 import type { TimelineMinute } from "./sync-timeline.ts";

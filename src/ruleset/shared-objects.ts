@@ -1,0 +1,63 @@
+import { balancerChain } from "./balancers.ts";
+import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
+import type { DeltaTracker } from "./delta-tracker.ts";
+import type { DesiredElement } from "./endpoint-lists/endpoint-lists.ts";
+import type { FirewallChain } from "./firewall.ts";
+
+/**
+ * The chains and elements of a table that several frontends or service ports may use: they are there as long as one of
+ * these does.
+ */
+export class SharedObjects {
+  readonly #tracker: DeltaTracker;
+  /** How many use a chain or an element besides the first; only where there are any. */
+  readonly #otherUsers = new Map<string, number>();
+
+  /** @param tracker the writer of the table */
+  constructor(tracker: DeltaTracker) {
+    this.#tracker = tracker;
+  }
+
+  /** Adds a user of a balancer's chain. */
+  addBalancer(balancer: Balancer): void {
+    const { chains, family } = this.#tracker.table;
+    const name = balancerName(balancer);
+    if (chains.has(name)) this.#addUser(`chain ${name}`);
+    else this.#tracker.putChain(balancerChain(family, balancer));
+  }
+
+  /** Adds a user of a firewall's chain, and makes its rules those given. */
+  addFirewall(chain: FirewallChain): void {
+    if (this.#tracker.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
+    this.#tracker.putChain(chain);
+  }
+
+  /** Takes away a user of a chain, and the chain with the last one. */
+  dropChain(name: ChainName): void {
+    if (!this.#dropUser(`chain ${name}`)) this.#tracker.deleteChain(name);
+  }
+
+  /** Adds a user of an element. */
+  addElement({ set, key, value }: DesiredElement): void {
+    if (this.#tracker.table.sets.get(set)?.elements.has(key)) this.#addUser(`${set} ${key}`);
+    else this.#tracker.putElement(set, key, value);
+  }
+
+  /** Takes away a user of an element, and the element with the last one. */
+  dropElement({ set, key }: DesiredElement): void {
+    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
+  }
+
+  #addUser(name: string): void {
+    this.#otherUsers.set(name, (this.#otherUsers.get(name) ?? 0) + 1);
+  }
+
+  /** @returns false when there is no other user */
+  #dropUser(name: string): boolean {
+    const others = this.#otherUsers.get(name);
+    if (others === undefined) return false;
+    if (others === 1) this.#otherUsers.delete(name);
+    else this.#otherUsers.set(name, others - 1);
+    return true;
+  }
+}
