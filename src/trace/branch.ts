@@ -58,6 +58,8 @@ export interface Branch {
   connectionMark: number | undefined;
   priority: number | undefined;
   translated: boolean;
+  /** Undefined when not known: of several addresses of the node, masquerading takes one of those of the route. */
+  source: string | undefined;
   masqueraded: boolean;
   /**
    * Each kind of translation is set up once for a connection, by the first of the hook's nat chains that has one for
@@ -101,6 +103,7 @@ export function firstBranch(packet: Packet, withSteps: boolean): Branch {
     connectionMark: isNew ? 0 : undefined,
     priority: 0,
     translated: false,
+    source: packet.from.address,
     masqueraded: false,
     destinationNatDone: false,
     sourceNatDone: false,

@@ -16,8 +16,7 @@ const SYN = 2;
 export function payloadValue({ packet, family }: Evaluation, branch: Branch, { protocol, field }: Payload): Evaluated {
   if (protocol === "ip" || protocol === "ip6") {
     if (protocol !== family) return undefined;
-    // The node's own packets are masqueraded as the address that they have already.
-    if (field === "saddr") return branch.masqueraded && packet.from.at !== "node" ? UNKNOWN : packet.from.address;
+    if (field === "saddr") return branch.source ?? UNKNOWN;
     if (field === "daddr") return branch.destination;
     if (field === "version") return family === "ip" ? 4 : 6;
     return field === "protocol" || field === "nexthdr" ? packet.protocol : UNKNOWN;
@@ -94,20 +93,22 @@ export const NO_ROUTE = "";
 
 /** Returns the answer of a route lookup: the kind of an address, or the interface towards the source. */
 export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
-  const { host, packet } = evaluation;
+  const { host } = evaluation;
   if (result === "oif" || result === "oifname") return reversePath(evaluation, branch, flags);
   const [flag, more] = flags;
   if (result !== "type" || more !== undefined || (flag !== "saddr" && flag !== "daddr")) return UNKNOWN;
-  return isLocal(host, flag === "saddr" ? packet.from.address : branch.destination) ? "local" : "unicast";
+  const address = flag === "saddr" ? branch.source : branch.destination;
+  if (address === undefined) return UNKNOWN;
+  return isLocal(host, address) ? "local" : "unicast";
 }
 
 /**
  * Returns the interface towards the source, by the main routing table; with the flag `iif`, only when the packet has come
  * in by it (the reverse path filter of firewalld and others).
  */
-function reversePath({ host, packet }: Evaluation, { iifname }: Branch, flags: readonly string[]): Evaluated {
-  if (!flags.includes("saddr")) return UNKNOWN;
-  const route = host.interfaceTo?.(packet.from.address);
+function reversePath({ host }: Evaluation, { source, iifname }: Branch, flags: readonly string[]): Evaluated {
+  if (!flags.includes("saddr") || source === undefined) return UNKNOWN;
+  const route = host.interfaceTo?.(source);
   if (route === undefined) return UNKNOWN;
   if (!flags.includes("iif")) return route;
   if (iifname === undefined) return UNKNOWN;

@@ -30,6 +30,7 @@ function expressionsOf(statement: AnyStatement): readonly (AnyExpression | Anony
   if ("vmap" in statement) return [statement.vmap.key];
   if ("mangle" in statement) return [statement.mangle.value];
   if ("match" in statement) return [statement.match.left];
+  if ("snat" in statement) return [statement.snat.addr ?? ""];
   if ("dnat" in statement) return [statement.dnat.addr ?? "", statement.dnat.port ?? ""];
   return [];
 }

@@ -1,9 +1,10 @@
 import type { AnonymousSet, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
-import { verdictJson, verdictText } from "../nft/elements.ts";
+import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { matches } from "./matches.ts";
+import { isLocal } from "./packet.ts";
 import { lookUp } from "./set-lookup.ts";
 import { type UpdateResult, updateSet } from "./set-update.ts";
 import { type Evaluated, UNKNOWN } from "./value.ts";
@@ -47,7 +48,8 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
     return afterUpdate(branch, updateSet(evaluation, branch, statement.set, statement.set.set));
   }
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
-  if ("masquerade" in statement) return isOfFamily(evaluation, statement) ? runMasquerade(branch) : CONTINUE;
+  if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
+  if ("masquerade" in statement) return runMasquerade(evaluation, branch);
   if ("reject" in statement) {
     addEffect(branch, { kind: "reject", reset: isReset(statement.reject) });
     return { kind: "refuse" };
@@ -145,7 +147,31 @@ function isOfFamily(evaluation: Evaluation, { family }: { readonly family?: stri
   return family === undefined || family === evaluation.family;
 }
 
-function runMasquerade(branch: Branch): Result {
+type Snat = Extract<AnyStatement, { readonly snat: unknown }>["snat"];
+
+/** Translates the source to a given address, or to one of several. */
+function runSnat(evaluation: Evaluation, branch: Branch, { family, addr = "" }: Snat): Result {
+  if (!isOfFamily(evaluation, { family })) return CONTINUE;
+  if (isSeveral(addr)) return translateSource(branch, undefined);
+  const source = expressionValue(evaluation, branch, addr);
+  if (source === undefined) return BREAK;
+  if (source === UNKNOWN) return NOT_UNDERSTOOD;
+  // Without an address, the port alone changes.
+  return translateSource(branch, source === "" ? branch.source : splitParts(String(source))[0]);
+}
+
+function isSeveral(address: AnyExpression): boolean {
+  return typeof address === "object" && ("range" in address || "prefix" in address);
+}
+
+/** Over loopback, the node's own packets are masqueraded as the address that they have already. */
+function runMasquerade({ host, packet }: Evaluation, branch: Branch): Result {
+  const isKept = packet.from.at === "node" && isLocal(host, branch.destination);
+  return translateSource(branch, isKept ? branch.source : undefined);
+}
+
+function translateSource(branch: Branch, source: string | undefined): Result {
+  branch.source = source;
   branch.masqueraded = true;
   branch.sourceNatDone = true;
   branch.changes++;

@@ -121,6 +121,8 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     ["a dnat of a table of both families, IPv6", "pod1", "fd00:244:3::14", 9100],
     ["a snat of a table of both families, IPv4", "pod1", "10.244.3.16", 7777],
     ["a snat of a table of both families, IPv6", "pod1", "fd00:244:3::16", 7777],
+    ["a snat to the value of a map, and a chain after it", "pod1", "10.244.2.15", 6379],
+    ["a snat by a map without the key", "pod1", "10.244.2.14", 6379],
     ["a hash of a port, 80", "pod1", "10.96.1.6", 80],
     ["a hash of a port, 443", "pod1", "10.96.1.6", 443],
     ["a hash of a port, 8081", "pod1", "10.96.1.6", 8081],

@@ -75,8 +75,9 @@ export type AnyStatement =
   | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
   | { readonly set: ElementUpdate & { readonly set: string } }
   | { readonly dnat: { readonly family?: string; readonly addr?: AnyExpression; readonly port?: AnyExpression } }
-  /** The source becomes an address of the node or another given one. */
-  | { readonly masquerade: unknown; readonly family?: string }
+  /** Ports and flags are not told: no rule here depends on them. */
+  | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
+  | { readonly masquerade: unknown }
   | { readonly reject: unknown }
   | { readonly counter: null }
   /** Counts, logs, or changes something on which no rule here depends. */

@@ -64,7 +64,7 @@ function readStatement(statement: unknown): AnyStatement {
     case "dnat":
       return readDnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind));
     case "snat":
-      return { masquerade: body, ...familyOf(asObject(body, kind)) };
+      return readSnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind));
     case "masquerade":
       return { masquerade: body };
     case "reject":
@@ -121,6 +121,11 @@ function readDnat({ family, addr, port }: JsonObject): AnyStatement {
 /** Tables of both families name the one whose packets a statement translates. */
 function familyOf({ family }: JsonObject): { readonly family?: string } {
   return family === undefined ? {} : { family: asText(family, "family") };
+}
+
+function readSnat({ family, addr }: JsonObject): AnyStatement {
+  const type = family === "ip" || family === "ip6" ? family : "any";
+  return { snat: { ...familyOf({ family }), ...(addr !== undefined && { addr: anyExpression(addr, type) }) } };
 }
 
 function isSeveral(target: AnyExpression): boolean {

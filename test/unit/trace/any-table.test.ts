@@ -372,6 +372,17 @@ describe("verdicts of other software's rules", () => {
     expect(evaluateTables([nat, { ...filter, name: "filter" }], host, tcp)).toMatchObject([{ kind: "dropped" }]);
   });
 
+  test("a node's packet that is masqueraded towards a pod has a source that is not known", () => {
+    const [nat] = tablesWith([{ masquerade: null }], { type: "nat", hook: "postrouting", prio: 100 });
+    const [filter] = tablesWith([is(field("ip", "saddr"), "192.0.2.2"), drop], { hook: "postrouting", prio: 150 });
+    if (nat === undefined || filter === undefined) throw new Error("no tables");
+    const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
+    const kinds = (to: string) =>
+      evaluateTables([nat, { ...filter, name: "filter" }], host, { ...own, to }).map(({ kind }) => kind);
+    expect(kinds("10.244.1.11")).toEqual(["not-understood"]);
+    expect(kinds("192.0.2.2")).toEqual(["dropped"]);
+  });
+
   test("a dormant table sees nothing", () => {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "drop" };
     const table = { family: "inet", name: "other", flags: "dormant" };
