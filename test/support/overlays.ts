@@ -18,12 +18,15 @@ export function buildOverlay(name: (typeof OVERLAYS)[number] | typeof CLEANUP): 
   return buildInCopy((copy) => join(copy, "overlays", name));
 }
 
-/** Builds a kustomization of an overlay and the component `monitoring`. */
-export function buildMonitored(name: (typeof OVERLAYS)[number]): Manifest[] {
+/** The components, which a kustomization adds to an overlay. */
+export type ComponentName = "monitoring" | "reserve-nodeports";
+
+/** Builds a kustomization of an overlay and a component. */
+export function buildWithComponent(name: (typeof OVERLAYS)[number], component: ComponentName): Manifest[] {
   return buildInCopy((copy) => {
-    const folder = join(copy, "monitored");
+    const folder = join(copy, "with-component");
     mkdirSync(folder);
-    const kustomization = { resources: [`../overlays/${name}`], components: ["../monitoring"] };
+    const kustomization = { resources: [`../overlays/${name}`], components: [`../${component}`] };
     // JSON is YAML.
     writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
     return folder;

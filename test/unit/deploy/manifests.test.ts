@@ -5,7 +5,7 @@ import { FLAGS } from "../../../src/config/flags/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
-import { buildOverlay, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
+import { buildOverlay, buildWithComponent, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
 
 function podOf(manifests: readonly Manifest[]): V1PodSpec {
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet") as unknown as V1DaemonSet;
@@ -85,6 +85,29 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     expect(options.clusterCIDRs.ip6).toHaveLength(overlay === "dual-stack" ? 1 : 0);
     // The probes ask this port.
     expect(options.healthzBindAddress?.port).toBe(pod.containers[0]?.ports?.[0]?.containerPort);
+  });
+});
+
+/** Holds the file `reserved-node-ports` of src/kernel/reserved-ports.ts. */
+const RECORD_FOLDER = "/run/nft-proxy";
+
+describe.each(OVERLAYS)("the overlay %s with the component reserve-nodeports", (overlay) => {
+  const manifests = buildWithComponent(overlay, "reserve-nodeports");
+  const pod = podOf(manifests);
+
+  test("is what the API server takes", () => {
+    expect(manifests.flatMap(manifestFaults)).toEqual([]);
+  });
+
+  test("reserves NodePorts in a privileged container, and keeps its record of them on the host", () => {
+    const [daemon] = pod.containers;
+    expect(daemon?.args).toContain("--reserve-nodeports");
+    // The API server takes no privileged container that must not escalate.
+    expect(daemon?.securityContext).toEqual({ privileged: true, readOnlyRootFilesystem: true, runAsUser: 0 });
+    const mount = daemon?.volumeMounts?.find(({ mountPath }) => mountPath === RECORD_FOLDER);
+    expect(pod.volumes?.filter(({ name }) => name === mount?.name)).toEqual([
+      { name: mount?.name, hostPath: { path: RECORD_FOLDER, type: "DirectoryOrCreate" } },
+    ]);
   });
 });
 

@@ -11,7 +11,7 @@ import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import type { Manifest } from "../../support/kustomize.ts";
 import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
 import { NO_FAILURES } from "../../support/no-failures.ts";
-import { buildMonitored, buildOverlay, DEPLOY } from "../../support/overlays.ts";
+import { buildOverlay, buildWithComponent, DEPLOY } from "../../support/overlays.ts";
 
 const RUNBOOKS = join(DEPLOY, "../docs/runbooks");
 const PACKAGE = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8"));
@@ -144,7 +144,7 @@ test("alerts and panels take metrics that other programs have too from nft-proxy
 });
 
 describe("the component monitoring", () => {
-  const manifests = buildMonitored("explicit-control-plane");
+  const manifests = buildWithComponent("explicit-control-plane", "monitoring");
   const named = (kind: string, name: string) =>
     manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name) as Manifest;
 
