@@ -59,7 +59,6 @@ export function onSignals({ dump, logger }: SignalParts): Ended {
 /** Resolves with the first SIGINT, SIGTERM or SIGHUP; from then on they are ignored, so that a command can clean up. */
 export function untilInterrupted(): Promise<void> {
   return new Promise((resolve) => {
-    // Kept: execa (9.6), while a program of its runs, ends the process when it finds itself the only one that listens.
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => resolve());
   });
 }

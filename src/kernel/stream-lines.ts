@@ -1,7 +1,6 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
-import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
 import type { ProcessLimits, ProcessResult } from "./process.ts";
 
@@ -51,12 +50,7 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
  * @throws ProgramError from the iteration when the program cannot be started, fails or times out
  */
 export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
-  // Its messages are matched: they must be in English whatever the node speaks.
-  const env = { ...process.env, LC_ALL: "C" };
-  const child = spawn(path, args, {
-    stdio: ["ignore", "pipe", "pipe"],
-    env,
-  });
+  const child = start(path, args);
   const exceeded = { timedOut: false, aborted: false };
   const kill = (limit: keyof typeof exceeded): void => {
     exceeded[limit] = child.kill("SIGKILL");
@@ -81,6 +75,14 @@ export const streamText: StreamText = async function* (path, args, { timeoutMs, 
   if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
 };
 
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+function start(path: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Child {
+  // Its messages are matched: they must be in English whatever the node speaks.
+  const env = { ...process.env, ...environment, LC_ALL: "C" };
+  return spawn(path, args, { stdio: ["ignore", "pipe", "pipe"], env });
+}
+
 /** Resolves when a program has ended, or could not be started. */
 function endOf(
   child: ChildProcessByStdio<null, Readable, Readable>,
@@ -98,15 +100,17 @@ function endOf(
 }
 
 /** {@link StreamLines}. @throws ProgramError from the iteration, as {@link streamText} does */
-export const streamLines: StreamLines = async function* (path, args) {
+export const streamLines: StreamLines = (path, args) => linesOf(streamText(path, args));
+
+async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, void, undefined> {
   let rest = "";
-  for await (const text of streamText(path, args)) {
+  for await (const text of pieces) {
     const lines = `${rest}${text}`.split("\n");
     rest = lines.pop() ?? "";
     yield* lines;
   }
   if (rest !== "") yield rest;
-};
+}
 
 /** A program that runs until it is stopped. */
 export interface FollowedProgram {
@@ -114,7 +118,7 @@ export interface FollowedProgram {
   readonly pid: number | undefined;
   /** Ends it; harmless when it has ended. */
   stop(): void;
-  /** Resolves when it was stopped. Rejects with AppError HOST when it could not be started, or ended by itself. */
+  /** Resolves when it was stopped. Rejects with {@link ProgramError} when it could not be started, or ended by itself. */
   readonly ended: Promise<void>;
 }
 
@@ -125,37 +129,25 @@ export type FollowLines = (path: string, args: readonly string[], onLine: (line:
 const FOLLOWER = "NFT_PROXY_FOLLOWER";
 
 /**
- * {@link FollowLines} through execa: an argument array, no shell. It ends with this process, too, unless that is killed
- * by SIGKILL: see {@link endOrphans}.
+ * {@link FollowLines} by an argument array, without a shell. It ends with this process, too, unless that is killed by
+ * a signal that it does not handle: see {@link endOrphans}.
  */
 export const followLines: FollowLines = (path, args, onLine) => {
-  const child = execa(path, args, {
-    stdin: "ignore",
-    reject: false,
-    buffer: { stdout: false, stderr: true },
-    maxBuffer: { stderr: 10_000 },
-    killSignal: "SIGKILL",
-    env: { LC_ALL: "C", [FOLLOWER]: String(process.pid) },
-  });
-  let rest = "";
-  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
-    const lines = `${rest}${chunk}`.split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line);
-  });
+  const child = start(path, args, { [FOLLOWER]: String(process.pid) });
+  const kill = () => void child.kill("SIGKILL");
+  process.once("exit", kill);
   let isStopped = false;
+  const follow = async () => {
+    const ended = endOf(child).finally(() => process.off("exit", kill));
+    for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
+    const end = { ...(await ended), timedOut: false, aborted: false };
+    if (!isStopped) throw new ProgramError([path, ...args], end);
+  };
   const stop = () => {
     isStopped = true;
-    child.kill();
+    kill();
   };
-  const ended = child.then(({ code, stderr, shortMessage }) => {
-    if (isStopped) return;
-    const said = String(stderr ?? "").trim();
-    throw new AppError("HOST", `${path} ended: ${said || (code ?? shortMessage ?? "unknown")}`, {
-      evidence: { command: [path, ...args].join(" "), stderr: said },
-    });
-  });
-  return { pid: child.pid, stop, ended };
+  return { pid: child.pid, stop, ended: follow() };
 };
 
 /**
