@@ -1,11 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import { listText } from "../../base/text.ts";
 import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { readSeenRefusals, type SeenRefusals } from "../../inspect/refusals/read-seen.ts";
-import { explainRefusals, type RefusalFilter, type RefusedDestination } from "../../inspect/refusals/refusals.ts";
+import {
+  explainRefusals,
+  MOST_DESTINATIONS,
+  type RefusalFilter,
+  type RefusedDestination,
+} from "../../inspect/refusals/refusals.ts";
 import { newRefusals, refusalPackets } from "../../kernel/new-refusals.ts";
 import { Nft } from "../../kernel/nft.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { readAddress } from "../explain-arguments.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
@@ -34,17 +42,21 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const nft = new Nft({ path: options.nftPath });
   const read = () => readSeenRefusals(nft, daemon);
   const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
-    const now = Date.now();
+    const now = systemClock.now();
     return { destinations: explainRefusals(seen.entries, input, filter, now), now, isWatched: seen.isWatched };
   };
   const first = await read();
+  const present = explained(first, loaded.input);
+  const text = textOf(Object.keys(filter).length > 0);
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
       ? watch(first, read, inputs(loaded.input, request), explained, format === "json" ? jsonLines : text)
-      : (format === "json" ? jsonText : text)(explained(first, loaded.input)),
+      : (format === "json" ? jsonText : text)(present),
     notices: [
       ...notices,
+      ...fullRecordNotices(first.entries, options.refusalLogSize),
+      ...shortenedNotices(present.destinations),
       ...unknownServiceNotices(filter.service, loaded.input.cache.serviceNames()),
       ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
       ...pendingNotices(loaded.origin),
@@ -104,10 +116,10 @@ async function* watch(
   let pause = WATCH_MS;
   for (let before = first; !isInterrupted; ) {
     await Promise.race([sleep(pause), interrupted]);
-    const startedAt = performance.now();
+    const startedAt = systemClock.monotonic();
     const seen = await read();
     // A look at a full set takes seconds of the processor, the daemon's and the kernel's, which have other work.
-    pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (performance.now() - startedAt));
+    pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
     const entries = newRefusals(refusalPackets(before.entries), seen.entries);
     before = seen;
     if (entries.length === 0) continue;
@@ -116,8 +128,25 @@ async function* watch(
   }
 }
 
-function text({ destinations, now, isWatched }: Explained): string {
-  return refusalsText(destinations, now, isWatched);
+/** @param isFiltered whether only some refusals were asked for */
+function textOf(isFiltered: boolean): Print {
+  return ({ destinations, now, isWatched }) => refusalsText(destinations, now, { isWatched, isFiltered });
+}
+
+/** With a full set, what is not recorded is refused all the same. Some of its places may have expired just now. */
+function fullRecordNotices(entries: SeenRefusals["entries"], size: number): string[] {
+  const full = FAMILIES.filter((of) => entries.filter(({ family }) => family === of).length >= 0.95 * size);
+  if (size === 0 || full.length === 0) return [];
+  const families = listText(full.map((family) => FAMILY_NAMES[family]));
+  const hint = "--refusal-log-size of run makes room for more";
+  return [`warning: the record of ${families} is full (${size}): further refusals may be missing; ${hint}`];
+}
+
+function shortenedNotices({ length }: readonly RefusedDestination[]): string[] {
+  if (length < MOST_DESTINATIONS) return [];
+  return [
+    `note: only the latest ${MOST_DESTINATIONS} destinations are shown; --namespace, --service and --client choose`,
+  ];
 }
 
 function jsonText({ destinations }: Explained): string {

@@ -13,13 +13,25 @@ type AgeOf = (time: string) => string;
 /** The times of a client or a destination, in words. */
 type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
 
+/** What the text depends on, beside the refusals. */
+export interface RefusalsTextOptions {
+  /** Whether a daemon knows when refusals began; without one, nobody does. */
+  readonly isWatched: boolean;
+  /** Whether only some refusals were asked for. */
+  readonly isFiltered?: boolean;
+}
+
 /**
  * The refusals for people: a block for each destination. Ends with a line feed.
  * @param now wall clock, milliseconds
- * @param isWatched whether a daemon knows when refusals began; without one, nobody does
  */
-export function refusalsText(destinations: readonly RefusedDestination[], now: number, isWatched: boolean): string {
-  if (destinations.length === 0) return "nothing was refused within the last hour\n";
+export function refusalsText(
+  destinations: readonly RefusedDestination[],
+  now: number,
+  { isWatched, isFiltered = false }: RefusalsTextOptions,
+): string {
+  if (destinations.length === 0)
+    return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;
   const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
   const timesOf: TimesOf = (times) => `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
   return `${destinations.map((one) => destinationLines(one, timesOf).map(printable).join("\n")).join("\n\n")}\n`;

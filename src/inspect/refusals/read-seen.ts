@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { readRefusals, type SeenRefusal, withSinglePackets } from "../../kernel/refusals.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { REFUSAL_TIMEOUT } from "../../ruleset/refusals.ts";
 import { REFUSED } from "../../ruleset/sets.ts";
 import { askDaemon } from "../daemon-socket/daemon-client.ts";
@@ -27,5 +28,5 @@ export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefin
       hint: "nft-proxy records them in its tables, unless --refusal-log-size is 0",
     });
   }
-  return { entries: withSinglePackets(entries, Date.now()), isWatched: false };
+  return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
 }

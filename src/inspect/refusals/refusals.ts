@@ -56,7 +56,7 @@ export interface RefusalFilter {
 }
 
 /** The most destinations that are explained; with more, a scan is under way, and the latest tell of it. */
-const MOST_DESTINATIONS = 1000;
+export const MOST_DESTINATIONS = 1000;
 
 /**
  * Joins what the kernel refused with its causes: by destination, the latest first. The cause is the one of now, for the
@@ -126,7 +126,8 @@ function explained(
     lastAt: timeText(lastPacketAt(latest, now)),
     clients: group.map((entry) => ({
       address: entry.client,
-      pod: pods.get(entry.client) ?? "",
+      // A Pod in the host's network has the address of every program of the host.
+      pod: input.host.localAddresses.has(entry.client) ? "" : (pods.get(entry.client) ?? ""),
       packets: entry.packets,
       ...firstOf([entry], now),
       lastAt: timeText(lastPacketAt(entry, now)),

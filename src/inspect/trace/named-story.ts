@@ -101,7 +101,7 @@ export class StoryNames {
   }
 
   #machine(address: string): string {
-    return this.#pods.get(address) ?? (this.#nodeAddresses.has(address) ? "this node" : "");
+    return this.#nodeAddresses.has(address) ? "this node" : (this.#pods.get(address) ?? "");
   }
 }
 

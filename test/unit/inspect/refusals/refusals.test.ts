@@ -19,10 +19,23 @@ const cache = cacheOf({
   services: [
     service({ name: "shop/cart", clusterIPs: ["10.96.0.10"] }),
     service({ name: "dns/dns", clusterIPs: ["10.96.0.11"] }),
+    service({ name: "edge/metrics", clusterIPs: ["10.96.0.12"] }),
   ],
   slices: [
     slice({ service: "shop/cart", endpoints: [endpoint("10.244.1.5", { ...STARTING, pod: "shop/cart-1" })] }),
-    slice({ service: "dns/dns", endpoints: [endpoint("10.244.2.9", { pod: "dns/dns-1" })] }),
+    slice({
+      service: "dns/dns",
+      endpoints: [
+        endpoint("10.244.2.9", { pod: "dns/dns-1" }),
+        endpoint("192.0.2.2", { pod: "edge/on-this-host" }),
+        endpoint("192.0.2.3", { pod: "edge/on-host-a" }),
+        endpoint("192.0.2.4", { pod: "edge/on-host-b" }),
+      ],
+    }),
+    slice({
+      service: "edge/metrics",
+      endpoints: [endpoint("192.0.2.3", { pod: "edge/exporter" }), endpoint("192.0.2.4", { pod: "" })],
+    }),
   ],
 });
 const renderer = new Renderer(cache, testNodeContext());
@@ -75,6 +88,17 @@ describe("explainRefusals", () => {
     expect(one?.message).toContain("not ready");
   });
 
+  test("names no Pod in a host's network, whose address the host's programs have, too", () => {
+    const entries = ["192.0.2.2", "192.0.2.3", "192.0.2.4", "10.244.2.9"].map((client) => entry({ client }));
+    const [one] = explainRefusals(entries, input, {}, NOW);
+    expect(one?.clients.map(({ address, pod }) => `${address} ${pod}`)).toEqual([
+      "10.244.2.9 dns/dns-1",
+      "192.0.2.2 ",
+      "192.0.2.3 ",
+      "192.0.2.4 ",
+    ]);
+  });
+
   test("gives the first time of a destination only where that of every client is known", () => {
     const known = [
       entry({ silentFor: 5, firstAt: NOW - 65_000 }),
@@ -88,10 +112,10 @@ describe("explainRefusals", () => {
     ]);
     const [mixed] = explainRefusals([...known, entry({ client: "10.244.2.6" })], input, {}, NOW);
     expect(mixed).not.toHaveProperty("firstAt");
-    const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, true);
+    const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, { isWatched: true });
     expect(text).toContain(": 9 packets of 3 clients, first unknown, last 5s ago\n");
     expect(text).toContain("10.244.2.6: 3 packets, first unknown, last 1m ago\n");
-    expect(refusalsText(one === undefined ? [] : [one], NOW, true)).toContain(
+    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: true })).toContain(
       "10.244.2.9 (dns/dns-1): 3 packets, first 1m5s ago, last 5s ago\n",
     );
   });
@@ -109,7 +133,9 @@ describe("explainRefusals", () => {
   test("tells that a destination is served now, when the cause is gone", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
-    expect(refusalsText(one === undefined ? [] : [one], NOW, false)).toContain("not refused any more, served");
+    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: false })).toContain(
+      "not refused any more, served",
+    );
   });
 
   test("explains destinations that no Service has, too", () => {
@@ -146,7 +172,9 @@ describe("explainRefusals", () => {
     });
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(one).toMatchObject({ packets: 600_000, firstAt: new Date(NOW - 60_000 - 199_999).toISOString() });
-    expect(refusalsText(one === undefined ? [] : [one], NOW, true)).toContain("and 199990 clients more\n");
+    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: true })).toContain(
+      "and 199990 clients more\n",
+    );
   });
 
   test("explains no more than 1,000 destinations", () => {
@@ -157,11 +185,14 @@ describe("explainRefusals", () => {
 
 test("the text of refusals names destination, cause and clients", () => {
   const entries = Array.from({ length: 12 }, (_, i) => entry({ client: `10.244.2.${100 + i}`, silentFor: i }));
-  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, false);
+  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, { isWatched: false });
   expect(text).toContain("shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ");
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
   expect(text).toContain("    and 2 clients more\n");
-  expect(refusalsText([], NOW, true)).toBe("nothing was refused within the last hour\n");
+  expect(refusalsText([], NOW, { isWatched: true })).toBe("nothing was refused within the last hour\n");
+  expect(refusalsText([], NOW, { isWatched: true, isFiltered: true })).toBe(
+    "no matching refusal within the last hour\n",
+  );
 });
 
 describe("newRefusals", () => {

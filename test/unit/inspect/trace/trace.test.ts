@@ -313,7 +313,13 @@ describe("trace rules", () => {
 describe("StoryNames", () => {
   test("names Services, endpoints, the node and the meaning of our rules", () => {
     const { state } = renderAll(OBJECTS);
-    const names = new StoryNames(state, cacheOf(OBJECTS), new Set(["192.0.2.2"]));
+    const onHost = slice({
+      service: "shop/cart",
+      name: "on-host",
+      endpoints: [endpoint("192.0.2.2", { pod: "shop/x" })],
+    });
+    const cache = cacheOf({ ...OBJECTS, slices: [...(OBJECTS.slices ?? []), onHost] });
+    const names = new StoryNames(state, cache, new Set(["192.0.2.2"]));
     const own = "trace id 00000001 ip nft-proxy";
     const headers = (to: string) => `iif "lo" ip saddr 192.0.2.2 ip daddr ${to} tcp sport 9`;
     const [story] = storiesOf([
