@@ -32,6 +32,19 @@ const STATIC_CHAINS = [
 /** The name of a chain that does not depend on Services. */
 export type StaticChainName = (typeof STATIC_CHAINS)[number];
 
+/** Chains that verdicts of map elements lead to, and the one that masquerades what they marked. */
+export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
+export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
+export const MARK_FOR_MASQUERADE = "mark-for-masquerade" satisfies StaticChainName;
+export const MASQUERADING = "masquerading" satisfies StaticChainName;
+export const EXTERNAL_LOCAL = {
+  service: "external-local",
+  nodeport: "nodeport-external-local",
+} as const satisfies Record<FrontendKind, StaticChainName>;
+
+/** The chain that refuses what is left for cluster IPs. */
+export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
+
 /** The name of a chain that chooses an endpoint: see {@link balancerName}. */
 export type BalancerName = Branded<"BalancerName">;
 

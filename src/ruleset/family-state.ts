@@ -4,7 +4,6 @@ import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { splitParts } from "../nft/elements.ts";
-import { staticChains } from "./base-chains.ts";
 import { balancerName } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement } from "./endpoint-lists/endpoint-lists.ts";
@@ -13,6 +12,7 @@ import type { FamilyContext } from "./node-context.ts";
 import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
 import { NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
+import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {

@@ -1,10 +1,10 @@
 import { assertNever } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import { concat, type matches, meta, payload } from "../nft/ast/expression.ts";
+import { concat, type matches, meta, payload, verdictMap } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
 import type { FamilyContext } from "./node-context.ts";
-import type { FrontendKind } from "./sets.ts";
+import { FRONTEND_MAPS, type FrontendKind } from "./sets.ts";
 
 /** The packet's source and destination address. */
 export const sourceAddress = (family: Family): Expression => payload(family, "saddr");
@@ -20,6 +20,15 @@ export function frontendParts(kind: FrontendKind, family: Family): readonly Expr
 /** The key of a frontend as read from the packet. */
 export function frontendKey(kind: FrontendKind, family: Family): Expression {
   return concat(...frontendParts(kind, family));
+}
+
+/** Looks a packet's frontend up in one of its verdict maps. */
+export function frontendVmap(
+  kind: FrontendKind,
+  family: Family,
+  map: "services" | "external" | "shortcut" | "noEndpoints",
+): Statement {
+  return verdictMap(frontendKey(kind, family), FRONTEND_MAPS[kind][map]);
 }
 
 /** The addresses of some CIDRs, one at least: in the canonical form, or every rule with them would seem changed. */

@@ -1,4 +1,8 @@
 import type { ByFamily } from "../base/family.ts";
+import { matches } from "../nft/ast/expression.ts";
+import type { Rule, Statement } from "../nft/ast/json.ts";
+import { destinationAddress, frontendVmap } from "./keys.ts";
+import type { FamilyContext } from "./node-context.ts";
 
 /**
  * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has, so that rules of our own
@@ -7,3 +11,21 @@ import type { ByFamily } from "../base/family.ts";
  * Source: RFC 7600 section 4.8 (IPv4 dummy address), RFC 9780 (dummy IPv6 prefix)
  */
 export const LOOPBACK_NODEPORT_ADDRESSES: ByFamily<string> = { ip: "192.0.0.8", ip6: "100:0:0:1::1" };
+
+/**
+ * The userspace proxy of loopback NodePorts is led to the endpoints for connections from outside, with
+ * `externalTrafficPolicy: Local` to those on this node, as kube-proxy's leads its own (KEP-6032).
+ */
+export function loopbackNodePorts(context: FamilyContext): Rule[] {
+  if (!context.loopbackNodePorts) return [];
+  return [[toLoopbackNodePorts(context), frontendVmap("nodeport", context.family, "services")]];
+}
+
+/** No endpoint: refused here, for the address is nobody's. */
+export function refuseLoopbackNodePorts(context: FamilyContext): Rule[] {
+  return context.loopbackNodePorts ? [[toLoopbackNodePorts(context), { reject: null }]] : [];
+}
+
+function toLoopbackNodePorts({ family }: FamilyContext): Statement {
+  return matches(destinationAddress(family), LOOPBACK_NODEPORT_ADDRESSES[family]);
+}

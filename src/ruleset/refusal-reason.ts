@@ -1,6 +1,6 @@
 import type { ServicePort } from "../model/service-port.ts";
 import { joinParts } from "../nft/elements.ts";
-import { DROP_CHAIN, REJECT_CHAIN } from "./base-chains.ts";
+import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, type FrontendKind, NODEPORT_IPS } from "./sets.ts";
 

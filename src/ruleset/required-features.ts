@@ -4,10 +4,10 @@ import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
-import { REJECT_CHAIN, staticChains } from "./base-chains.ts";
-import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
+import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { FRONTEND_MAPS, setSpecs } from "./sets.ts";
+import { staticChains } from "./static-chains.ts";
 
 /** Something that our transactions need of nft and the kernel. */
 export interface RequiredFeature {

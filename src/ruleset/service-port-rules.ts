@@ -1,8 +1,8 @@
 import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
-import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./base-chains.ts";
 import type { StaticChainName } from "./chain-names.ts";
+import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./chain-names.ts";
 import {
   type BalancedList,
   type Balancing,

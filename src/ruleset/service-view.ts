@@ -3,7 +3,7 @@ import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
-import { DROP_CHAIN } from "./base-chains.ts";
+import { DROP_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";

@@ -2,8 +2,13 @@ import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import type { FrontendChange } from "../../inspect/diff/frontend-change.ts";
 import { splitParts, targetText, verdictTarget } from "../../nft/elements.ts";
-import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "../../ruleset/base-chains.ts";
-import { parseChainName } from "../../ruleset/chain-names.ts";
+import {
+  DROP_CHAIN,
+  EXTERNAL_LOCAL,
+  MARK_FOR_MASQUERADE,
+  parseChainName,
+  REJECT_CHAIN,
+} from "../../ruleset/chain-names.ts";
 import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
 import { NOT_BALANCED } from "../../ruleset/service-port-rules.ts";
 import { FIREWALL_IPS, frontendMapOf } from "../../ruleset/sets.ts";

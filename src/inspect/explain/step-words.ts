@@ -3,8 +3,13 @@ import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText, ruleText } from "../../nft/text/rule-text.ts";
-import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE } from "../../ruleset/base-chains.ts";
-import { parseChainName } from "../../ruleset/chain-names.ts";
+import {
+  CLUSTER_IPS_CHECK,
+  DROP_CHAIN,
+  EXTERNAL_LOCAL,
+  MARK_FOR_MASQUERADE,
+  parseChainName,
+} from "../../ruleset/chain-names.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS, REFUSED } from "../../ruleset/sets.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Step } from "../../trace/outcome.ts";

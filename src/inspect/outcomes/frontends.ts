@@ -3,7 +3,7 @@ import type { Protocol } from "../../model/ids.ts";
 import { isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts, splitParts } from "../../nft/elements.ts";
-import { CLUSTER_IPS_CHECK } from "../../ruleset/base-chains.ts";
+import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, NODEPORT_IPS } from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { staticChains } from "../../../src/ruleset/base-chains.ts";
 import { type Balancer, balancerName, firewallName, parseChainName } from "../../../src/ruleset/chain-names.ts";
+import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { familyContext, servicePort } from "../../support/build.ts";
 
 const KINDS = ["service", "nodeport"] as const;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
-import { staticChains } from "../../../src/ruleset/base-chains.ts";
 import type { LocalTraffic } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/sets.ts";
+import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import { type ContextOptions, familyContext } from "../../support/build.ts";
 
 function rules(chain: string, options: ContextOptions = {}, family: Family = "ip") {

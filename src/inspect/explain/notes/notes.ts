@@ -1,7 +1,7 @@
 import { listText } from "../../../base/text.ts";
 import { hasClusterIP } from "../../../model/service-port.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, MASQUERADING } from "../../../ruleset/base-chains.ts";
+import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, MASQUERADING } from "../../../ruleset/chain-names.ts";
 import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
 import type { Outcome } from "../../../trace/outcome.ts";
 import type { ExplainInput } from "../explain-input.ts";
