@@ -23,10 +23,14 @@ export type ComponentName = "monitoring" | "reserve-nodeports";
 
 /** Builds a kustomization of an overlay and a component. */
 export function buildWithComponent(name: (typeof OVERLAYS)[number], component: ComponentName): Manifest[] {
+  return buildOwn({ resources: [`../overlays/${name}`], components: [`../${component}`] });
+}
+
+/** Builds a user's own kustomization, in a folder beside `overlays`. */
+export function buildOwn(kustomization: object): Manifest[] {
   return buildInCopy((copy) => {
-    const folder = join(copy, "with-component");
+    const folder = join(copy, "own");
     mkdirSync(folder);
-    const kustomization = { resources: [`../overlays/${name}`], components: [`../${component}`] };
     // JSON is YAML.
     writeFileSync(join(folder, "kustomization.yaml"), JSON.stringify(kustomization));
     return folder;

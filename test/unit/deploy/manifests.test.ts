@@ -1,11 +1,13 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import { FLAGS } from "../../../src/config/flags/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";
-import { buildOverlay, buildWithComponent, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
+import { buildOverlay, buildOwn, buildWithComponent, CLEANUP, DEPLOY, OVERLAYS } from "../../support/overlays.ts";
 
 function podOf(manifests: readonly Manifest[]): V1PodSpec {
   const daemonSet = manifests.find(({ kind }) => kind === "DaemonSet") as unknown as V1DaemonSet;
@@ -127,6 +129,16 @@ describe("the overlay cleanup", () => {
     expect(pod.containers).toMatchObject([{ securityContext: { capabilities: { drop: ["ALL"] } } }]);
     expect(pod.containers[0]?.command?.slice(0, 2)).toEqual(["node", "--eval"]);
   });
+});
+
+test("the patches of the guide for many nodes choose nodes by their label, and pods to replace by hand", () => {
+  const guide = readFileSync(join(DEPLOY, "../docs/install/large-clusters.md"), "utf8");
+  const [own, patches] = [...guide.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, block = ""]) => parse(block));
+  const resources = own.resources.map((path: string) => path.replace("nft-proxy/deploy/", "../"));
+  const manifests = buildOwn({ resources, patches: [...own.patches, ...patches] });
+  expect(manifests.flatMap(manifestFaults)).toEqual([]);
+  expect(podOf(manifests).nodeSelector).toEqual({ "kubernetes.io/os": "linux", "nft-proxy.io/node": "true" });
+  expect(named(manifests, "DaemonSet", "nft-proxy")).toMatchObject({ spec: { updateStrategy: { type: "OnDelete" } } });
 });
 
 describe("a faulty overlay", () => {
