@@ -1,9 +1,10 @@
+import { counted } from "../../base/text.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { type NamedStory, StoryNames } from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { resetEndpoint } from "../../inspect/trace/reset-endpoint.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
-import { selectionsOf } from "../../inspect/trace/trace-query.ts";
+import { selectedPackets } from "../../inspect/trace/trace-query.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -26,7 +27,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = command;
   progress.step("reading the objects");
   const desired = await loadDesired(loadRequest(argv, command));
-  const selections = selectionsOf(query, desired.state);
+  const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = await allLocalAddresses(hostFiles);
   const names = new StoryNames(desired.state, desired.cache, new Set(nodeAddresses));
   const nft = new Nft({ path: options.nftPath });
@@ -38,9 +39,15 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ...notices,
       ...desired.notices,
       ...desired.diagnostics.map(diagnosticText),
+      ...omittedNotices(omitted),
       `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
     ],
   };
+}
+
+function omittedNotices(omitted: number): string[] {
+  if (omitted === 0) return [];
+  return [`warning: ${counted(omitted, "frontend")} of the Service not traced: name one with --to and --port`];
 }
 
 async function named(story: PacketStory, names: StoryNames): Promise<NamedStory> {

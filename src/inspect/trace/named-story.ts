@@ -157,7 +157,7 @@ function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
 
 function endText(end: TraceEnd, destination: NamedEnd | undefined): string {
   if (end.kind === "unknown") {
-    return "its end is not known: messages of the kernel were lost, or the trace ended before they came";
+    return "its end is not known: messages of the kernel were lost or came too late, or a rule gave it to a program (queue)";
   }
   if (end.kind === "passed") {
     const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;

@@ -23,7 +23,7 @@ export interface TraceStage extends TracePlace {
 export type TraceEnd =
   /** No chain stopped it; the kernel may have, outside of nftables. */
   | { readonly kind: "passed" }
-  /** Some of the kernel's messages on it were lost, or the trace ended before the last one came. */
+  /** Messages of the kernel on it were lost or came too late, or a rule gave it to a program (`queue`). */
   | { readonly kind: "unknown" }
   /** `rule` is "" when the chain's policy decided. */
   | ({ readonly kind: "dropped" | "rejected"; readonly rule: string } & TracePlace);
@@ -74,4 +74,10 @@ export function endOf(line: TraceLine): TraceEnd | undefined {
   const { family, table, chain } = line;
   const rule = line.kind === "rule" ? line.rule : "";
   return { kind: REJECT.test(rule) ? "rejected" : "dropped", family, table, chain, rule };
+}
+
+/** Whether all chains that a packet met accepted it: what is missing then is at the end of its way, or nothing. */
+export function isAccepted(stages: readonly TraceStage[]): boolean {
+  const last = stages.at(-1);
+  return last === undefined || last.policy === "accept" || last.rules.at(-1)?.verdict === "accept";
 }

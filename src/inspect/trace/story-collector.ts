@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { addToStages, endOf, type PacketStory, type TraceEnd, type TraceStage } from "./packet-story.ts";
+import { addToStages, endOf, isAccepted, type PacketStory, type TraceEnd, type TraceStage } from "./packet-story.ts";
 import type { TracedPacket, TraceLine, TracePlace } from "./trace-line.ts";
 
 interface OpenStory {
@@ -133,7 +133,8 @@ export class StoryCollector {
 
   #close({ id, startedAt, sequence, packet, stages, mayLack }: OpenStory, end: TraceEnd): PacketStory {
     this.#open.delete(id);
-    const known: TraceEnd = end.kind === "passed" && mayLack ? { kind: "unknown" } : end;
+    const isKnown = end.kind !== "passed" || (!mayLack && isAccepted(stages));
+    const known: TraceEnd = isKnown ? end : { kind: "unknown" };
     return { id, startedAt, sequence, packet, stages, end: known };
   }
 }

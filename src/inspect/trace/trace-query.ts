@@ -18,14 +18,29 @@ export interface TraceQuery {
   readonly client?: string;
 }
 
-/** A Service with more frontends than this has each of the others' packets ignored. */
-const MOST_FRONTENDS = 100;
+/** The most selections that are traced: each is a rule that every packet of its family meets. */
+const MOST_SELECTIONS = 100;
+
+/** The packets to trace, and how many frontends were too many. */
+export interface Selected {
+  readonly selections: readonly PacketSelection[];
+  readonly omitted: number;
+}
+
+/**
+ * The selections of packets that a query comes to, as many as can be traced.
+ * @throws AppError BAD_ARGUMENT as {@link selectionsOf}
+ */
+export function selectedPackets(query: TraceQuery, state: RulesetState): Selected {
+  const all = selectionsOf(query, state);
+  return { selections: all.slice(0, MOST_SELECTIONS), omitted: Math.max(all.length - MOST_SELECTIONS, 0) };
+}
 
 /**
  * The selections of packets that a query comes to.
  * @throws AppError BAD_ARGUMENT when it asks for nothing, for addresses of two families, or for a Service without rules
  */
-export function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
+function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
   const source = query.fromAddress ?? query.client;
   const destinations = destinationsOf(query, state);
   const selections = destinations
@@ -58,7 +73,7 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
       .filter(({ port }) => isNamed(port, service))
       .flatMap((one) => one.frontends.map(({ key }) => selectionOf(family, key)));
   });
-  if (selections.length > 0) return selections.slice(0, MOST_FRONTENDS);
+  if (selections.length > 0) return selections;
   throw new AppError("BAD_ARGUMENT", `no rules are made for ${service.service}`, {
     hint: "a Service needs a cluster IP and must not be left to another proxy; look at its name, namespace and ports",
   });

@@ -6,7 +6,7 @@ import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts"
 import { StoryCollector, type TraceStart } from "../../../../src/inspect/trace/story-collector.ts";
 import { isLossLine, parseTraceLine } from "../../../../src/inspect/trace/trace-line.ts";
 import { tracePackets } from "../../../../src/inspect/trace/trace-packets.ts";
-import { selectionsOf } from "../../../../src/inspect/trace/trace-query.ts";
+import { selectedPackets, type TraceQuery } from "../../../../src/inspect/trace/trace-query.ts";
 import { armTransaction, endTraceTransaction, traceTransaction } from "../../../../src/inspect/trace/trace-rules.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
@@ -140,7 +140,8 @@ describe("StoryCollector", () => {
   });
 
   test("a packet that comes back over loopback, translated, is told although it is not selected any more", () => {
-    const lines = [...own("00000001"), packet("00000001", "x", "", "10.0.0.3")];
+    const accept = "trace id 00000001 ip x c policy accept ";
+    const lines = [...own("00000001"), packet("00000001", "x", "", "10.0.0.3"), accept];
     const back = [packet("00000002", "tracer", "lo", "10.0.0.3"), "trace id 00000002 inet fw in policy drop "];
     expect(storiesOf([...lines, ...back]).map(endOf)).toEqual([
       "tcp 10.0.0.3 2 dropped by inet fw in",
@@ -186,6 +187,16 @@ describe("StoryCollector", () => {
       ["00000003", "unknown"],
       ["00000004", "passed"],
     ]);
+  });
+
+  test.each([
+    ["policy accept ", "passed"],
+    ["rule tcp dport 2 accept (verdict accept)", "passed"],
+    ["rule tcp dport 2 queue to 0 (verdict queue)", "unknown"],
+    ["rule tcp dport 2 jump other (verdict jump other)", "unknown"],
+  ])("a way whose last line is %s ends as %s", (line, kind) => {
+    const told = storiesOf([...own("00000001"), packet("00000001", "x"), `trace id 00000001 ip x c ${line}`]);
+    expect(told.map(({ end }) => end.kind)).toEqual([kind]);
   });
 
   test("at the end, no more stories begin, and the end of those that are open is not known", () => {
@@ -281,6 +292,14 @@ const OBJECTS = {
 
 describe("trace rules", () => {
   const { state } = renderAll(OBJECTS);
+  const selectionsOf = (query: TraceQuery, of = state) => selectedPackets(query, of).selections;
+
+  test("of a Service with more frontends than can be traced, the others are counted", () => {
+    const externalIPs = Array.from({ length: 110 }, (_, i) => `203.0.113.${i + 1}`);
+    const { state: many } = renderAll({ services: [service({ name: "shop/cart", externalIPs })] });
+    const { selections, omitted } = selectedPackets({ service: { service: named("shop/cart") } }, many);
+    expect([selections.length, omitted]).toEqual([100, 11]);
+  });
 
   test("every transaction is one that the schema allows", () => {
     const selections = selectionsOf({ service: { service: named("shop/cart") } }, state);
