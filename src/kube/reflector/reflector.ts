@@ -1,16 +1,16 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
-import { ApiFailure, asApiFailure, failureOfErrorEvent, isUnreachable } from "../client/api-failure.ts";
+import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
 import type { SourceHandler, SourceState } from "../source.ts";
 import type { Availability } from "./availability.ts";
-import { Backoff } from "./backoff.ts";
 import { listPages } from "./list-pages.ts";
 import { metadataOf, ObjectStore, type Staged } from "./object-store.ts";
 import { ReflectorReport } from "./reflector-report.ts";
 import type { ReflectorTimings } from "./reflector-timings.ts";
 import type { Resource } from "./resources.ts";
+import { RetryPacing } from "./retry-pacing.ts";
 import { watchEvents } from "./watch-events.ts";
 import type { WatchEvent } from "./watch-stream.ts";
 
@@ -38,23 +38,17 @@ export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #store: ObjectStore<T>;
   readonly #report: ReflectorReport;
-  readonly #backoff: Backoff;
+  readonly #pacing: RetryPacing;
   /** The resourceVersion to watch from; undefined when a list is due. */
   #version: string | undefined;
   /** How many events of watches reported something new. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
-  /** Ends the current wait. */
-  #endPause: (() => void) | undefined;
-  /** True if the last attempt failed without an answer. */
-  #disconnected = false;
-  /** False after a 410 until a watch succeeds: a server that answers 410 again and again is not asked at once. */
-  #mayRelistAtOnce = true;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
-    this.#backoff = new Backoff(options.random, options.timings.backoff);
+    this.#pacing = new RetryPacing(options);
     this.#report = new ReflectorReport(options.resource.name, options.logger);
     this.#store = new ObjectStore({
       transform: options.transform,
@@ -73,7 +67,7 @@ export class Reflector<T> {
     this.#stopped = true;
     this.#store.close();
     this.#request?.abort(new ApiFailure("connection", "stopped"));
-    this.#endPause?.();
+    this.#pacing.stop();
   }
 
   /** Returns the current state. */
@@ -82,7 +76,7 @@ export class Reflector<T> {
   }
 
   async #run(): Promise<void> {
-    while (!this.#stopped) await this.#sleep(await this.#step());
+    while (!this.#stopped) await this.#pacing.pause(await this.#step());
   }
 
   /** Performs one list or one watch. Resolves with the milliseconds to wait afterwards. Never rejects. */
@@ -107,7 +101,7 @@ export class Reflector<T> {
       (object) => this.#store.stage(staged, object),
     );
     this.#version = version;
-    this.#answered();
+    this.#pacing.answered();
     this.#report.listed(staged.size, clock.now());
     this.#store.replace(staged);
   }
@@ -138,22 +132,12 @@ export class Reflector<T> {
       );
     } finally {
       stable = clock.monotonic() - openedAt >= timings.stableAfter;
-      if (stable) {
-        this.#backoff.reset();
-        this.#mayRelistAtOnce = true;
-      }
+      if (stable) this.#pacing.reset();
     }
-    return stable ? 0 : this.#afterShortWatch(this.#news > newsBefore);
-  }
-
-  /** Backs off from a server that closes watches at once, less if the watch had reported something new. */
-  #afterShortWatch(newsCame: boolean): number {
-    if (newsCame) {
-      this.#backoff.reset();
-    } else {
-      this.#report.status.countError("short-watch");
-    }
-    return this.#backoff.next();
+    if (stable) return 0;
+    const newsCame = this.#news > newsBefore;
+    if (!newsCame) this.#report.status.countError("short-watch");
+    return this.#pacing.afterShortWatch(newsCame);
   }
 
   #take(event: WatchEvent): void {
@@ -192,28 +176,14 @@ export class Reflector<T> {
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
-    const wait = this.#waitAfter(failure);
+    const wait = this.#pacing.afterFailure(failure);
     this.#report.failure(failure, wait);
     return wait;
   }
 
-  #waitAfter(failure: ApiFailure): number {
-    this.#disconnected = failure.kind === "connection" || failure.kind === "timeout";
-    if (isUnreachable(failure)) return this.#backoff.nextUnreachable();
-    if (!this.#disconnected) this.#answered();
-    if (failure.kind !== "gone" || !this.#mayRelistAtOnce) return this.#backoff.next(failure.retryAfter);
-    this.#mayRelistAtOnce = false;
-    return 0;
-  }
-
   #opened(): void {
-    this.#answered();
+    this.#pacing.answered();
     this.#report.open();
-  }
-
-  #answered(): void {
-    this.#disconnected = false;
-    this.#options.availability.answered();
   }
 
   #acceptAbsence(failure: ApiFailure): void {
@@ -227,19 +197,5 @@ export class Reflector<T> {
     this.#request = deadline;
     if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));
     return deadline;
-  }
-
-  #sleep(milliseconds: number): Promise<void> {
-    if (milliseconds <= 0 || this.#stopped) return Promise.resolve();
-    return new Promise((resolve) => {
-      const end = () => {
-        timer.cancel();
-        cancelWakeUp?.();
-        resolve();
-      };
-      const timer = this.#options.clock.after(milliseconds, end);
-      const cancelWakeUp = this.#disconnected ? this.#options.availability.onAnswer(end) : undefined;
-      this.#endPause = end;
-    });
   }
 }
