@@ -10,6 +10,8 @@ export interface ApiFailureDetails {
   readonly retryAfter?: number;
   /** The resource is not served (HTTP 404). */
   readonly absent?: boolean;
+  /** The server does not understand the request (HTTP 400). */
+  readonly rejected?: boolean;
   readonly cause?: unknown;
 }
 
@@ -19,6 +21,7 @@ export class ApiFailure extends Error {
   readonly relist: boolean;
   readonly retryAfter: number;
   readonly absent: boolean;
+  readonly rejected: boolean;
 
   constructor(kind: SourceErrorKind, message: string, details: ApiFailureDetails = {}) {
     super(message, { cause: details.cause });
@@ -26,6 +29,7 @@ export class ApiFailure extends Error {
     this.relist = details.relist ?? false;
     this.retryAfter = details.retryAfter ?? 0;
     this.absent = details.absent ?? false;
+    this.rejected = details.rejected ?? false;
   }
 }
 
@@ -60,7 +64,7 @@ export function failureOfAnswer(status: number, headers: IncomingHttpHeaders, te
   const kind = kindOfCode(status);
   // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-  return new ApiFailure(kind, message, { relist, retryAfter, absent: status === 404 });
+  return new ApiFailure(kind, message, { relist, retryAfter, absent: status === 404, rejected: status === 400 });
 }
 
 /** Returns the failure for an ERROR event of a watch. `object` is a metav1.Status. */

@@ -9,7 +9,7 @@ import { Deadline } from "../client/deadline.ts";
 import { objectName } from "../files/object-name.ts";
 import type { Decoders } from "./cluster-source.ts";
 import { listPages } from "./list-pages.ts";
-import { type Resource, resources } from "./resources.ts";
+import { type Resource, resources, withoutFieldSelector } from "./resources.ts";
 
 /** Milliseconds without data after which a list fails. */
 const SILENCE = 15_000;
@@ -55,11 +55,12 @@ export async function listOnce(options: ListOnceOptions): Promise<ListedObjects>
 }
 
 async function list<T>(
-  { client, clock, onInvalid }: ListOnceOptions,
+  options: ListOnceOptions,
   resource: Resource,
   kind: string,
   decode: (object: unknown) => T | undefined,
 ): Promise<T[]> {
+  const { client, clock, onInvalid } = options;
   const found: T[] = [];
   const take = (object: unknown): void => {
     try {
@@ -74,6 +75,8 @@ async function list<T>(
     await listPages(resource, settings, take);
   } catch (error) {
     const failure = asApiFailure(error);
+    const other = failure.rejected ? withoutFieldSelector(resource) : undefined;
+    if (other !== undefined) return await list(options, other, kind, decode);
     if (!(failure.absent && resource.optional)) throw unavailable(resource, failure);
   }
   return found;

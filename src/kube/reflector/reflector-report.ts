@@ -36,6 +36,12 @@ export class ReflectorReport {
     this.status.setFailure(failure.message);
   }
 
+  /** Records that the server does not understand a selector, and is asked without it. */
+  unselective(failure: ApiFailure): void {
+    const fields = { resource: this.#resource, reason: failure.message };
+    this.#logger.info(fields, "this API server cannot select by that field (before Kubernetes 1.31); asking for all");
+  }
+
   /** Records that an optional resource is not served, or not to these credentials. */
   absent(failure: ApiFailure): void {
     if (!this.status.absent) {

@@ -9,7 +9,7 @@ import { listPages } from "./list-pages.ts";
 import { metadataOf, ObjectStore, type Staged } from "./object-store.ts";
 import { ReflectorReport } from "./reflector-report.ts";
 import type { ReflectorTimings } from "./reflector-timings.ts";
-import type { Resource } from "./resources.ts";
+import { type Resource, withoutFieldSelector } from "./resources.ts";
 import { RetryPacing } from "./retry-pacing.ts";
 import { watchEvents } from "./watch-events.ts";
 import type { WatchEvent } from "./watch-stream.ts";
@@ -39,6 +39,8 @@ export class Reflector<T> {
   readonly #store: ObjectStore<T>;
   readonly #report: ReflectorReport;
   readonly #pacing: RetryPacing;
+  /** What is asked for: the resource of the options, or less selective. */
+  #resource: Resource;
   /** The resourceVersion to watch from; undefined when a list is due. */
   #version: string | undefined;
   /** How many events of watches reported something new. */
@@ -48,6 +50,7 @@ export class Reflector<T> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
+    this.#resource = options.resource;
     this.#pacing = new RetryPacing(options);
     this.#report = new ReflectorReport(options.resource.name, options.logger);
     this.#store = new ObjectStore({
@@ -93,10 +96,10 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { client, clock, resource, timings } = this.#options;
+    const { client, clock, timings } = this.#options;
     const staged: Staged<T> = new Map();
     const version = await listPages(
-      resource,
+      this.#resource,
       { client, deadline: () => this.#begin(), silence: timings.answerSilence, now: () => clock.now() },
       (object) => this.#store.stage(staged, object),
     );
@@ -107,7 +110,7 @@ export class Reflector<T> {
   }
 
   async #watch(version: string): Promise<number> {
-    const { client, clock, random, resource, timings } = this.#options;
+    const { client, clock, random, timings } = this.#options;
     const [shortest, longest] = timings.watchSeconds;
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
     const newsBefore = this.#news;
@@ -115,7 +118,7 @@ export class Reflector<T> {
     let stable = false;
     try {
       await watchEvents(
-        resource,
+        this.#resource,
         version,
         {
           client,
@@ -170,6 +173,14 @@ export class Reflector<T> {
   #recover(failure: ApiFailure): number {
     const { random, resource, timings } = this.#options;
     if (failure.relist) this.#version = undefined;
+    // A server that has once listed with the selector rejects something else.
+    const isNew = failure.rejected && !this.#report.status.synced;
+    const other = isNew ? withoutFieldSelector(this.#resource) : undefined;
+    if (other !== undefined) {
+      this.#resource = other;
+      this.#report.unselective(failure);
+      return 0;
+    }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);
       return timings.absentRecheck * (0.5 + random() / 2);

@@ -14,6 +14,17 @@ export interface Resource {
 }
 
 /**
+ * The resource to ask for after a rejection (HTTP 400): without its fieldSelector, where that only spares the transfer of
+ * objects that decoding ignores. Before Kubernetes 1.31 Services have no such field.
+ * Source: https://github.com/kubernetes/kubernetes/pull/123905
+ * @returns undefined when nothing else can be asked for
+ */
+export function withoutFieldSelector(resource: Resource): Resource | undefined {
+  const { fieldSelector, ...selectors } = resource.selectors;
+  return resource.name === "services" && fieldSelector !== undefined ? { ...resource, selectors } : undefined;
+}
+
+/**
  * Returns the resources that a service proxy follows, with kube-proxy's selectors: Services without those of other proxies
  * (https://kep.k8s.io/2447) and without headless ones; EndpointSlices without those of headless Services, which the
  * endpointslice controller labels; the Node `nodeName`; and ServiceCIDRs (https://kep.k8s.io/1880), which exist from

@@ -63,6 +63,13 @@ test("listOnce gives no ServiceCIDRs where they are not served", async () => {
   expect((await list()).serviceCIDRs).toEqual([]);
 });
 
+test("listOnce lists Services without the field selector where the server rejects it, and excludes headless ones itself", async () => {
+  api.addFault({ resource: "services", fault: { kind: "status", status: 400 } });
+  expect((await list()).services).toHaveLength(36);
+  const asked = api.requests.filter(({ resource }) => resource === "services");
+  expect(asked.map(({ query }) => query.fieldSelector)).toEqual(["spec.clusterIP!=None", undefined]);
+});
+
 test.each([
   [403, "must be allowed to list services"],
   [500, "is this the right cluster"],

@@ -54,6 +54,28 @@ describe("a reflector's requests", () => {
     expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1201, relists: 0, failure: "" });
   });
 
+  test("go without the field selector of Services where the server rejects it, as before Kubernetes 1.31", async () => {
+    api.cluster.put("services", tinyService("s"));
+    api.addFault({ fault: { kind: "status", status: 400 } });
+    const follower = await follow();
+    expect(api.requests.map(({ verb, query }) => [verb, query.fieldSelector])).toEqual([
+      ["list", SERVICE_SELECTORS.fieldSelector],
+      ["list", undefined],
+      ["watch", undefined],
+    ]);
+    for (const { query } of api.requests) expect(query.labelSelector).toBe(SERVICE_SELECTORS.labelSelector);
+    expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1, failure: "" });
+    expect(follower.clock.waits).toEqual([]);
+  });
+
+  test("are repeated for a Node where the server rejects them", async () => {
+    api.cluster.put("nodes", { metadata: { name: "node-1" } });
+    api.addFault({ fault: { kind: "status", status: 400 } });
+    const follower = await follow({ resource: "nodes" });
+    expect(api.requests.map(({ query }) => query.fieldSelector)).toEqual(Array(3).fill("metadata.name=node-1"));
+    expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1 });
+  });
+
   test("ask for this host's Node alone", async () => {
     api.cluster.put("nodes", { metadata: { name: "node-1" } });
     api.cluster.put("nodes", { metadata: { name: "node-2" } });
