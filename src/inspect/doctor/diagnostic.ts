@@ -13,6 +13,7 @@ export type CheckName =
   | "conntrack-table"
   | "route-localnet"
   | "rp-filter"
+  | "bridge-netfilter"
   | "ipv6"
   | "conntrack-tool"
   | "other-proxy"

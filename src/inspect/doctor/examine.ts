@@ -1,4 +1,5 @@
 import { messageOf } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
 import { METRICS_PORT } from "../../config/defaults.ts";
 import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
@@ -7,6 +8,7 @@ import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, runningDaemon } from "../daemon-socket/running-daemon.ts";
+import { judgeBridges } from "./bridge-check.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
 import { type DaemonFact, type HealthFact, judgeDaemon } from "./daemon-check.ts";
@@ -18,6 +20,7 @@ import {
   gatherConntrackTool,
   gatherHealth,
   gatherHostNft,
+  gatherInterfaces,
   gatherKernel,
   gatherNft,
   gatherProxyMode,
@@ -29,7 +32,7 @@ import { judgeMigration } from "./migration-check.ts";
 import type { MigrationFacts } from "./migration-facts.ts";
 import { judgeHostNfts, judgeNft } from "./nft-check.ts";
 import { judgeOtherProxies } from "./other-proxy-check.ts";
-import { judgeConntrackTable, judgeSettings } from "./settings-check.ts";
+import { judgeConntrackTable, judgeSettings, type UsedFamilies } from "./settings-check.ts";
 import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
 /**
@@ -49,7 +52,9 @@ export async function examineHost(
   const kernel = await gatherKernel(host);
   const settings = await gatherSettings(host);
   const chains = await gatherChains(nft);
-  const traces = await gatherTraces(host, chains);
+  const interfaces = await gatherInterfaces(host);
+  const traces = await gatherTraces(host, chains, interfaces);
+  const used = areDefaults ? undefined : usedFamilies(options);
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
   return [
     judgeNft(nftFact),
@@ -58,7 +63,8 @@ export async function examineHost(
     judgeModules(kernel, families),
     judgeCapabilities(await host.files.read("/proc/self/status").catch(() => undefined)),
     judgeFamilies(families),
-    ...judgeSettings(settings, families),
+    ...judgeSettings(settings, families, used),
+    ...judgeBridges(interfaces, settings, used),
     judgeConntrackTable(settings, areDefaults ? 0 : await wantedConnections(host, options)),
     judgeConntrackTool(await gatherConntrackTool(host)),
     ...judgeOtherProxies(traces),
@@ -70,6 +76,12 @@ export async function examineHost(
       ? []
       : judgeMigration(await migrationFacts(host, options, { traces, settings, objects: migrating }))),
   ];
+}
+
+/** The families of the cluster's pods, by the options; undefined when these name none. */
+function usedFamilies({ clusterCIDRs }: ProxyOptions): UsedFamilies {
+  const used = FAMILIES.filter((family) => clusterCIDRs[family].length > 0);
+  return used.length === 0 ? undefined : used;
 }
 
 /** Where kube-proxy tells its mode by default. */

@@ -5,6 +5,7 @@ import type { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { BRIDGE_SETTINGS } from "./bridge-check.ts";
 import type { HealthFact } from "./daemon-check.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { type ForeignChain, foreignChains } from "./foreign-chain.ts";
@@ -62,7 +63,7 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
 /** The settings of /proc/sys that are judged, without those that this kernel lacks. */
 export async function gatherSettings({ files }: DoctorHost): Promise<Settings> {
   const settings = new Map<string, number>();
-  for (const path of SETTING_PATHS) {
+  for (const path of [...SETTING_PATHS, ...Object.values(BRIDGE_SETTINGS)]) {
     const text = await files.read(path).catch(() => "");
     if (text.trim() !== "") settings.set(path, Number(text));
   }
@@ -78,16 +79,21 @@ export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined
   }
 }
 
+/** The interfaces of this network namespace; unlike /sys/class/net, which may be that of another one's mount. */
+export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlySet<string>> {
+  const text = await files.read("/proc/net/dev").catch(() => "");
+  return new Set([...text.matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
+}
+
 /** The traces of other service proxies besides `chains`. */
 export async function gatherTraces(
   { files }: DoctorHost,
   chains: readonly ForeignChain[] | undefined,
+  interfaces: ReadonlySet<string>,
 ): Promise<ProxyTraces> {
   const read = (path: string) => files.read(path).catch(() => "");
   const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
   const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);
-  // Of this network namespace, unlike /sys/class/net, which is that of the mount's.
-  const interfaces = new Set([...(await read("/proc/net/dev")).matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
   return {
     chains,
     legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],

@@ -1,4 +1,4 @@
-import type { Family } from "../../base/family.ts";
+import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { CheckName, HostDiagnostic } from "./diagnostic.ts";
 
 /** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
@@ -16,12 +16,17 @@ export const ARP_SETTINGS: readonly string[] = ["arp_ignore", "arp_announce"].ma
   (name) => `${NET}/ipv4/conf/all/${name}`,
 );
 
+/** The families that the cluster has; undefined when that is not known. */
+export type UsedFamilies = readonly Family[] | undefined;
+
 /** A setting whose value tells good from bad by itself. */
 interface Rule {
   readonly check: CheckName;
   readonly path: string;
   readonly family: Family;
   readonly bad: (value: number) => boolean;
+  /** A bad value is a fault where the cluster has the family, and nothing where it has not. */
+  readonly isOfCluster?: true;
   readonly judgement: Pick<HostDiagnostic, "level" | "means" | "action">;
 }
 
@@ -31,6 +36,7 @@ const RULES: readonly Rule[] = [
     path: `${NET}/ipv4/ip_forward`,
     family: "ip",
     bad: (value) => value === 0,
+    isOfCluster: true,
     judgement: {
       level: "fault",
       means: "packets to pods of this and other nodes are dropped",
@@ -42,6 +48,7 @@ const RULES: readonly Rule[] = [
     path: `${NET}/ipv6/conf/all/forwarding`,
     family: "ip6",
     bad: (value) => value === 0,
+    isOfCluster: true,
     judgement: {
       level: "warning",
       means: "in a cluster with IPv6, packets to pods are dropped",
@@ -81,13 +88,20 @@ export const SETTING_PATHS: readonly string[] = [
 ];
 
 /** Whether the host forwards packets, and has no needlessly open settings. */
-export function judgeSettings(settings: Settings, families: readonly Family[]): HostDiagnostic[] {
-  return RULES.filter(({ family }) => families.includes(family)).flatMap(({ check, path, bad, judgement }) => {
+export function judgeSettings(settings: Settings, families: readonly Family[], used: UsedFamilies): HostDiagnostic[] {
+  return RULES.filter(({ family }) => families.includes(family)).flatMap((rule): HostDiagnostic[] => {
+    const { check, path, bad } = rule;
     const value = settings.get(path);
     if (value === undefined) return [];
     const found = `${path.replace("/proc/sys/", "").replaceAll("/", ".")} is ${value}`;
-    return [bad(value) ? { check, found, ...judgement } : { check, level: "ok", found }];
+    return [bad(value) ? { check, found, ...judgementOf(rule, used) } : { check, level: "ok", found }];
   });
+}
+
+function judgementOf({ family, isOfCluster, judgement }: Rule, used: UsedFamilies): Rule["judgement"] {
+  if (isOfCluster === undefined || used === undefined) return judgement;
+  if (used.includes(family)) return { ...judgement, level: "fault" };
+  return { level: "ok", means: `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR` };
 }
 
 /** Whether the table of tracked connections has room. `wanted` is the size that the options make, 0 for any. */

@@ -5,6 +5,7 @@ import {
   gatherChains,
   gatherHealth,
   gatherHostNft,
+  gatherInterfaces,
   gatherKernel,
   gatherNft,
   gatherSettings,
@@ -91,8 +92,11 @@ UDP  0A60000A:0035 rr
       ipvsSchedulers: ["rr", "rr"],
       interfaces: ["kube-ipvs0", "cilium_host"],
     };
-    expect(await gatherTraces(host, [])).toEqual({ chains: [], ...found });
-    expect(await gatherTraces(fakeHost({}), [])).toMatchObject({ legacyTables: [], ipvsSchedulers: [] });
+    const interfaces = await gatherInterfaces(host);
+    expect([...interfaces]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
+    expect(await gatherTraces(host, [], interfaces)).toEqual({ chains: [], ...found });
+    const nothing = { legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+    expect(await gatherTraces(fakeHost({}), [], new Set(["eth0"]))).toMatchObject(nothing);
   });
 
   test("about a daemon that does not answer name the system's error", async () => {

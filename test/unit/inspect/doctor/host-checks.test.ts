@@ -1,9 +1,15 @@
 import { describe, expect, test } from "vitest";
+import { judgeBridges } from "../../../../src/inspect/doctor/bridge-check.ts";
 import { judgeCapabilities } from "../../../../src/inspect/doctor/capability-check.ts";
 import { worstLevel } from "../../../../src/inspect/doctor/diagnostic.ts";
 import { judgeKernel, judgeModules } from "../../../../src/inspect/doctor/kernel-check.ts";
 import { isAtLeast, judgeHostNfts, judgeNft } from "../../../../src/inspect/doctor/nft-check.ts";
-import { judgeConntrackTable, judgeSettings } from "../../../../src/inspect/doctor/settings-check.ts";
+import {
+  judgeConntrackTable,
+  judgeSettings,
+  type Settings,
+  type UsedFamilies,
+} from "../../../../src/inspect/doctor/settings-check.ts";
 import { judgeConntrackTool, judgeFamilies } from "../../../../src/inspect/doctor/support-check.ts";
 
 const CONFIG = `CONFIG_NF_TABLES=y
@@ -133,18 +139,33 @@ describe("settings", () => {
     ["conf/all/route_localnet", 0, "route-localnet", "ok"],
     ["conf/all/rp_filter", 1, "rp-filter", "ok"],
   ])("net.ipv4.%s=%i make %s %s", (name, value, check, level) => {
-    expect(judgeSettings(ip(name, value), ["ip"])).toMatchObject([{ check, level }]);
+    expect(judgeSettings(ip(name, value), ["ip"], undefined)).toMatchObject([{ check, level }]);
   });
 
   test("with a strict rp_filter explain what it means, and with a loose one nothing", () => {
-    expect(judgeSettings(ip("conf/all/rp_filter", 1), ["ip"])[0]?.means).toContain("strict");
-    expect(judgeSettings(ip("conf/all/rp_filter", 2), ["ip"])[0]?.means).toBeUndefined();
+    expect(judgeSettings(ip("conf/all/rp_filter", 1), ["ip"], ["ip"])[0]?.means).toContain("strict");
+    expect(judgeSettings(ip("conf/all/rp_filter", 2), ["ip"], ["ip"])[0]?.means).toBeUndefined();
   });
 
   test("of IPv6 are judged only where there is IPv6", () => {
     const settings = new Map([["/proc/sys/net/ipv6/conf/all/forwarding", 0]]);
-    expect(judgeSettings(settings, ["ip"])).toEqual([]);
-    expect(judgeSettings(settings, ["ip", "ip6"])).toMatchObject([{ check: "ipv6-forward", level: "warning" }]);
+    expect(judgeSettings(settings, ["ip"], undefined)).toEqual([]);
+    expect(judgeSettings(settings, ["ip", "ip6"], undefined)).toMatchObject([
+      { check: "ipv6-forward", level: "warning" },
+    ]);
+  });
+
+  test.each<[string, UsedFamilies, string, string]>([
+    ["is not known to have", undefined, "fault", "warning"],
+    ["has both", ["ip", "ip6"], "fault", "fault"],
+    ["has IPv4 alone", ["ip"], "fault", "ok"],
+    ["has IPv6 alone", ["ip6"], "ok", "fault"],
+  ])("that forward nothing are judged by the families that the cluster %s", (_, used, ip4, ip6) => {
+    const settings = new Map([
+      ["/proc/sys/net/ipv4/ip_forward", 0],
+      ["/proc/sys/net/ipv6/conf/all/forwarding", 0],
+    ]);
+    expect(judgeSettings(settings, ["ip", "ip6"], used).map(({ level }) => level)).toEqual([ip4, ip6]);
   });
 
   test.each([
@@ -165,5 +186,29 @@ describe("settings", () => {
   test("a missing conntrack program is judged a warning", () => {
     expect(judgeConntrackTool(undefined).level).toBe("warning");
     expect(judgeConntrackTool("conntrack v1.4.8")).toMatchObject({ level: "ok", found: "conntrack v1.4.8" });
+  });
+});
+
+describe("pods on a bridge", () => {
+  const interfaces = new Set(["lo", "eth0", "cni0"]);
+  const bridge = (ip: number, ip6: number): Settings =>
+    new Map([
+      ["/proc/sys/net/bridge/bridge-nf-call-iptables", ip],
+      ["/proc/sys/net/bridge/bridge-nf-call-ip6tables", ip6],
+    ]);
+
+  test.each<[string, Settings, UsedFamilies, string, string]>([
+    ["whose packets pass the rules are ok", bridge(1, 1), ["ip", "ip6"], "ok", "cni0, whose packets pass the rules"],
+    ["without br_netfilter are a warning", new Map(), ["ip"], "warning", "the module br_netfilter is not loaded"],
+    ["past the rules are a warning", bridge(0, 1), undefined, "warning", "bridge-nf-call-iptables is not 1"],
+    ["past the rules of IPv6 are a warning", bridge(1, 0), ["ip6"], "warning", "bridge-nf-call-ip6tables is not 1"],
+    ["past the rules of IPv6, in a cluster of IPv4, are ok", bridge(1, 0), ["ip"], "ok", "cni0"],
+    ["past the rules of IPv6, in an unknown cluster, are ok", bridge(1, 0), undefined, "ok", "cni0"],
+  ])("%s", (_, settings, used, level, text) => {
+    expect(judgeBridges(interfaces, settings, used)).toMatchObject([{ level, found: expect.stringContaining(text) }]);
+  });
+
+  test("of Docker and of virtual machines are not judged", () => {
+    expect(judgeBridges(new Set(["docker0", "virbr0"]), new Map(), ["ip"])).toEqual([]);
   });
 });
