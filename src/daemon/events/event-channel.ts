@@ -27,6 +27,8 @@ export interface EventChannelParts {
 export class EventChannel {
   readonly recorder: EventRecorder;
   readonly #parts: EventChannelParts;
+  /** Whether a failure to send was logged as a warning: there may be many, and each is counted. */
+  #isWarned = false;
 
   constructor(parts: EventChannelParts) {
     const { sink, clock, logger, metrics, cache } = parts;
@@ -36,9 +38,11 @@ export class EventChannel {
       clock,
       instance: cache.node.name,
       makeId: () => randomUUID().replaceAll("-", ""),
-      onDropped: ({ reason, note }) => {
+      onDropped: ({ reason, note }, error) => {
         metrics.own.eventsDropped.inc();
-        logger.debug({ reason, note }, "Event not delivered");
+        if (error === undefined || this.#isWarned) return logger.debug({ reason, note }, "Event not delivered");
+        this.#isWarned = true;
+        logger.warn({ reason, error: messageOf(error) }, "Event not delivered (further ones are logged at -v=4)");
       },
     });
   }

@@ -9,18 +9,33 @@ import { memoryLogger } from "../../../support/memory-logger.ts";
 import { testMetrics } from "../../../support/metric-values.ts";
 import { MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
 
-function setUp() {
+function setUp(refusal?: Error) {
   const sent: EventNote[] = [];
+  const logger = memoryLogger();
+  const send = async (_method: string, _path: string, body: object) => {
+    if (refusal !== undefined) throw refusal;
+    sent.push(body as EventNote);
+  };
   const events = new EventChannel({
-    sink: { send: async (_method: string, _path: string, body: object) => void sent.push(body as EventNote) },
+    sink: { send },
     clock: new ManualClock(),
-    logger: memoryLogger(),
+    logger,
     metrics: testMetrics(),
     cache: cacheOf({ services: [service({ name: "bad" })] }),
   });
   const settle = () => new Promise((resolve) => setImmediate(resolve));
-  return { subscriber: new SyncEvents(events), sent, settle };
+  return { subscriber: new SyncEvents(events), sent, settle, logger };
 }
+
+test("an Event that the API server refuses is logged with the reason, once as a warning", async () => {
+  const { subscriber, settle, logger } = setUp(new Error("403 events is forbidden"));
+  for (const reason of ["nft hangs", "nft is missing"]) subscriber.failed(syncFailure(new Error(reason)));
+  await settle();
+  expect(logger.lines.map(({ level, fields }) => [level, fields.reason, fields.error])).toEqual([
+    ["warn", "SyncFailed", "403 events is forbidden"],
+    ["debug", "SyncFailed", undefined],
+  ]);
+});
 
 test("a sync without anything to report makes no Event", async () => {
   const { subscriber, sent, settle } = setUp();
