@@ -75,6 +75,7 @@ export function ctValue({ packet, family }: Evaluation, branch: Branch, { key, d
   const isNew = packet.conntrack !== "established";
   if (key === "state") return packet.conntrack ?? "new";
   if (key === "mark") return branch.connectionMark ?? UNKNOWN;
+  if (key.startsWith("ip") && !key.startsWith(`${family} `)) return undefined;
   if (!isNew && endpoint === undefined) return UNKNOWN;
   if (key === "direction") return "original";
   if (dir === "reply" && endpoint !== undefined) {

@@ -50,17 +50,22 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
   if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
   if ("masquerade" in statement) return runMasquerade(evaluation, branch);
-  if ("reject" in statement) {
-    addEffect(branch, { kind: "reject", reset: isReset(statement.reject) });
-    return { kind: "refuse" };
-  }
+  if ("reject" in statement) return runReject(evaluation, branch, typeOfReject(statement.reject));
   if ("counter" in statement || "noEffect" in statement) return CONTINUE;
   if ("condition" in statement) return UNDECIDED;
   return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
 }
 
-function isReset(reject: unknown): boolean {
-  return typeof reject === "object" && reject !== null && "type" in reject && reject.type === "tcp reset";
+function typeOfReject(reject: unknown): unknown {
+  return typeof reject === "object" && reject !== null && "type" in reject ? reject.type : undefined;
+}
+
+/** A kind of answer implies a comparison with the protocol or family that has it, which nft (1.1.3) does not list. */
+function runReject({ packet, family }: Evaluation, branch: Branch, type: unknown): Result {
+  if (type === "tcp reset" && packet.protocol !== "tcp") return BREAK;
+  if ((type === "icmp" && family !== "ip") || (type === "icmpv6" && family !== "ip6")) return BREAK;
+  addEffect(branch, { kind: "reject", reset: type === "tcp reset" });
+  return { kind: "refuse" };
 }
 
 function runVerdict(branch: Branch, verdict: Verdict): Result {

@@ -110,7 +110,13 @@ describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"]
 });
 
 describe("the evaluator and the kernel agree on other software's rules", () => {
-  const rows: readonly (readonly [what: string, from: Probe["from"], to: string, port: number])[] = [
+  const rows: readonly (readonly [
+    what: string,
+    from: Probe["from"],
+    to: string,
+    port: number,
+    proto?: Probe["proto"],
+  ])[] = [
     ["a filter chain before the place of translation, after a nat chain by its priority", "pod1", "10.96.1.1", 80],
     ["a filter chain after the place of translation, before a nat chain by its priority", "pod1", "10.96.1.2", 80],
     ["a filter chain at the priority of translation that was made before it", "pod1", "10.96.1.4", 80],
@@ -142,6 +148,10 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     ["a verdict map that jumps to a return", "pod1", "10.244.2.13", 9153],
     ["a verdict map that goes to a return", "pod1", "10.244.2.15", 9153],
     ["the rest of a verdict map", "pod1", "10.244.2.16", 9153],
+    ["a reset, TCP", "pod1", "10.244.3.11", 3000],
+    ["a reset, UDP", "pod1", "10.244.3.11", 3000, "udp"],
+    ["an ICMPv6 error, IPv4", "pod1", "10.244.3.11", 5353],
+    ["an ICMPv6 error, IPv6", "pod1", "fd00:244:3::11", 5353],
     ["a drop of a later chain after an accept", "pod1", "10.244.2.13", 3000],
     ["a dormant table that would drop", "ext", "10.244.2.11", 8443],
   ];
@@ -151,7 +161,9 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     await loadTables(fixture("kinds"));
     await lab.exec(["conntrack", "-F"]);
     const { tables } = await readOtherTables(nft);
-    const probes = rows.map(([id, from, to, port]): Probe => ({ id, from, to, port, proto: "tcp", n: 1, wait: 0.5 }));
+    const probes = rows.map(
+      ([id, from, to, port, proto = "tcp"]): Probe => ({ id, from, to, port, proto, n: 1, wait: 0.5 }),
+    );
     const wrong = async (asked: readonly Probe[]) => {
       const seen = await lab.observe(asked);
       return asked.flatMap((probe) => {

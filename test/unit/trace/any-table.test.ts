@@ -96,6 +96,11 @@ describe("comparisons of other software's rules", () => {
     ["the protocol of another header", [is(field("icmp", "type"), "echo-request")], false],
     ["the family", [is(meta("nfproto"), "ipv6")], false],
     ["an IPv6 address", [is(field("ip6", "daddr"), "::1", "!=")], false],
+    [
+      "the address of the other family before translation",
+      [is({ ct: { key: "ip6 daddr", dir: "original" } }, "::1", "!=")],
+      false,
+    ],
     ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
@@ -303,12 +308,22 @@ describe("rules of iptables-nft, with extensions that nft's JSON only names", ()
 
 describe("verdicts of other software's rules", () => {
   test.each([
-    ["icmpx", { type: "icmpx", expr: "admin-prohibited" }],
-    ["icmpv6", { type: "icmpv6", expr: "addr-unreachable" }],
-    ["a reset", { type: "tcp reset" }],
-    ["nothing more", null],
-  ])("a reject with %s refuses", (_, reject) => {
-    expect(kindOf([{ reject }])).toBe("refused");
+    ["icmpx", { type: "icmpx", expr: "admin-prohibited" }, tcp],
+    ["icmp", { type: "icmp", expr: "host-unreachable" }, tcp],
+    ["icmpv6", { type: "icmpv6", expr: "addr-unreachable" }, tcp6],
+    ["a reset", { type: "tcp reset" }, tcp],
+    ["nothing more", null, tcp6],
+  ])("a reject with %s refuses", (_, reject, packet) => {
+    expect(kindOf([{ reject }], packet)).toBe("refused");
+  });
+
+  /** nft 1.1.3 lists `meta l4proto tcp reject with tcp reset`, and `meta nfproto ipv4 reject with icmp ...`, so. */
+  test.each([
+    ["icmp, of an IPv6 packet", { type: "icmp", expr: "host-unreachable" }, tcp6],
+    ["icmpv6, of an IPv4 packet", { type: "icmpv6", expr: "addr-unreachable" }, tcp],
+    ["a reset, of a UDP packet", { type: "tcp reset" }, { ...tcp, protocol: "udp" as const }],
+  ])("a reject with %s passes it on", (_, reject, packet) => {
+    expect(kindOf([{ reject }], packet)).toBe("delivered");
   });
 
   test("a policy of drop drops, and names its chain", () => {
