@@ -53,7 +53,10 @@ export class FailureLog {
   end(fields: LogFields = {}): void {
     if (this.#count === 0) return;
     const { logger, clock, recovered } = this.#parts;
-    logger.info({ ...fields, failed: this.#count, seconds: Math.round(clock.monotonic() - this.#since) / 1000 }, recovered);
+    logger.info(
+      { ...fields, failed: this.#count, seconds: Math.round(clock.monotonic() - this.#since) / 1000 },
+      recovered,
+    );
     this.#count = 0;
     this.#reasons.clear();
   }

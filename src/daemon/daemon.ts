@@ -84,7 +84,10 @@ export class Daemon {
     );
     if (dryRun) return;
     this.#watcher.start();
-    verifier.start((found) => this.#onDrift({ kind: "elements", found: driftText(found) }));
+    verifier.start({
+      onDifferences: (found) => this.#onDrift({ kind: "elements", found: driftText(found) }),
+      onUnreadable: (reason) => this.#onDrift({ kind: "unreadable", reason }),
+    });
     this.#every(
       () => options.value.fullResyncPeriodMs,
       async () => loop.requestFullSync("periodic"),
@@ -130,6 +133,9 @@ export class Daemon {
         break;
       case "elements":
         logger.warn({ found: drift.found, ...limit }, "rules differ from the desired state: repairing");
+        break;
+      case "unreadable":
+        logger.warn({ error: drift.reason, ...limit }, "something in our tables is not understood: rebuilding");
         break;
       default:
         assertNever(drift);

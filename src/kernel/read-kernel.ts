@@ -13,6 +13,8 @@ import type { Nft } from "./nft.ts";
 interface Unreadable {
   readonly kind: "unreadable";
   readonly reason: string;
+  /** nft could not work at all; false when the tables have something that it cannot list, or that is not understood. */
+  readonly isNftAtFault: boolean;
   /** How the reader can solve the problem; absent when it is not known. */
   readonly hint?: string;
 }
@@ -64,13 +66,19 @@ export async function compareKernel(nft: Nft, desired: Ruleset): Promise<KernelC
 }
 
 /** An nft that answers, or crashes on a table, has tables to be rebuilt; any other failure says nothing of them. */
-function isNftAtFault(error: unknown): boolean {
+export function isNftAtFault(error: unknown): boolean {
   return error instanceof AppError && error.code !== "NFT_OUTPUT" && error.code !== "NFT_FEATURE";
 }
 
 function unreadable(error: unknown): Unreadable {
   const hint = error instanceof AppError ? error.hint : undefined;
-  return { kind: "unreadable", reason: messageOf(error), ...(hint === undefined ? {} : { hint }) };
+  const reason = messageOf(error);
+  return {
+    kind: "unreadable",
+    reason,
+    isNftAtFault: isNftAtFault(error),
+    ...(hint === undefined ? {} : { hint }),
+  };
 }
 
 /** A table without the elements of its sets; undefined when there is none. */

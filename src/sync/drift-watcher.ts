@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { isNftAtFault } from "../kernel/read-kernel.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
 import { sameChain } from "../nft/delta.ts";
 import { PeriodicTask } from "./periodic-task.ts";
@@ -14,7 +15,9 @@ export type Drift =
   /** A chain that is missing or has other rules, as `ip services`. */
   | { readonly kind: "chain"; readonly chain: string }
   /** Differences found by comparing everything, in words. */
-  | { readonly kind: "elements"; readonly found: string };
+  | { readonly kind: "elements"; readonly found: string }
+  /** Tables that were understood before have something now that is not, with the reason. */
+  | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Parts of a {@link DriftWatcher}. */
 export interface DriftWatcherParts {
@@ -39,6 +42,8 @@ export class DriftWatcher {
   #task: PeriodicTask | undefined;
   #stopped = false;
   #chainsCheckedAt: number;
+  /** Whether the chains were understood when they were last looked at. */
+  #isUnderstood = false;
 
   constructor(parts: DriftWatcherParts) {
     this.#parts = parts;
@@ -81,7 +86,24 @@ export class DriftWatcher {
     if (missing.length > 0) return this.#unlessOutdated(expectation, { kind: "tables", missing });
     if (clock.monotonic() - this.#chainsCheckedAt < chainsPeriodMs) return undefined;
     this.#chainsCheckedAt = clock.monotonic();
-    return await this.#changedChain(expectation);
+    return await this.#chainDrift(expectation);
+  }
+
+  /**
+   * Reports once that chains are not understood: what a rebuild does not mend, as an nft whose listings are in a form of
+   * their own, would be rebuilt without end.
+   */
+  async #chainDrift(expectation: Expectation): Promise<Drift | undefined> {
+    try {
+      const changed = await this.#changedChain(expectation);
+      this.#isUnderstood = true;
+      return changed;
+    } catch (error) {
+      if (!this.#isUnderstood || isNftAtFault(error)) throw error;
+      const drift = this.#unlessOutdated(expectation, { kind: "unreadable", reason: messageOf(error) });
+      this.#isUnderstood = drift === undefined;
+      return drift;
+    }
   }
 
   async #changedChain(expectation: Expectation): Promise<Drift | undefined> {

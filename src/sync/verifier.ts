@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { compareKernel } from "../kernel/read-kernel.ts";
+import { compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { PeriodicTask } from "./periodic-task.ts";
 import type { Reconciler } from "./reconciler.ts";
@@ -20,8 +20,13 @@ export interface VerifierParts {
   readonly onVerified: (at: number) => void;
 }
 
-/** Takes differences that no sync of ours explains. */
-export type OnDifferences = (found: readonly TableDelta[]) => void;
+/** What a {@link Verifier} reports. */
+export interface VerifierReports {
+  /** Takes differences that no sync of ours explains. */
+  readonly onDifferences: (found: readonly TableDelta[]) => void;
+  /** Told why tables that were understood before are not any more. */
+  readonly onUnreadable: (reason: string) => void;
+}
 
 /** The shortest time between two verifications, milliseconds. */
 const MIN_PERIOD = 10_000;
@@ -46,7 +51,7 @@ export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
   #task: PeriodicTask | undefined;
   #stopped = false;
-  #onDifferences: OnDifferences = () => {};
+  #reports: VerifierReports = { onDifferences: () => {}, onUnreadable: () => {} };
   /** When a sync last sent something, on the monotonic clock. */
   #changedAt = Number.NEGATIVE_INFINITY;
   /** When a full sync last compared, on the monotonic clock. */
@@ -58,6 +63,8 @@ export class Verifier implements SyncSubscriber {
   /** A sync during the current comparison leaves its result in doubt. */
   #inDoubt = false;
   readonly #failures: FailureLog;
+  /** Whether the tables were understood when they were last compared. */
+  #isUnderstood = false;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
@@ -71,8 +78,8 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Begins to verify. */
-  start(onDifferences: OnDifferences): void {
-    this.#onDifferences = onDifferences;
+  start(reports: VerifierReports): void {
+    this.#reports = reports;
     this.#task = new PeriodicTask(
       this.#parts.clock,
       (took) => this.#pause(took),
@@ -114,12 +121,20 @@ export class Verifier implements SyncSubscriber {
     const changed = this.#changed;
     this.#changed = undefined;
     if (this.#stopped) return;
-    if (kernel.kind === "unreadable") {
-      this.#failures.add(kernel.reason, kernel.hint === undefined ? {} : { hint: kernel.hint });
+    if (kernel.kind === "unreadable") return this.#unreadable(kernel);
+    this.#failures.end();
+    this.#isUnderstood = true;
+    if (!this.#inDoubt) this.#judge(kernel.differences, changed);
+  }
+
+  /** Reports once what is not understood: a rebuild that does not mend it would be repeated without end. */
+  #unreadable({ reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>): void {
+    if (this.#isUnderstood && !isNftAtFault && !this.#inDoubt) {
+      this.#isUnderstood = false;
+      this.#reports.onUnreadable(reason);
       return;
     }
-    this.#failures.end();
-    if (!this.#inDoubt) this.#judge(kernel.differences, changed);
+    this.#failures.add(reason, hint === undefined ? {} : { hint });
   }
 
   #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {
@@ -128,7 +143,7 @@ export class Verifier implements SyncSubscriber {
       // Stale chains stay in the kernel for a while, and chains of others disturb nothing.
       .map((delta) => ({ ...delta, deletedChains: [] }))
       .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
-    if (found.length > 0) this.#onDifferences(found);
+    if (found.length > 0) this.#reports.onDifferences(found);
     else this.#parts.onVerified(this.#parts.clock.now());
   }
 }

@@ -61,6 +61,31 @@ describe("DriftWatcher", () => {
     expect(found).toEqual([{ kind: "chain", chain: "ip6 services" }]);
   });
 
+  test("reports once what is not understood in chains that were, and not an nft that fails", async () => {
+    const { fake, found, pass } = setUp();
+    const foundAfter: [answer: string, found: number][] = [];
+    for (const answer of ["foreign", "right", "hangs", "foreign", "foreign", "right"] as const) {
+      // The names of the tables are listed each second, and after the tenth time the chains.
+      const before = fake.count("list");
+      fake.before = () => {
+        const isOfChains = fake.count("list") > before + 10;
+        fake.broken = isOfChains && answer === "foreign" ? "Error: something foreign" : undefined;
+        fake.timesOut = isOfChains && answer === "hangs";
+      };
+      await pass(10);
+      foundAfter.push([answer, found.length]);
+    }
+    expect(foundAfter).toEqual([
+      ["foreign", 0],
+      ["right", 0],
+      ["hangs", 0],
+      ["foreign", 1],
+      ["foreign", 1],
+      ["right", 1],
+    ]);
+    expect(found).toEqual([{ kind: "unreadable", reason: expect.stringContaining("something foreign") }]);
+  });
+
   test("goes on looking at chains when the wall clock is set back", async () => {
     const { fake, clock, found, pass } = setUp();
     await pass(10);

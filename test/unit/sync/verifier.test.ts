@@ -33,12 +33,16 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
     verifier.synced(syncReport({ ...outcome, endedAt: clock.now() }));
   };
   await sync();
-  verifier.start((deltas) => found.push(...deltas));
+  const unreadable: string[] = [];
+  verifier.start({
+    onDifferences: (deltas) => found.push(...deltas),
+    onUnreadable: (reason) => unreadable.push(reason),
+  });
   const pass = async (ms: number) => {
     clock.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
+  return { unreadable, logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
 }
 
 describe("Verifier", () => {
@@ -187,6 +191,28 @@ describe("Verifier", () => {
       },
       { level: "info", fields: { failed: 3, seconds: 30 }, message: "our tables can be read and verified again" },
     ]);
+  });
+
+  test("reports once what is not understood in tables that were, and not an nft that fails", async () => {
+    const { fake, unreadable, pass } = await setUp();
+    fake.broken = "Error: something foreign";
+    await pass(10_000);
+    expect(unreadable, "nothing was ever understood").toEqual([]);
+    fake.broken = undefined;
+    await pass(10_000);
+    fake.timesOut = true;
+    await pass(10_000);
+    fake.timesOut = false;
+    await pass(10_000);
+    expect(unreadable).toEqual([]);
+    fake.broken = "Error: something foreign";
+    for (let n = 0; n < 3; n++) await pass(10_000);
+    expect(unreadable).toEqual([expect.stringContaining("something foreign")]);
+    fake.broken = undefined;
+    await pass(10_000);
+    fake.broken = "Error: something foreign";
+    await pass(10_000);
+    expect(unreadable).toHaveLength(2);
   });
 
   test("logs nothing of a listing that fails after stop()", async () => {
