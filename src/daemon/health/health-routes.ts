@@ -25,6 +25,8 @@ export interface SyncProgress {
   readonly pendingSince: number | undefined;
   /** How many service ports have no rules because the kernel refuses them. */
   readonly quarantined: number;
+  /** The resources that are not followed: see kube/unfollowed.ts. */
+  readonly unfollowed: readonly string[];
 }
 
 /**
@@ -57,12 +59,13 @@ function healthzAnswer(report: HealthReport, now: number): HttpAnswer {
 function livezAnswer(
   report: HealthReport,
   now: number,
-  { verifiedAt, pendingSince, quarantined }: SyncProgress,
+  { verifiedAt, pendingSince, quarantined, unfollowed }: SyncProgress,
 ): HttpAnswer {
   return answer(report, now, report.live, {
     lastVerified: timestamp(verifiedAt),
     quarantinedServicePorts: quarantined,
     ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
+    ...(unfollowed.length === 0 ? {} : { unfollowed }),
   });
 }
 

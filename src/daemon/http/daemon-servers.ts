@@ -1,6 +1,7 @@
 import type { Logger } from "../../base/logger.ts";
 import type { ListenAddress } from "../../config/options.ts";
 import { configurationOf } from "../../config/print.ts";
+import { unfollowedResources } from "../../kube/unfollowed.ts";
 import { healthRoutes } from "../health/health-routes.ts";
 import { metricsRoutes } from "../metrics/metrics-routes.ts";
 import { setStateGauges } from "../metrics/state-gauges.ts";
@@ -74,13 +75,15 @@ function server(
   ];
 }
 
-function healthServerRoutes({ judge, history, health, reconciler, metrics, clock }: DaemonServersParts): Routes {
+function healthServerRoutes(parts: DaemonServersParts): Routes {
+  const { judge, history, health, reconciler, source, metrics, clock } = parts;
   return healthRoutes({
     judge,
     progress: () => ({
       verifiedAt: history.snapshot().verifiedAt,
       pendingSince: health.pendingSince,
       quarantined: reconciler.quarantined.size,
+      unfollowed: unfollowedResources(source.states(), clock.now()),
     }),
     now: clock.now,
     onAnswer: (path, status) => {

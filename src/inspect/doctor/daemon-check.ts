@@ -15,6 +15,8 @@ export interface DaemonSocketFact {
   readonly path: string;
   /** Why its last sync failed; absent after a success. */
   readonly problem?: string;
+  /** The resources that it does not follow, with the reasons; absent when it follows all. */
+  readonly unfollowed?: string;
 }
 
 /** The state of the health checks; `url` is where they were asked. */
@@ -141,7 +143,7 @@ function judgeHealth(
   if (livez.status !== 200) {
     return diagnostic("daemon", "fault", found, `it is not healthy: ${why || "it gives no reason"}`, LOOK);
   }
-  if (socket?.problem !== undefined) return judgeSync(found, socket);
+  if (socket?.problem !== undefined || socket?.unfollowed !== undefined) return judgeSync(found, socket);
   if (healthz.status !== 200) {
     const means = `load balancers are told to avoid this node: ${why || "it gives no reason"}`;
     return diagnostic("daemon", "warning", found, means);
@@ -150,7 +152,12 @@ function judgeHealth(
   return why === "" ? diagnostic("daemon", "ok", found) : diagnostic("daemon", "warning", found, why, LOOK);
 }
 
-function judgeSync(found: string, { problem }: DaemonSocketFact): HostDiagnostic {
+function judgeSync(found: string, { problem, unfollowed }: DaemonSocketFact): HostDiagnostic {
+  if (problem === undefined && unfollowed !== undefined) {
+    const means = `it does not follow the cluster, and keeps the last known objects: ${unfollowed}`;
+    const action = "see that this node reaches the API server, and that its credentials may list and watch these";
+    return diagnostic("daemon", "warning", found, means, action);
+  }
   if (problem === undefined) return diagnostic("daemon", "ok", found);
   const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
   return diagnostic("daemon", "warning", found, means, LOOK);

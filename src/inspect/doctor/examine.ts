@@ -1,17 +1,19 @@
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
+import { listText } from "../../base/text.ts";
 import { METRICS_PORT } from "../../config/defaults.ts";
 import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFamilies, onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
+import { unfollowedResources } from "../../kube/unfollowed.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { localUrl, runningDaemon } from "../daemon-socket/running-daemon.ts";
+import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/running-daemon.ts";
 import { judgeBridges } from "./bridge-check.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";
-import { type DaemonFact, type HealthFact, judgeDaemon } from "./daemon-check.ts";
+import { type DaemonFact, type DaemonSocketFact, type HealthFact, judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
 import type { DoctorHost } from "./doctor-host.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
@@ -94,8 +96,18 @@ async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }
     healthzBindAddress === undefined ? { kind: "off" } : await gatherHealth(host, localUrl(healthzBindAddress));
   if (typeof daemon === "string") return { health, socketProblem: daemon };
   if (daemon?.isHere !== true) return { health };
-  const { problem } = daemon.state.sync;
-  return { health, socket: { path: daemonSocket, ...(problem === undefined ? {} : { problem }) } };
+  return { health, socket: socketFact(daemon) };
+}
+
+function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): DaemonSocketFact {
+  const { problem } = sync;
+  const names = unfollowedResources(sources, now);
+  const reasons = [...new Set(names.map((name) => sources[name].failure))];
+  return {
+    path: socket,
+    ...(problem === undefined ? {} : { problem }),
+    ...(names.length === 0 ? {} : { unfollowed: `${listText(names)} (${reasons.join("; ")})` }),
+  };
 }
 
 async function migrationFacts(

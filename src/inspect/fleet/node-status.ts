@@ -1,3 +1,4 @@
+import { listText } from "../../base/text.ts";
 import type { FleetPod } from "./fleet-pod.ts";
 import type { FleetNode } from "./fleet-report.ts";
 import { metricsOf } from "./parse-metrics.ts";
@@ -23,6 +24,8 @@ interface LivezBody {
   readonly quarantinedServicePorts?: number;
   readonly status?: Readonly<Record<string, { readonly healthy?: boolean }>>;
   readonly reasons?: readonly string[];
+  /** Resources that it does not follow. */
+  readonly unfollowed?: readonly string[];
 }
 
 /** The parts of a FleetNode that /livez tells. */
@@ -58,12 +61,14 @@ function factsOf({ currentTime, lastVerified, outOfSyncSince, quarantinedService
 
 function judge(
   status: number,
-  { status: families = {}, reasons = [] }: LivezBody,
+  { status: families = {}, reasons = [], unfollowed = [] }: LivezBody,
   { outOfSyncFor, quarantined, verifiedAgo }: LivezFacts,
 ): Pick<FleetNode, "state" | "reason"> {
   const verdicts = Object.values(families);
   const isNothingServed = verdicts.length > 0 && verdicts.every(({ healthy }) => healthy === false);
-  const reason = reasons.join("; ");
+  const lost =
+    unfollowed.length === 0 ? [] : [`it does not follow ${listText(unfollowed)}: it keeps the last known ones`];
+  const reason = [...reasons, ...lost].join("; ");
   // Before its first sync a daemon answers 200: a restart would not help it.
   if (status !== 200 || isNothingServed) return { state: "unhealthy", reason: reason || `HTTP status ${status}` };
   if (reason !== "") return { state: "degraded", reason };

@@ -35,16 +35,17 @@ interface Asked {
   readonly tracker: HealthTracker;
   readonly verifiedAt?: number;
   readonly quarantined?: number;
+  readonly unfollowed?: readonly string[];
 }
 
 /** The fields of /livez that kube-proxy does not have. */
-const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince"]);
+const OWN_FIELDS = new Set(["lastVerified", "quarantinedServicePorts", "outOfSyncSince", "unfollowed"]);
 
-async function ask({ tracker, verifiedAt, quarantined = 0 }: Asked, path: HealthPath, now = NOW) {
+async function ask({ tracker, verifiedAt, quarantined = 0, unfollowed = [] }: Asked, path: HealthPath, now = NOW) {
   const answers: [string, number][] = [];
   const routes = healthRoutes({
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
-    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined }),
+    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined, unfollowed }),
     now: () => now,
     onAnswer: (...answer) => answers.push(answer),
   });
@@ -142,11 +143,11 @@ describe("health", () => {
     expect((await ask(synced(NOW), "/livez")).body).toMatchObject({ lastVerified: "0001-01-01T00:00:00Z" });
   });
 
-  test("/livez tells of a pending change and of quarantined service ports while it is 200", async () => {
-    const parts = { ...synced(NOW - 100_000), quarantined: 2 };
+  test("/livez tells of a pending change, of quarantined service ports and of what is not followed, and is 200", async () => {
+    const parts = { ...synced(NOW - 100_000), quarantined: 2, unfollowed: ["services"] };
     expect((await ask(parts, "/livez")).body).not.toHaveProperty("outOfSyncSince");
     parts.runner.pendingSince = NOW - 5000;
-    const own = { outOfSyncSince: "2026-11-20T11:59:55.000Z", quarantinedServicePorts: 2 };
+    const own = { outOfSyncSince: "2026-11-20T11:59:55.000Z", quarantinedServicePorts: 2, unfollowed: ["services"] };
     expect(await ask(parts, "/livez")).toMatchObject({ status: 200, body: own });
   });
 

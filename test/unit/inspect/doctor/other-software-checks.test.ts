@@ -223,6 +223,13 @@ describe("the daemon", () => {
       "the kernel lacks changes: nft is busy",
     ],
     [
+      "healthy that does not follow the API server is a warning",
+      { health: answers(200, 200, ours), socket: { ...socket, unfollowed: "services (HTTP status 401)" } },
+      true,
+      "warning",
+      "keeps the last known objects: services (HTTP status 401)",
+    ],
+    [
       "before its first sync is ok",
       { health: answers(200, 200, { ...ours, status: { IPv4: { lastUpdated: never } } }) },
       true,

@@ -37,10 +37,15 @@ interface Livez {
   readonly since?: number;
   readonly quarantined?: number;
   readonly unserved?: readonly string[];
+  readonly unfollowed?: readonly string[];
 }
 
 /** The answer of nft-proxy's /livez. */
-function livez(status: number, verifiedAgo: number, { reasons, since, quarantined = 0, unserved = [] }: Livez = {}) {
+function livez(
+  status: number,
+  verifiedAgo: number,
+  { reasons, since, quarantined = 0, unserved = [], unfollowed }: Livez = {},
+) {
   const families = ["IPv4", "IPv6"].map((family) => [family, { healthy: !unserved.includes(family) }]);
   const body = {
     currentTime: ago(0),
@@ -49,6 +54,7 @@ function livez(status: number, verifiedAgo: number, { reasons, since, quarantine
     ...(since === undefined ? {} : { outOfSyncSince: ago(since) }),
     status: Object.fromEntries(families),
     reasons,
+    unfollowed,
   };
   return { status, body: JSON.stringify(body) };
 }
@@ -171,6 +177,11 @@ test.each<[string, Omit<Pod, "node">, string]>([
     "that serves one family of two is degraded",
     { livez: livez(200, 5, { unserved: ["IPv6"], reasons: ["IPv6 is not served: not supported"] }) },
     "degraded: IPv6 is not served: not supported",
+  ],
+  [
+    "that does not follow the API server is degraded",
+    { livez: livez(200, 5, { unfollowed: ["services", "nodes"] }) },
+    "degraded: it does not follow services and nodes: it keeps the last known ones",
   ],
   [
     "whose Node is unknown is degraded",
