@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { closeSync, fchmodSync, fstatSync, openSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError, messageOf } from "../base/errors.ts";
@@ -6,14 +6,22 @@ import type { Logger } from "../base/logger.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 
 /**
- * Writes a file that only its owner can read.
+ * Writes a file that only its owner can read, also where there is one that others can.
+ * @param hint what to do where it cannot be written
  * @throws AppError HOST
  */
-export function writePrivateFile(path: string, content: string | Uint8Array): void {
+export function writePrivateFile(path: string, content: string | Uint8Array, hint?: string): void {
   try {
-    writeFileSync(path, content, { mode: 0o600 });
+    const file = openSync(path, "w", 0o600);
+    try {
+      // The mode above is that of a new file; pipes and devices keep theirs.
+      if (fstatSync(file).isFile()) fchmodSync(file, 0o600);
+      writeFileSync(file, content);
+    } finally {
+      closeSync(file);
+    }
   } catch (error) {
-    throw new AppError("HOST", `cannot write ${path}: ${systemReason(error)}`);
+    throw new AppError("HOST", `cannot write ${path}: ${systemReason(error)}`, hint === undefined ? {} : { hint });
   }
 }
 

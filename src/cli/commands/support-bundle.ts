@@ -37,7 +37,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   );
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
   if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
-  writePrivateFile(path, archive);
+  writePrivateFile(path, archive, "name another path; - writes to standard output, as for kubectl exec");
   const hint = isRedacted ? [] : ["note: it names Services, pods and addresses; --redact replaces them"];
   return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices: [...notices, ...hint] };
 }
