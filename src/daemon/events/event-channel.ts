@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -27,22 +28,18 @@ export interface EventChannelParts {
 export class EventChannel {
   readonly recorder: EventRecorder;
   readonly #parts: EventChannelParts;
-  /** Whether a failure to send was logged as a warning: there may be many, and each is counted. */
-  #isWarned = false;
 
   constructor(parts: EventChannelParts) {
     const { sink, clock, logger, metrics, cache } = parts;
     this.#parts = parts;
     this.recorder = new EventRecorder({
-      sink,
+      sink: loggedSink(sink, logger, clock),
       clock,
       instance: cache.node.name,
       makeId: () => randomUUID().replaceAll("-", ""),
-      onDropped: ({ reason, note }, error) => {
+      onDropped: ({ reason, note }) => {
         metrics.own.eventsDropped.inc();
-        if (error === undefined || this.#isWarned) return logger.debug({ reason, note }, "Event not delivered");
-        this.#isWarned = true;
-        logger.warn({ reason, error: messageOf(error) }, "Event not delivered (further ones are logged at -v=4)");
+        logger.debug({ reason, note }, "Event not delivered");
       },
     });
   }
@@ -80,4 +77,21 @@ export class EventChannel {
   refused(service: ServiceName, summary: string): void {
     this.recorder.record(refusedEvent(this.service(service), this.#parts.cache.node.name, summary));
   }
+}
+
+/** A sink that logs why it cannot deliver Events. */
+function loggedSink(sink: EventSink, logger: Logger, clock: Clock): EventSink {
+  const failed = "the API server does not take Events";
+  const failures = new FailureLog({ logger, clock, failed, recovered: "the API server takes Events again" });
+  return {
+    send: async (...call) => {
+      try {
+        await sink.send(...call);
+        failures.end();
+      } catch (error) {
+        failures.add(messageOf(error));
+        throw error;
+      }
+    },
+  };
 }

@@ -16,8 +16,8 @@ export interface EventRecorderOptions {
   readonly instance: string;
   /** A name no other Event has, of lower-case letters and digits. */
   readonly makeId: () => string;
-  /** Told of each Event that is not delivered: too many of them, or (with the error) the API server does not take it. */
-  readonly onDropped: (event: EventNote, error?: unknown) => void;
+  /** Told of each Event that is not delivered: too many of them, or the API server does not take it. */
+  readonly onDropped: (event: EventNote) => void;
 }
 
 interface Series {
@@ -95,9 +95,9 @@ export class EventRecorder {
     const object = eventObject(event, { instance, id, at });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, { path: `${path}/${object.metadata.name}`, count: 1, reported: 1, lastAt: at });
-    this.#send("POST", path, object, (error) => {
+    this.#send("POST", path, object, () => {
       this.#series.delete(key);
-      this.#options.onDropped(event, error);
+      this.#options.onDropped(event);
     });
   }
 
@@ -114,7 +114,7 @@ export class EventRecorder {
     }
   }
 
-  #send(method: "POST" | "PATCH", path: string, body: object, onFailure: (error?: unknown) => void): void {
+  #send(method: "POST" | "PATCH", path: string, body: object, onFailure: () => void): void {
     if (this.#waiting >= MOST_WAITING) {
       onFailure();
       return;

@@ -9,7 +9,8 @@ import { memoryLogger } from "../../../support/memory-logger.ts";
 import { testMetrics } from "../../../support/metric-values.ts";
 import { MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
 
-function setUp(refusal?: Error) {
+function setUp() {
+  let refusal: Error | undefined;
   const sent: EventNote[] = [];
   const logger = memoryLogger();
   const send = async (_method: string, _path: string, body: object) => {
@@ -24,16 +25,27 @@ function setUp(refusal?: Error) {
     cache: cacheOf({ services: [service({ name: "bad" })] }),
   });
   const settle = () => new Promise((resolve) => setImmediate(resolve));
-  return { subscriber: new SyncEvents(events), sent, settle, logger };
+  const refuse = (error: Error | undefined) => {
+    refusal = error;
+  };
+  return { subscriber: new SyncEvents(events), sent, settle, logger, refuse };
 }
 
-test("an Event that the API server refuses is logged with the reason, once as a warning", async () => {
-  const { subscriber, settle, logger } = setUp(new Error("403 events is forbidden"));
+test("why the API server refuses Events is logged once, and the end of it", async () => {
+  const { subscriber, settle, logger, refuse } = setUp();
+  refuse(new Error("403 events is forbidden"));
   for (const reason of ["nft hangs", "nft is missing"]) subscriber.failed(syncFailure(new Error(reason)));
   await settle();
-  expect(logger.lines.map(({ level, fields }) => [level, fields.reason, fields.error])).toEqual([
-    ["warn", "SyncFailed", "403 events is forbidden"],
-    ["debug", "SyncFailed", undefined],
+  refuse(undefined);
+  subscriber.failed(syncFailure(new Error("nft is old")));
+  await settle();
+  expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+    {
+      level: "warn",
+      fields: { error: "403 events is forbidden" },
+      message: "the API server does not take Events (logged once)",
+    },
+    { level: "info", fields: { failed: 2, seconds: 0 }, message: "the API server takes Events again" },
   ]);
 });
 
