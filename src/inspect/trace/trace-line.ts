@@ -1,6 +1,6 @@
 /** The headers of a traced packet. */
 export interface TracedPacket {
-  /** The interface that it came in by, "" for none. */
+  /** The interface that it came in by, "" for none; a number where the interface is gone. */
   readonly input: string;
   /** The interface that it leaves by, "" while that is not known. */
   readonly output: string;
@@ -78,8 +78,8 @@ function parsePacket(text: string): TracedPacket {
   const headers = ` ${text} `;
   const [, transport, sourcePort = "0", destinationPort = "0"] = TRANSPORT.exec(headers) ?? [];
   return {
-    input: fieldOf(headers, /\biif(?:name)? "([^"]*)"/),
-    output: fieldOf(headers, /\boif(?:name)? "([^"]*)"/),
+    input: fieldOf(headers, / iif(?:name)? "?([^" ]*)"? /),
+    output: fieldOf(headers, / oif(?:name)? "?([^" ]*)"? /),
     protocol: transport ?? fieldOf(headers, OTHER_TRANSPORT),
     source: fieldOf(headers, / ip6? saddr (\S+)/),
     destination: fieldOf(headers, / ip6? daddr (\S+)/),

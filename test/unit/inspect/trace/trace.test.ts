@@ -100,6 +100,15 @@ describe("parseTraceLine", () => {
     expect(parseTraceLine(text)).toMatchObject({ kind: "packet", packet: { flags: wanted, destinationPort: 2 } });
   });
 
+  test.each([
+    ['iif "eth0" ', "eth0", ""],
+    ['iif 12 oif "pod3" ', "12", "pod3"],
+    ['oif "lo" ', "", "lo"],
+  ])("%s", (interfaces, input, output) => {
+    const text = `${header} packet: ${interfaces}ip saddr 10.0.0.1 ip daddr 10.0.0.2 `;
+    expect(parseTraceLine(text)).toMatchObject({ packet: { input, output } });
+  });
+
   test("garbage, and lines with parts missing or doubled, never throw, and lose nothing that was complete", () => {
     const line = fc.constantFrom(...VERSIONS.flatMap(recorded));
     const damaged = fc
