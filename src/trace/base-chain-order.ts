@@ -2,7 +2,7 @@ import type { AnyTable } from "../nft/ast/any-table.ts";
 import { type HookedChain, isSourceNat } from "./branch.ts";
 import type { Hook } from "./outcome.ts";
 
-/** A base chain, and how many were made before it. */
+/** A base chain, and how many base chains were made before it. */
 interface MadeChain extends HookedChain {
   readonly made: number;
 }
@@ -20,9 +20,12 @@ const SOURCE_PLACE = 100;
  * order of their creation. The places of translation are as old as the first nat chain.
  */
 export function baseChainsOf(tables: readonly AnyTable[]): Readonly<Record<Hook, readonly HookedChain[]>> {
-  const all = tables
-    .flatMap((table) => [...table.chains.values()].map((chain) => ({ table, chain })))
-    .map((one, made): MadeChain => ({ ...one, made }));
+  const all: MadeChain[] = [];
+  for (const table of tables) {
+    for (const chain of table.chains.values()) {
+      if (chain.base !== undefined) all.push({ table, chain, made: all.length });
+    }
+  }
   const firstNat = all.find(isNat)?.made ?? 0;
   const at = (hook: Hook): readonly HookedChain[] =>
     all

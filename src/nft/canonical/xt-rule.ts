@@ -77,7 +77,8 @@ const STATEMENTS: readonly (readonly [RegExp, (parts: Parts) => unknown])[] = [
   ),
   statement("(?<verdict>accept|drop|return)", ({ verdict = "" }) => ({ [verdict]: null })),
   statement("(?<verdict>jump|goto) (?<target>[\\w-]+)", ({ verdict = "", target }) => ({ [verdict]: { target } })),
-  statement("reject(?: with (?:tcp reset|icmp(?:v6|x)? [a-z-]+))?", () => ({ reject: null })),
+  statement("reject with tcp reset", () => ({ reject: { type: "tcp reset" } })),
+  statement("reject(?: with icmp(?:v6|x)? [a-z-]+)?", () => ({ reject: null })),
 ];
 
 function compared(not: string | undefined, left: unknown, right: unknown): unknown {

@@ -285,6 +285,7 @@ describe("rules of iptables-nft, with extensions that nft's JSON only names", ()
     ["ct status dnat drop", "delivered"],
     ["ip protocol tcp  tcp dport { 80, 8000-8090 } counter packets 4 bytes 240 reject", "refused"],
     ["ip protocol tcp tcp dport { 443 } counter packets 0 bytes 0 reject with tcp reset", "delivered"],
+    ["reject with tcp reset", "refused"],
     ["tcp dport != 443 drop", "dropped"],
     ["udp dport 80 drop", "delivered"],
     ["ip saddr 10.244.0.0/16 ip daddr != 10.96.0.2 drop", "dropped"],
