@@ -11,7 +11,7 @@ import type { DoctorHost } from "./doctor-host.ts";
 import { type ForeignChain, foreignChains } from "./foreign-chain.ts";
 import type { KernelFact } from "./kernel-check.ts";
 import type { HostNftFact, NftFact } from "./nft-check.ts";
-import { PROXY_INTERFACES, type ProxyTraces } from "./other-proxy-check.ts";
+import type { ProxyTraces } from "./other-proxy-check.ts";
 import { SETTING_PATHS, type Settings } from "./settings-check.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
@@ -98,7 +98,7 @@ export async function gatherTraces(
     chains,
     legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],
     ipvsSchedulers: [...servers].map(([, scheduler = ""]) => scheduler),
-    interfaces: Object.values(PROXY_INTERFACES).filter((name) => interfaces.has(name)),
+    interfaces,
   };
 }
 

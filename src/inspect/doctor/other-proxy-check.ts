@@ -1,20 +1,10 @@
 import { counted, listText } from "../../base/text.ts";
-import type { HostDiagnostic } from "./diagnostic.ts";
+import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 import type { ForeignChain } from "./foreign-chain.ts";
+import { IPVS_INTERFACE, judgeProxyInterfaces, KUBE_ROUTER_INTERFACE } from "./proxy-interfaces.ts";
 
 /** kube-proxy's modes on Linux. */
 export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
-
-/** Interfaces that service proxies make for themselves. */
-export const PROXY_INTERFACES = {
-  /** kube-proxy's ipvs mode. */
-  ipvs: "kube-ipvs0",
-  kubeRouter: "kube-dummy-if",
-  /** Felix with `bpfEnabled`, which replaces kube-proxy. */
-  calicoBpf: "bpfout.cali",
-  /** Cilium, with and without `kubeProxyReplacement`. */
-  cilium: "cilium_host",
-} as const;
 
 /** Traces that service proxies leave on a host. */
 export interface ProxyTraces {
@@ -24,8 +14,8 @@ export interface ProxyTraces {
   readonly legacyTables: readonly string[];
   /** The scheduler of each virtual server in /proc/net/ip_vs. */
   readonly ipvsSchedulers: readonly string[];
-  /** Those of {@link PROXY_INTERFACES} that are there. */
-  readonly interfaces: readonly string[];
+  /** The names of the interfaces of this network namespace. */
+  readonly interfaces: ReadonlySet<string>;
 }
 
 /** The modes of kube-proxy that certainly left these traces. */
@@ -48,7 +38,8 @@ export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
     ...iptablesMode(traces),
     ...legacyMode(traces),
     ...ipvsMode(traces),
-    ...otherSoftware(traces),
+    ...foreignIpvs(traces),
+    ...judgeProxyInterfaces(traces.interfaces),
   ];
   return found.length > 0
     ? found
@@ -101,7 +92,7 @@ function iptablesTables(traces: ProxyTraces): string[] {
 function ipvsTraces(traces: ProxyTraces): string[] {
   const tables = tablesWith("KUBE-NODE-PORT", traces);
   return [
-    ...(traces.interfaces.includes(PROXY_INTERFACES.ipvs) ? [`the interface ${PROXY_INTERFACES.ipvs}`] : []),
+    ...(traces.interfaces.has(IPVS_INTERFACE) ? [`the interface ${IPVS_INTERFACE}`] : []),
     ...(tables.length > 0 ? [`chains in ${listText(tables)}`] : []),
   ];
 }
@@ -144,38 +135,13 @@ function ipvsMode(traces: ProxyTraces): HostDiagnostic[] {
   ];
 }
 
-function otherSoftware(traces: ProxyTraces): HostDiagnostic[] {
+/** IPVS of software that serves no Services, such as keepalived. */
+function foreignIpvs(traces: ProxyTraces): HostDiagnostic[] {
   const { ipvsSchedulers, interfaces } = traces;
-  const has = (name: keyof typeof PROXY_INTERFACES) => interfaces.includes(PROXY_INTERFACES[name]);
-  const both = "two service proxies translate the same connections, and either may win";
-  const findings: HostDiagnostic[] = [];
-  if (has("kubeRouter")) {
-    const found = `kube-router's interface ${PROXY_INTERFACES.kubeRouter} is there`;
-    findings.push(
-      warning(
-        found,
-        both,
-        "run kube-router with --run-service-proxy=false and restart the node, or go without nft-proxy",
-      ),
-    );
-  } else if (ipvsSchedulers.length > 0 && ipvsTraces(traces).length === 0) {
-    const found = `${counted(ipvsSchedulers.length, "IPVS virtual server")}, not of kube-proxy, which has an interface`;
-    const means =
-      "IPVS takes connections to its virtual servers, such as keepalived's, unless they are Services' as well";
-    findings.push({ check: "other-proxy", level: "ok", found, means });
-  }
-  if (has("calicoBpf")) {
-    const found = `Calico's eBPF data plane is on (interface ${PROXY_INTERFACES.calicoBpf})`;
-    findings.push(warning(found, both, "set bpfEnabled to false (FelixConfiguration), or go without nft-proxy"));
-  }
-  if (has("cilium")) {
-    const found = `Cilium is on this node (interface ${PROXY_INTERFACES.cilium})`;
-    const means =
-      "it balances pods' connections to ClusterIPs itself; with kubeProxyReplacement it does everything that nft-proxy does";
-    const action = "make sure that kubeProxyReplacement is false";
-    findings.push({ check: "other-proxy", level: "ok", found, means, action });
-  }
-  return findings;
+  const isOfProxy = ipvsTraces(traces).length > 0 || interfaces.has(KUBE_ROUTER_INTERFACE);
+  if (ipvsSchedulers.length === 0 || isOfProxy) return [];
+  const found = `${counted(ipvsSchedulers.length, "IPVS virtual server")} of other software than kube-proxy`;
+  return [diagnostic("other-proxy", "ok", found, "no address and port of a Service may be among them")];
 }
 
 function warning(found: string, means: string, action: string): HostDiagnostic {

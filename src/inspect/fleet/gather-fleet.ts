@@ -22,12 +22,12 @@ const AT_ONCE = 200;
 /** Milliseconds for an answer through the pod proxy. With {@link AT_ONCE}, 1,000 dead nodes take 20 s. */
 const ANSWER_WITHIN = 4000;
 
-/** nft-proxy, as kube-proxy's Linux DaemonSet, does not run on Windows. Nodes that the kubelet has not labelled match. */
-const NODE_SELECTOR = "kubernetes.io/os!=windows";
+/** Nodes that cannot run nft-proxy have these labels: those with Windows, of virtual kubelets, and of AWS Fargate. */
+const NODE_SELECTOR = "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate";
 
 /**
- * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy. Nodes with Windows are
- * ignored.
+ * The state of every node's nft-proxy, the worst first, by way of the API server's pod proxy. Nodes that
+ * cannot run it are ignored.
  * @throws AppError API_UNAVAILABLE when nodes or pods cannot be listed
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {

@@ -90,12 +90,12 @@ UDP  0A60000A:0035 rr
     const found = {
       legacyTables: ["nat", "filter"],
       ipvsSchedulers: ["rr", "rr"],
-      interfaces: ["kube-ipvs0", "cilium_host"],
+      interfaces: new Set(["lo", "kube-ipvs0", "cilium_host", "eth0"]),
     };
     const interfaces = await gatherInterfaces(host);
     expect([...interfaces]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
     expect(await gatherTraces(host, [], interfaces)).toEqual({ chains: [], ...found });
-    const nothing = { legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+    const nothing = { legacyTables: [], ipvsSchedulers: [] };
     expect(await gatherTraces(fakeHost({}), [], new Set(["eth0"]))).toMatchObject(nothing);
   });
 

@@ -5,13 +5,13 @@ import type { MigratingServices, MigrationFacts } from "../../../../src/inspect/
 import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
 import { familyContext, port, service } from "../../../support/build.ts";
 
-const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set<string>() };
 const IPTABLES = { ...NO_TRACES, chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] };
 const IPVS = {
   ...NO_TRACES,
   chains: ["KUBE-SERVICES", "KUBE-NODE-PORT"].map((name) => ({ table: "ip nat", name })),
   ipvsSchedulers: ["rr", "rr", "lc"],
-  interfaces: ["kube-ipvs0"],
+  interfaces: new Set(["kube-ipvs0"]),
 };
 const NFTABLES = { ...NO_TRACES, chains: [{ table: "ip kube-proxy", name: "services" }] };
 

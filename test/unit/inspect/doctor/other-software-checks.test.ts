@@ -28,7 +28,7 @@ test("foreignChains reads the chains of every family from nft's listing", () => 
 });
 
 describe("judgeOtherProxies", () => {
-  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+  const nothing: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set() };
 
   test.each<[string, Partial<ProxyTraces>, readonly string[]]>([
     ["nothing", {}, []],
@@ -46,15 +46,15 @@ describe("judgeOtherProxies", () => {
     ["legacy iptables that never translated", { legacyTables: ["filter", "mangle"] }, []],
     [
       "ipvs",
-      { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: ["kube-ipvs0"] },
+      { ipvsSchedulers: ["rr", "rr", "sh"], interfaces: new Set(["kube-ipvs0"]) },
       ["3 IPVS virtual servers and the interface kube-ipvs0"],
     ],
-    ["an interface of ipvs alone", { interfaces: ["kube-ipvs0"] }, ["left the interface kube-ipvs0"]],
+    ["an interface of ipvs alone", { interfaces: new Set(["kube-ipvs0"]) }, ["left the interface kube-ipvs0"]],
     [
       "ipvs mode, whose KUBE-SERVICES is not that of iptables mode",
       {
         chains: ["KUBE-SERVICES", "KUBE-NODE-PORT"].map((name) => ({ table: "ip nat", name })),
-        interfaces: ["kube-ipvs0"],
+        interfaces: new Set(["kube-ipvs0"]),
       },
       ["left the interface kube-ipvs0 and chains in ip nat"],
     ],
@@ -64,9 +64,13 @@ describe("judgeOtherProxies", () => {
       ["iptables mode is in ip nat", "left chains in ip nat"],
     ],
     ["IPVS of other software", { ipvsSchedulers: ["wlc"] }, []],
-    ["kube-router", { ipvsSchedulers: ["rr"], interfaces: ["kube-dummy-if"] }, ["kube-router's interface"]],
-    ["Calico's eBPF data plane", { interfaces: ["bpfout.cali"] }, ["Calico's eBPF data plane"]],
-    ["Cilium, which may go with it", { interfaces: ["cilium_host"] }, []],
+    [
+      "kube-router",
+      { ipvsSchedulers: ["rr"], interfaces: new Set(["kube-dummy-if"]) },
+      ["of kube-router's service proxy"],
+    ],
+    ["Calico's eBPF data plane", { interfaces: new Set(["bpfout.cali"]) }, ["of Calico's eBPF data plane"]],
+    ["Cilium, which may go with it", { interfaces: new Set(["cilium_host"]) }, []],
   ])("warns of other proxies by their own traces alone: %s", (_, traces, found) => {
     const warnings = judgeOtherProxies({ ...nothing, ...traces }).filter(({ level }) => level !== "ok");
     expect(warnings.map((finding) => finding.level)).toEqual(found.map(() => "warning"));
@@ -75,10 +79,10 @@ describe("judgeOtherProxies", () => {
 });
 
 test.each<[string, Partial<ProxyTraces>, string]>([
-  ["IPVS of other software", { ipvsSchedulers: ["wlc", "wlc"] }, "2 IPVS virtual servers, not of kube-proxy"],
-  ["Cilium", { interfaces: ["cilium_host"] }, "Cilium is on this node"],
+  ["IPVS of other software", { ipvsSchedulers: ["wlc", "wlc"] }, "2 IPVS virtual servers of other software"],
+  ["Cilium", { interfaces: new Set(["cilium_host"]) }, "Cilium is on this node"],
 ])("judgeOtherProxies tells of %s, which is ok", (_, traces, found) => {
-  const base: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: [] };
+  const base: ProxyTraces = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set() };
   expect(judgeOtherProxies({ ...base, ...traces })).toMatchObject([
     { level: "ok", found: expect.stringContaining(found), means: expect.any(String) },
   ]);
