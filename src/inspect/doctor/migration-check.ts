@@ -72,7 +72,7 @@ function conflictNotes({ conflicts }: MigratingServices): HostDiagnostic[] {
     diagnostic(
       "migration-conflict",
       "warning",
-      `${frontend} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
+      `${frontend.replaceAll(" . ", " ")} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
       `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
       "remove the address and port from the others",
     ),

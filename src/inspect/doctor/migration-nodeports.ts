@@ -1,3 +1,4 @@
+import type { Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
@@ -11,29 +12,41 @@ import { ROUTE_LOCALNET } from "./settings-check.ts";
 export function nodePortChanges(
   modes: readonly KubeProxyMode[],
   { settings, hostAddresses }: MigrationFacts,
-  { services, nodeContext }: MigratingServices,
+  objects: MigratingServices,
 ): HostDiagnostic[] {
-  const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
+  const ported = objects.services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
-  const names = `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
-  const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1;
+  const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));
+  const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1 && ofIPv4.length > 0;
   return [
-    addressChange(names, { services, nodeContext }, hostAddresses),
-    ...(hadLoopback ? [loopbackChange(names, ported, nodeContext)] : []),
+    addressChange(ported, objects, hostAddresses),
+    ...(hadLoopback ? [loopbackChange(ofIPv4, objects.nodeContext)] : []),
   ];
 }
 
+function hasFamily({ clusterIPs }: Service, family: Family): boolean {
+  return clusterIPs[family] !== "";
+}
+
+function namesOf(ported: readonly Service[]): string {
+  return `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
+}
+
 function addressChange(
-  names: string,
-  { services, nodeContext }: Pick<MigratingServices, "services" | "nodeContext">,
+  ported: readonly Service[],
+  { services, nodeContext }: MigratingServices,
   hostAddresses: readonly string[] | undefined,
 ): HostDiagnostic {
   const check = "migration-nodeport-addresses";
+  const names = namesOf(ported);
   if (hostAddresses === undefined) {
     return diagnostic(check, "warning", `unknown: this host's addresses on which ${names} will not answer`);
   }
   const ofServices = new Set(services.flatMap(addressesOf));
-  const lost = nodeContext.flatMap((context) => unserved(context, hostAddresses)).filter((one) => !ofServices.has(one));
+  const lost = nodeContext
+    .filter(({ family }) => ported.some((service) => hasFamily(service, family)))
+    .flatMap((context) => unserved(context, hostAddresses))
+    .filter((address) => !ofServices.has(address));
   if (lost.length === 0) return diagnostic(check, "ok", `${names} answer on the addresses on which they answered`);
   return diagnostic(
     check,
@@ -44,7 +57,8 @@ function addressChange(
   );
 }
 
-function loopbackChange(names: string, ported: readonly Service[], nodeContext: NodeContext): HostDiagnostic {
+function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): HostDiagnostic {
+  const names = namesOf(ported);
   const check = "migration-nodeport-loopback";
   const isServed = nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts);
   if (!isServed) {

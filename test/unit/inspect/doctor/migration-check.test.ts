@@ -51,6 +51,18 @@ test("after iptables mode, NodePorts of other addresses and of loopback are name
   expect(checksOf(found)).not.toContain("migration-scheduler");
 });
 
+test("after iptables mode, NodePorts of Services without IPv6 lose none of the host's IPv6 addresses, and the other way round", () => {
+  const nodeContext = [familyContext("ip"), familyContext("ip6")];
+  const hostAddresses = [...HOST, "2001:db8::1"];
+  const found = judge({ traces: IPTABLES, hostAddresses, objects: { ...SERVICES, nodeContext } });
+  expect(only(found, "migration-nodeport-addresses")).toMatch(/will not answer on 198\.51\.100\.1$/);
+  const ports = [port(80, { nodePort: 30_080 })];
+  const services = [service({ name: "six", clusterIPs: ["fd00:10:96::1"], ports })];
+  const six = judge({ traces: IPTABLES, hostAddresses, objects: { ...SERVICES, services, nodeContext } });
+  expect(only(six, "migration-nodeport-addresses")).toMatch(/will not answer on 2001:db8::1$/);
+  expect(checksOf(six)).not.toContain("migration-nodeport-loopback");
+});
+
 test("after iptables mode, NodePorts that answer everywhere lose only UDP and SCTP on loopback", () => {
   const everywhere = familyContext("ip", { nodePorts: { kind: "all" }, loopbackNodePorts: true });
   const found = judge({ traces: IPTABLES, objects: { ...SERVICES, nodeContext: [everywhere] } });
@@ -122,7 +134,7 @@ test("after nftables mode, only session affinity and contested addresses change"
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, conflicts } });
   expect(checksOf(found)).toEqual(["migration", "migration-affinity", "migration-conflict"]);
   expect(only(found, "migration-affinity")).toBe("warning: 1 Service with session affinity (shop/cart)");
-  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 . tcp . 80 is wanted by shop/old and shop/new");
+  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 tcp 80 is wanted by shop/old and shop/new");
 });
 
 test("the mode that kube-proxy answers is used when its rules cannot be seen, but for nftables, which nft-proxy answers, too", () => {
