@@ -7,10 +7,10 @@ import { duplicateNodePortErrors, serviceRuleErrors } from "./service-rules.ts";
 import { unknownFieldErrors } from "./unknown-fields.ts";
 
 /**
- * Returns the errors that the API server would report for objects which nft-proxy can use: unknown fields (as with
- * `kubectl --validate=strict`), and rules of Services that do not matter to a proxy. The files must be read thoroughly.
+ * Returns the errors that the API server would report and that do not matter to a proxy: unknown fields (as with
+ * `kubectl --validate=strict`), also of objects with other errors, and rules of Services. The files must be read thoroughly.
  */
-export function strictErrors({ objects, ignored }: FilesResult): Diagnostic[] {
+export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
   const others = (kind: ObjectKind) => ignored.filter(({ object }) => object.startsWith(`${kind} `));
   const served = objects.services.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
   const services: Subject[] = [...served, ...others("Service")];
@@ -27,5 +27,7 @@ export function strictErrors({ objects, ignored }: FilesResult): Diagnostic[] {
     ...duplicateNodePortErrors([...byAge, ...others("Service")]),
     ...slices.flatMap((subject) => unknownFieldErrors("EndpointSlice", subject)),
     ...serviceCIDRs.flatMap((subject) => unknownFieldErrors("ServiceCIDR", subject)),
+    // A misspelt name is often why another field is missing.
+    ...invalid.flatMap(({ of, ...subject }) => unknownFieldErrors(of, subject)),
   ];
 }

@@ -38,6 +38,13 @@ export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
   readonly reason: string;
 }
 
+/** An object with errors, which is not used. */
+export interface InvalidObject extends Omit<FromFile<never>, "value"> {
+  readonly of: ObjectKind;
+  /** `Service namespace/name` */
+  readonly object: string;
+}
+
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
 export interface FileObjects {
   readonly services: readonly FromFile<Service>[];
@@ -52,6 +59,7 @@ export interface FilesResult {
   /** Diagnostics of all files; an object with an error that is not among `objects` is invalid. */
   readonly diagnostics: readonly Diagnostic[];
   readonly ignored: readonly IgnoredObject[];
+  readonly invalid: readonly InvalidObject[];
   /** How many objects are of kinds that a service proxy does not read. */
   readonly otherKinds: number;
   /** How many Services were given a placeholder cluster IP. */
@@ -87,6 +95,7 @@ export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();
   readonly #diagnostics: Diagnostic[] = [];
   readonly #legacy: IgnoredObject[] = [];
+  readonly #invalid: InvalidObject[] = [];
   readonly #options: GathererOptions;
   readonly #placeholders = new PlaceholderAddresses();
   #otherKinds = 0;
@@ -129,14 +138,18 @@ export class ObjectGatherer {
     const decoded = DECODERS[of](of === "Service" && this.#options.placeholders ? this.#placeholders.fill(raw) : raw);
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
-    if (decoded.kind === "invalid") return;
+    const kept = this.#options.keepDocuments ? { document } : {};
+    if (decoded.kind === "invalid") {
+      this.#invalid.push({ of, object, origin, ...kept });
+      return;
+    }
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
       const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
       this.#addDiagnostics([{ path: "", reason, severity: "warning" }], origin, document, object);
       this.#kept.delete(object);
     }
-    this.#kept.set(object, { of, origin, decoded, document: this.#options.keepDocuments ? { document } : {} });
+    this.#kept.set(object, { of, origin, decoded, document: kept });
   }
 
   #addDiagnostics(
@@ -172,6 +185,7 @@ export class ObjectGatherer {
       },
       diagnostics: this.#diagnostics,
       ignored: [...ignored, ...this.#legacy],
+      invalid: this.#invalid,
       otherKinds: this.#otherKinds,
       placeholders: this.#placeholders.count,
     };

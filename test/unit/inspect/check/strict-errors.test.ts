@@ -58,6 +58,16 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
     ]);
   });
 
+  test("of an object with other errors is an error: it is often their cause", async () => {
+    const result = await read(service("  ports: [{prot: 80}]"));
+    expect(result.diagnostics.map(({ path, reason }) => `${path} ${reason}`)).toEqual([
+      "spec.ports[0] must have required property 'port'",
+    ]);
+    expect(strictErrors(result).map(({ path, reason }) => `${path} ${reason}`)).toEqual([
+      "spec.ports[0].prot is not a field of the API: did you mean port?",
+    ]);
+  });
+
   test("within labels, annotations and selectors is no error", async () => {
     const text = service(`${PORT}\n  selector: {anything: goes}`).replace("namespace: shop", "labels: {any: thing}");
     expect(await errorsOf(text)).toEqual([]);
