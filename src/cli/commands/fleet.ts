@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { counted } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/defaults.ts";
 import type { FleetNode } from "../../inspect/fleet/fleet-report.ts";
-import { type FleetRequest, gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
+import { gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
+import { areHealthy, untilHealthy } from "../../inspect/fleet/until-healthy.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
@@ -36,40 +37,17 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
     metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
   };
+  const gather = () => gatherFleet(request);
+  const onWaiting = (nodes: readonly FleetNode[]) => progress.step(waitingText(nodes));
+  const wait = { gather, clock: systemClock, pause: () => sleep(POLL_MS), patience: WAIT_MS, onWaiting };
   try {
-    const nodes = isSet(argv, "wait") ? await untilHealthy(request, progress) : await askOnce(request, progress);
+    progress.step("asking the nodes");
+    const nodes = isSet(argv, "wait") ? await untilHealthy(wait) : await gather();
     const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
     return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.refused, output, notices };
   } finally {
     client.close();
   }
-}
-
-async function askOnce(request: FleetRequest, progress: Progress): Promise<FleetNode[]> {
-  progress.step("asking the nodes");
-  return await gatherFleet(request);
-}
-
-/**
- * Asks until all are healthy or the time is over. An API server that has answered may restart meanwhile, and is asked again.
- * @throws AppError API_UNAVAILABLE when it does not answer at first, or at the end
- */
-async function untilHealthy(request: FleetRequest, progress: Progress): Promise<FleetNode[]> {
-  const deadline = systemClock.monotonic() + WAIT_MS;
-  let nodes = await askOnce(request, progress);
-  while (!areHealthy(nodes) && systemClock.monotonic() < deadline) {
-    progress.step(waitingText(nodes));
-    await sleep(POLL_MS);
-    nodes = await gatherFleet(request).catch((error: unknown) => {
-      if (systemClock.monotonic() >= deadline) throw error;
-      return nodes;
-    });
-  }
-  return nodes;
-}
-
-function areHealthy(nodes: readonly FleetNode[]): boolean {
-  return nodes.every(({ state }) => state === "healthy");
 }
 
 function waitingText(nodes: readonly FleetNode[]): string {
