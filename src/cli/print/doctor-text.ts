@@ -1,5 +1,6 @@
 import { counted } from "../../base/text.ts";
 import { type HostDiagnostic, type Level, worstLevel } from "../../inspect/doctor/diagnostic.ts";
+import { printable } from "./style.ts";
 
 const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", fault: "FAULT" };
 
@@ -16,5 +17,5 @@ export function diagnosticsText(diagnostics: readonly HostDiagnostic[]): string 
     ...(action === undefined ? [] : [`         -> ${action}`]),
   ]);
   const count = (level: Level) => diagnostics.filter((diagnostic) => diagnostic.level === level).length;
-  return `${lines.join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
+  return `${lines.map(printable).join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
 }
