@@ -86,8 +86,11 @@ function usedFamilies({ clusterCIDRs }: ProxyOptions): UsedFamilies {
   return used.length === 0 ? undefined : used;
 }
 
-/** Where kube-proxy tells its mode by default. */
-const KUBE_PROXY_METRICS: ListenAddress = { address: "127.0.0.1", port: METRICS_PORT };
+/** Where kube-proxy tells its mode by default: with a bindAddress of IPv4, and of IPv6. */
+const KUBE_PROXY_METRICS: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((address) => ({
+  address,
+  port: METRICS_PORT,
+}));
 
 /** How the daemon of this network namespace does: from its socket, and from its health checks. */
 async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }: ProxyOptions): Promise<DaemonFact> {
@@ -117,7 +120,10 @@ async function migrationFacts(
 ): Promise<MigrationFacts> {
   return {
     ...known,
-    answeredMode: await gatherProxyMode(host, localUrl(metricsBindAddress ?? KUBE_PROXY_METRICS)),
+    answeredMode: await gatherProxyMode(
+      host,
+      [...(metricsBindAddress === undefined ? [] : [metricsBindAddress]), ...KUBE_PROXY_METRICS].map(localUrl),
+    ),
     hostAddresses: await allLocalAddresses(host.files).catch(() => undefined),
   };
 }

@@ -102,10 +102,20 @@ export async function gatherTraces(
   };
 }
 
-/** The answer of a service proxy on this host to `GET /proxyMode` at `base`; undefined when none answers. */
-export async function gatherProxyMode({ get }: DoctorHost, base: string): Promise<string | undefined> {
-  const answer = await get(`${base}/proxyMode`).catch(() => undefined);
-  return answer?.status === 200 ? answer.body.trim() : undefined;
+/**
+ * The mode of a kube-proxy on this host, by its answer to `GET /proxyMode` at one of these URLs; undefined when none answers.
+ * nft-proxy answers "nftables", too: that tells nothing.
+ */
+export async function gatherProxyMode(
+  { get }: DoctorHost,
+  bases: readonly string[],
+): Promise<"iptables" | "ipvs" | undefined> {
+  for (const base of new Set(bases)) {
+    const answer = await get(`${base}/proxyMode`).catch(() => undefined);
+    const mode = answer?.body.trim();
+    if (answer?.status === 200 && (mode === "iptables" || mode === "ipvs")) return mode;
+  }
+  return undefined;
 }
 
 /** Asks the health checks of the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */

@@ -26,8 +26,7 @@ export function judgeMigration(facts: MigrationFacts): HostDiagnostic[] {
 
 function modesOf({ traces, answeredMode }: MigrationFacts): KubeProxyMode[] {
   const modes = new Set(tracedModes(traces));
-  // nft-proxy answers "nftables", too; kube-proxy's tables tell its nftables mode.
-  if (answeredMode === "iptables" || answeredMode === "ipvs") modes.add(answeredMode);
+  if (answeredMode !== undefined) modes.add(answeredMode);
   return [...modes].sort();
 }
 

@@ -14,8 +14,8 @@ export interface MigratingServices {
 /** What a migration from kube-proxy depends on. */
 export interface MigrationFacts {
   readonly traces: ProxyTraces;
-  /** The answer of a kube-proxy on this host to `GET /proxyMode`; undefined when none answers. */
-  readonly answeredMode: string | undefined;
+  /** The mode that a kube-proxy on this host answers, unless that is nftables, which its tables tell. */
+  readonly answeredMode: "iptables" | "ipvs" | undefined;
   readonly settings: Settings;
   /** Every address of this host, canonical; undefined when they cannot be read. */
   readonly hostAddresses: readonly string[] | undefined;

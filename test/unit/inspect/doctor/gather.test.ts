@@ -8,6 +8,7 @@ import {
   gatherInterfaces,
   gatherKernel,
   gatherNft,
+  gatherProxyMode,
   gatherSettings,
   gatherTraces,
 } from "../../../../src/inspect/doctor/gather.ts";
@@ -97,6 +98,20 @@ UDP  0A60000A:0035 rr
     expect(await gatherTraces(host, [], interfaces)).toEqual({ chains: [], ...found });
     const nothing = { legacyTables: [], ipvsSchedulers: [] };
     expect(await gatherTraces(fakeHost({}), [], new Set(["eth0"]))).toMatchObject(nothing);
+  });
+
+  test("about kube-proxy's mode are the first answer that is not nftables, which nft-proxy answers, too", async () => {
+    const answers: Texts = {
+      "http://127.0.0.1:10249/proxyMode": "nftables",
+      "http://[::1]:10249/proxyMode": "ipvs\n",
+    };
+    const get = async (url: string) => {
+      if (answers[url] === undefined) throw new Error("ECONNREFUSED");
+      return { status: 200, body: answers[url] };
+    };
+    const [ip, ip6] = ["http://127.0.0.1:10249", "http://[::1]:10249"];
+    expect(await gatherProxyMode({ ...fakeHost({}), get }, [ip, ip6])).toBe("ipvs");
+    expect(await gatherProxyMode({ ...fakeHost({}), get }, [ip])).toBeUndefined();
   });
 
   test("about a daemon that does not answer name the system's error", async () => {

@@ -137,10 +137,10 @@ test("after nftables mode, only session affinity and contested addresses change"
   expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 tcp 80 is wanted by shop/old and shop/new");
 });
 
-test("the mode that kube-proxy answers is used when its rules cannot be seen, but for nftables, which nft-proxy answers, too", () => {
+test("the mode that kube-proxy answers is used when its rules cannot be seen", () => {
   expect(only(judge({ answeredMode: "iptables" }), "migration")).toMatch(/of mode iptables$/);
   expect(only(judge({ answeredMode: "ipvs" }), "migration")).toMatch(/of mode ipvs$/);
-  expect(only(judge({ answeredMode: "nftables" }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
+  expect(only(judge({ answeredMode: undefined }), "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
 });
 
 test("without objects, what depends on the cluster's Services is reported as unknown", () => {
