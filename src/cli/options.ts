@@ -20,6 +20,8 @@ export interface CommandOptions {
   readonly deniedSocket?: string;
   /** Whether the options are the defaults alone, which need not be those of a daemon that does not answer here. */
   readonly areDefaults?: boolean;
+  /** Why something that listens on the daemon's socket gives no usable answer. */
+  readonly socketProblem?: string;
 }
 
 /** Sent to the API server with every request. */
@@ -103,7 +105,8 @@ export async function optionsDespiteDaemon(argv: Argv): Promise<CommandOptions> 
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== "HOST") throw error;
     const own = commandOptions(argv);
-    return { ...own, notices: [...own.notices, `warning: ${error.message}`], areDefaults: true };
+    const notices = [...own.notices, `warning: ${error.message}`];
+    return { ...own, notices, areDefaults: true, socketProblem: error.message };
   }
 }
 

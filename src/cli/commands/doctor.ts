@@ -23,8 +23,8 @@ export async function run(argv: Argv): Promise<CommandResult> {
   }
   const command = await optionsDespiteDaemon(argv);
   const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
-  const { options, areDefaults = false } = command;
-  const diagnostics = await examineHost(doctorHost, options, { areDefaults, migrating: objects });
+  const { options, areDefaults = false, socketProblem } = command;
+  const diagnostics = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
   return {
     exitCode: doctorExitCode(diagnostics, isSet(argv, "strict")),
     output: format === "json" ? diagnosticsJson(diagnostics) : diagnosticsText(diagnostics),

@@ -14,7 +14,7 @@ import type { Progress } from "../print/progress.ts";
  * With `--redact`, names and addresses are replaced by pseudonyms. Changes nothing but that file.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
-  const { options, notices, daemon } = await optionsDespiteDaemon(argv);
+  const { options, notices, daemon, socketProblem } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
   const { files, names, missingNames } = await collectBundle({
@@ -22,6 +22,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     nodeName,
     version: __VERSION__,
     ...(daemon === undefined ? {} : { daemon }),
+    ...(socketProblem === undefined ? {} : { socketProblem }),
   });
   const isRedacted = isSet(argv, "redact");
   if (isRedacted && missingNames !== undefined) {

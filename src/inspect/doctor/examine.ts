@@ -37,16 +37,24 @@ import { judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeConntrackTable, judgeSettings, type UsedFamilies } from "./settings-check.ts";
 import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
 
+/** What is known before a host is examined, and what is asked for. */
+export interface ExaminationOptions {
+  /** The options are the defaults alone: they are not judged, as the daemon's may be others. */
+  readonly areDefaults?: boolean;
+  /** Why the daemon gave no usable answer on its socket; it is not asked again, as a daemon that hangs takes 10 s. */
+  readonly socketProblem?: string | undefined;
+  /** Also judge what changes for the clients of these when nft-proxy takes this node over from kube-proxy. */
+  readonly migrating?: MigrationFacts["objects"] | undefined;
+}
+
 /**
  * Examines a host for everything that our rules need, and for everything that breaks them. Changes nothing.
- * @param areDefaults the options are the defaults alone: they are not judged, as the daemon's may be others
- * @param migrating also what changes for the clients of these when nft-proxy takes this node over from kube-proxy
  * @throws AppError HOST as {@link hostFamilies}
  */
 export async function examineHost(
   host: DoctorHost,
   options: ProxyOptions,
-  { areDefaults = false, migrating }: { areDefaults?: boolean; migrating?: MigrationFacts["objects"] | undefined } = {},
+  { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
 ): Promise<HostDiagnostic[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
   const families = await hostFamilies(host.files);
@@ -73,7 +81,7 @@ export async function examineHost(
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
-    judgeDaemon(await daemonFact(host, options), hasTables),
+    judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
     ...(migrating === undefined
       ? []
       : judgeMigration(await migrationFacts(host, options, { traces, settings, objects: migrating }))),
@@ -93,8 +101,12 @@ const KUBE_PROXY_METRICS: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((a
 }));
 
 /** How the daemon of this network namespace does: from its socket, and from its health checks. */
-async function daemonFact(host: DoctorHost, { healthzBindAddress, daemonSocket }: ProxyOptions): Promise<DaemonFact> {
-  const daemon = await runningDaemon(daemonSocket).catch(messageOf);
+async function daemonFact(
+  host: DoctorHost,
+  { healthzBindAddress, daemonSocket }: ProxyOptions,
+  socketProblem: string | undefined,
+): Promise<DaemonFact> {
+  const daemon = socketProblem ?? (await runningDaemon(daemonSocket).catch(messageOf));
   const health: HealthFact =
     healthzBindAddress === undefined ? { kind: "off" } : await gatherHealth(host, localUrl(healthzBindAddress));
   if (typeof daemon === "string") return { health, socketProblem: daemon };

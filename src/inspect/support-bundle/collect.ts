@@ -20,6 +20,8 @@ export interface BundleRequest {
   readonly nodeName: string;
   /** Absent when no daemon answers on this host. */
   readonly daemon?: RunningDaemon;
+  /** Why something that listens on the daemon's socket gives no usable answer. */
+  readonly socketProblem?: string;
   /** The product's version. */
   readonly version: string;
 }
@@ -36,7 +38,7 @@ type Collect = () => Promise<string>;
 
 /** Collects everything for a report. A part that cannot be had is a file that says why. Changes nothing. */
 export async function collectBundle(request: BundleRequest): Promise<Bundle> {
-  const { options, daemon, nodeName } = request;
+  const { options, daemon, socketProblem, nodeName } = request;
   const nft = new Nft({ path: options.nftPath });
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
@@ -49,7 +51,8 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(nft, family)] as const),
     [
       "doctor.json",
-      async () => jsonText(await examineHost(doctorHost, options, { areDefaults: daemon === undefined })),
+      async () =>
+        jsonText(await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem })),
     ],
     ["metrics.txt", () => metricsText(options)],
   ];
@@ -82,7 +85,7 @@ function unavailable(error: unknown): string {
   return `unavailable: ${messageOf(error)}\n`;
 }
 
-async function versions({ version, daemon }: BundleRequest, nft: Nft): Promise<string> {
+async function versions({ version, daemon, socketProblem }: BundleRequest, nft: Nft): Promise<string> {
   const read = (path: string) =>
     hostFiles.read(path).then(
       (text) => text.trim(),
@@ -90,7 +93,7 @@ async function versions({ version, daemon }: BundleRequest, nft: Nft): Promise<s
     );
   return jsonText({
     command: version,
-    daemon: daemon?.state.version ?? "no daemon answers",
+    daemon: daemon?.state.version ?? socketProblem ?? "no daemon answers",
     node: process.version,
     nft: await nft.version().catch(unavailable),
     kernel: await read("/proc/sys/kernel/osrelease"),
