@@ -61,6 +61,10 @@ export interface Branch {
   /** Undefined when not known: of several addresses of the node, masquerading takes one of those of the route. */
   source: string | undefined;
   masqueraded: boolean;
+  /** Undefined when not known: clients choose theirs at random. */
+  sourcePort: number | undefined;
+  /** False for an answer to a masqueraded connection, until it is translated back: it bears an address of the node. */
+  isDestinationKnown: boolean;
   /**
    * Each kind of translation is set up once for a connection, by the first of the hook's nat chains that has one for
    * it, or at the end of the hook. A packet that returns over loopback passes no nat chain again.
@@ -105,6 +109,8 @@ export function firstBranch(packet: Packet, withSteps: boolean): Branch {
     translated: false,
     source: packet.from.address,
     masqueraded: false,
+    sourcePort: packet.answers?.endpoint.port,
+    isDestinationKnown: packet.answers?.isMasqueraded !== true,
     destinationNatDone: false,
     sourceNatDone: false,
     dynamic: new Map(),

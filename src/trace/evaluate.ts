@@ -79,6 +79,29 @@ export function evaluatePrepared(
   return evaluation.outcomes;
 }
 
+/**
+ * Walks the answer to the first packet of a connection back through the hooks, from the endpoint to the client.
+ * @param outcome of the first packet, which was delivered
+ */
+export function evaluateAnswer(
+  tables: PreparedTables,
+  host: Host,
+  packet: Packet,
+  outcome: Extract<Outcome, { readonly kind: "delivered" }>,
+): readonly Outcome[] {
+  const { to: endpoint, local, translated: isTranslated, source } = outcome;
+  const iifname = local ? undefined : host.interfaceTo?.(endpoint.address);
+  const answer: Packet = {
+    from: { address: endpoint.address, at: local ? "node" : "outside", ...(iifname !== undefined && { iifname }) },
+    to: packet.from.address,
+    port: 0,
+    protocol: packet.protocol,
+    conntrack: "established",
+    answers: { packet, endpoint, isTranslated, isMasqueraded: source === "masqueraded" },
+  };
+  return evaluatePrepared(tables, host, answer, [], true);
+}
+
 function contentsOf(entries: Iterable<DynamicEntry>): ReadonlyMap<string, ReadonlyMap<string, string>> {
   const contents = new Map<string, Map<string, string>>();
   for (const { family, table = TABLE_NAME, map, key, value } of entries) {

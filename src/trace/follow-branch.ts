@@ -3,7 +3,7 @@ import type { Verdict } from "../nft/ast/json.ts";
 import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation, isSourceNat } from "./branch.ts";
 import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
 import type { Hook } from "./outcome.ts";
-import { isLocal, isLoopback } from "./packet.ts";
+import { type AnsweredConnection, isLocal, isLoopback } from "./packet.ts";
 import { type RandomNumber, randomNumberOf } from "./random-number.ts";
 import { isPassive, type Result, runStatement } from "./run-statement.ts";
 
@@ -163,11 +163,24 @@ function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
 }
 
 /** The kernel translates later packets of a connection at the place of the nat chains, without them. */
-function translateAgain({ packet: { conntrack, endpoint } }: Evaluation, branch: Branch): void {
+function translateAgain({ packet: { conntrack, endpoint, answers } }: Evaluation, branch: Branch): void {
+  if (answers !== undefined) {
+    translateBack(answers, branch);
+    return;
+  }
   if (conntrack !== "established" || endpoint === undefined || branch.hook === "postrouting") return;
   branch.destination = endpoint.address;
   branch.port = endpoint.port;
   branch.translated = true;
+}
+
+/** Answers get the client's address back as their destination, and then the Service's as their source. */
+function translateBack({ packet, isTranslated }: AnsweredConnection, branch: Branch): void {
+  if (!isSourceNat(branch.hook)) branch.isDestinationKnown = true;
+  else if (isTranslated) {
+    branch.source = packet.to;
+    branch.sourcePort = packet.port;
+  }
 }
 
 function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
@@ -182,7 +195,7 @@ function route(evaluation: Evaluation, branch: Branch): boolean {
   switch (branch.hook) {
     case "prerouting":
       branch.destinationNatDone = true;
-      if (isLoopback(branch.destination) && branch.iifname !== "lo") {
+      if (isLoopback(branch.destination) && branch.iifname !== "lo" && evaluation.packet.answers === undefined) {
         addStep(branch, { kind: "martian", address: branch.destination });
         return endBranch(evaluation, branch, { kind: "dropped" });
       }

@@ -56,6 +56,10 @@ function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpress
   const names = typeof right === "object" && "set" in right ? right.set : [right];
   const isNew = packet.conntrack !== "established";
   const truths = names.map((name): Truth => {
+    if (packet.answers !== undefined) {
+      const { isTranslated, isMasqueraded } = packet.answers;
+      return name === "dnat" ? isTranslated : name === "snat" ? isMasqueraded : UNKNOWN;
+    }
     if (!isNew) return name === "dnat" && packet.endpoint !== undefined ? true : UNKNOWN;
     const bit = typeof name === "string" ? TRANSLATIONS[name] : undefined;
     return bit === undefined ? UNKNOWN : bit(branch);

@@ -9,15 +9,16 @@ type Fib = Extract<AnyExpression, { readonly fib: unknown }>["fib"];
 
 const TRANSPORT_PROTOCOLS = new Set(["tcp", "udp", "sctp", "udplite", "dccp", "icmp", "icmpv6"]);
 
-/** SYN, as a number: the flags of the first packet of a TCP connection (RFC 9293). */
-const SYN = 2;
+/** The flags of the first packet of a TCP connection, SYN, and of its answer, SYN and ACK, as numbers (RFC 9293). */
+const SYN = 0x02;
+const SYN_ACK = 0x12;
 
 /** Returns a field of the packet's headers; undefined for a header that the packet does not have. */
 export function payloadValue({ packet, family }: Evaluation, branch: Branch, { protocol, field }: Payload): Evaluated {
   if (protocol === "ip" || protocol === "ip6") {
     if (protocol !== family) return undefined;
     if (field === "saddr") return branch.source ?? UNKNOWN;
-    if (field === "daddr") return branch.destination;
+    if (field === "daddr") return branch.isDestinationKnown ? branch.destination : UNKNOWN;
     if (field === "version") return family === "ip" ? 4 : 6;
     return field === "protocol" || field === "nexthdr" ? packet.protocol : UNKNOWN;
   }
@@ -25,8 +26,11 @@ export function payloadValue({ packet, family }: Evaluation, branch: Branch, { p
     if (!TRANSPORT_PROTOCOLS.has(protocol)) return UNKNOWN;
     if (protocol !== packet.protocol) return undefined;
   }
-  if (field === "dport") return branch.port;
-  return protocol === "tcp" && field === "flags" && packet.conntrack !== "established" ? SYN : UNKNOWN;
+  if (field === "sport") return branch.sourcePort ?? UNKNOWN;
+  if (field === "dport") return packet.answers === undefined ? branch.port : UNKNOWN;
+  if (protocol !== "tcp" || field !== "flags") return UNKNOWN;
+  if (packet.answers !== undefined) return SYN_ACK;
+  return packet.conntrack === "established" ? UNKNOWN : SYN;
 }
 
 /** Returns what the kernel knows of a packet beside its headers. */
@@ -70,12 +74,18 @@ function outputInterface({ host, packet }: Evaluation, { hook, destination }: Br
 }
 
 /** Returns what connection tracking knows of the packet's connection. `status` is a set of bits: see matches.ts. */
-export function ctValue({ packet, family }: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
+export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
+  const { packet, family } = evaluation;
   const { endpoint } = packet;
   const isNew = packet.conntrack !== "established";
   if (key === "state") return packet.conntrack ?? "new";
   if (key === "mark") return branch.connectionMark ?? UNKNOWN;
   if (key.startsWith("ip") && !key.startsWith(`${family} `)) return undefined;
+  if (packet.answers !== undefined) {
+    if (key === "direction") return "reply";
+    const { conntrack: _, ...first } = packet.answers.packet;
+    return dir === "original" ? ctValue({ ...evaluation, packet: first }, branch, { key, dir }) : UNKNOWN;
+  }
   if (!isNew && endpoint === undefined) return UNKNOWN;
   if (key === "direction") return "original";
   if (dir === "reply" && endpoint !== undefined) {
@@ -98,6 +108,7 @@ export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result
   if (result === "oif" || result === "oifname") return reversePath(evaluation, branch, flags);
   const [flag, more] = flags;
   if (result !== "type" || more !== undefined || (flag !== "saddr" && flag !== "daddr")) return UNKNOWN;
+  if (flag === "daddr" && !branch.isDestinationKnown) return "local";
   const address = flag === "saddr" ? branch.source : branch.destination;
   if (address === undefined) return UNKNOWN;
   return isLocal(host, address) ? "local" : "unicast";

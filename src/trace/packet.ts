@@ -19,6 +19,16 @@ export interface Packet {
   readonly conntrack?: "new" | "established";
   /** Of an established connection that was translated: its endpoint. The packet goes from client to endpoint. */
   readonly endpoint?: Destination;
+  /** Where the packet is the answer to the first one of a connection: that connection. `from` is its endpoint then. */
+  readonly answers?: AnsweredConnection;
+}
+
+/** A connection as the kernel knows it, once its first packet has passed all hooks. */
+export interface AnsweredConnection {
+  readonly packet: Packet;
+  readonly endpoint: Destination;
+  readonly isTranslated: boolean;
+  readonly isMasqueraded: boolean;
 }
 
 /** The facts about the node that routing needs. */

@@ -241,6 +241,23 @@ describe("explain --live", () => {
     await lab.exec(["nft", "destroy", "table", "inet", "odd"]);
   });
 
+  test("names the chain of another table that drops the answers", async () => {
+    await lab.exec(["nft", "flush", "ruleset"]);
+    await lab.loadTransaction(own());
+    await loadTables(
+      "table inet odd { chain f { type filter hook forward priority 5; policy drop; ct state new accept; }; }",
+    );
+    await lab.exec(["conntrack", "-F"]);
+    const text = await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80");
+    expect(text).toContain(
+      "Dropped: its answers are dropped by table inet odd chain f (policy drop); " +
+        "let that software accept established connections (ct state established,related).",
+    );
+    const probe = { id: "only", from: "pod1", to: "10.96.1.1", port: 80, proto: "tcp", n: 1, wait: 0.5 } as const;
+    expect(Object.keys((await lab.observe([probe])).get("only") ?? {})).toEqual(["timeout"]);
+    await lab.exec(["nft", "delete", "table", "inet", "odd"]);
+  });
+
   test("names the chain of another table whose policy drops", async () => {
     await loadTables(fixture("nftables-conf"));
     const text = await explained("--from-ip", "10.244.1.11", "--to", "10.96.1.1", "--port", "80");

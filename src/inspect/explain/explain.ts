@@ -10,7 +10,7 @@ import { clientChoice, isFoundIn } from "./found.ts";
 import { loopbackExplanation, relayedConnection } from "./loopback.ts";
 import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes/notes.ts";
-import { otherTablesVerdict, outcomesOfAllTables } from "./other-tables.ts";
+import { followAllTables, otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
@@ -33,9 +33,10 @@ function explainDirect(connection: Connection, input: ExplainInput): Explanation
   const table = live === undefined ? desired : live.ruleset[familyOf(connection.to)];
   const evidence = evidenceOf(connection, match, table, input);
   const { outcomes, list } = evidence;
-  const everywhere = outcomesOfAllTables(connection, table, input);
+  const followed = followAllTables(connection, table, input);
+  const everywhere = followed?.outcomes;
   const verdict =
-    (everywhere && otherTablesVerdict(connection, everywhere)) ??
+    (followed && otherTablesVerdict(connection, followed)) ??
     (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
   return {
     connection,

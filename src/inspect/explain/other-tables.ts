@@ -2,10 +2,10 @@ import { counted, listText, socketText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
-import { evaluateTables } from "../../trace/evaluate.ts";
+import { evaluateAnswer, evaluatePrepared, type PreparedTables, prepareTables } from "../../trace/evaluate.ts";
 import type { Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
-import type { Packet } from "../../trace/packet.ts";
-import type { ExplainInput } from "./explain-input.ts";
+import type { Host, Packet } from "../../trace/packet.ts";
+import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Result, Verdict } from "./explanation.ts";
 import { packetOf, SOMEWHERE } from "./packet.ts";
 
@@ -21,22 +21,43 @@ export function chainText({ table, chain }: { readonly table: TableName; readonl
   return `table ${table.family} ${table.name} chain ${chain}`;
 }
 
+/** A connection's outcomes by the tables of all software, and all that they depend on. */
+export interface FollowedConnection {
+  readonly tables: PreparedTables;
+  readonly host: Host;
+  readonly packet: Packet;
+  readonly outcomes: readonly Outcome[];
+}
+
 /**
  * Follows a connection through the kernel's tables of all software, in the order of their hooks and priorities.
  * @param own nft-proxy's table
  * @returns undefined where only nft-proxy has tables, or the kernel is not followed
  */
-export function outcomesOfAllTables(
+export function followAllTables(
   connection: Connection,
   own: Table | undefined,
   input: ExplainInput,
-): readonly Outcome[] | undefined {
-  const { live, host } = input;
+): FollowedConnection | undefined {
+  const { live } = input;
   if (live === undefined || live.otherTables.tables.length === 0) return undefined;
-  const { otherTables, interfaceTo, affinityEntries } = live;
-  const tables: AnyTable[] = [...otherTables.tables];
-  if (own !== undefined) tables.splice(otherTables.older[own.family], 0, own);
-  return evaluateTables(tables, { ...host, interfaceTo }, arrivingPacket(connection, input), affinityEntries);
+  const { otherTables, affinityEntries } = live;
+  const listed: AnyTable[] = [...otherTables.tables];
+  if (own !== undefined) listed.splice(otherTables.older[own.family], 0, own);
+  const tables = prepareTables(listed);
+  const host = { ...input.host, interfaceTo: routesBeside(connection, live) };
+  const packet = arrivingPacket(connection, input);
+  return { tables, host, packet, outcomes: evaluatePrepared(tables, host, packet, affinityEntries, true) };
+}
+
+/** The routes of the node, without that of a pod which was assumed and has none of its own. */
+function routesBeside(
+  { from: { address, at, known } }: Connection,
+  { interfaceTo }: LiveRules,
+): LiveRules["interfaceTo"] {
+  const isDefault = interfaceTo(address) === interfaceTo(SOMEWHERE[familyOf(address)]);
+  if (at !== "pod" || known === "given" || !isDefault) return interfaceTo;
+  return (to) => (to === address ? undefined : interfaceTo(to));
 }
 
 /** The packet with the interface by which it arrives, as far as that is known. */
@@ -47,25 +68,21 @@ function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
   return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
 }
 
-/**
- * The interface to which the source is routed. An assumed source outside may come from anywhere, and an assumed pod has
- * no route of its own where each pod has one.
- */
-function arrivalInterface({ from: { address, at, known } }: Connection, { live }: ExplainInput): string | undefined {
-  if (live === undefined || at === "node") return undefined;
-  const routed = live.interfaceTo(address);
-  if (known === "given") return routed;
-  const isDefault = routed === live.interfaceTo(SOMEWHERE[familyOf(address)]);
-  return at === "pod" && !isDefault ? routed : undefined;
+/** The interface to which the source is routed. An assumed source outside may come from anywhere. */
+function arrivalInterface(connection: Connection, { live }: ExplainInput): string | undefined {
+  const { address, at, known } = connection.from;
+  const isKnown = at === "pod" || (at === "outside" && known === "given");
+  return isKnown && live !== undefined ? routesBeside(connection, live)(address) : undefined;
 }
 
 /** The verdict where tables of other software decide, or may decide; undefined where nft-proxy's own table does. */
-export function otherTablesVerdict(connection: Connection, outcomes: readonly Outcome[]): Verdict | undefined {
+export function otherTablesVerdict(connection: Connection, followed: FollowedConnection): Verdict | undefined {
+  const { outcomes } = followed;
   const stops = stopsOf(outcomes);
   const stopped = [...stops.values()].reduce((sum, { probability }) => sum + probability, 0);
   const rules = undecidedRules(outcomes);
   if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(connection, rules, outcomes);
-  if (stops.size === 0) return translatedElsewhere(outcomes);
+  if (stops.size === 0) return answersVerdict(followed) ?? translatedElsewhere(outcomes);
   const results = new Set([...stops.values()].map(({ result }) => result));
   const [result] = results;
   if (result === undefined || results.size > 1 || stopped < 1 - 1e-9) {
@@ -74,6 +91,29 @@ export function otherTablesVerdict(connection: Connection, outcomes: readonly Ou
   }
   return { result, cause: "other-table", message: listText([...stops.keys()]), action: ACTION };
 }
+
+/** As many of the possible answers of a connection are followed. */
+const MOST_ANSWERS = 64;
+
+/** The verdict where other software certainly stops the answers of a connection that is served. */
+function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection): Verdict | undefined {
+  const served = outcomes.filter((one): one is Delivered => one.kind === "delivered" && one.translated);
+  if (served.length < outcomes.length) return undefined;
+  const followed = served.slice(0, MOST_ANSWERS);
+  const answers = followed.flatMap((one) => evaluateAnswer(tables, host, packet, one));
+  const stops = [...stopsOf(answers)];
+  const stopped = stops.reduce((sum, [, { probability }]) => sum + probability, 0) / followed.length;
+  if (stopped < 1e-9) return undefined;
+  const share = stopped < 1 - 1e-9 ? `${Math.round(stopped * 100)} % of ` : "";
+  return {
+    result: share === "" ? "dropped" : "varies",
+    cause: "other-table",
+    message: `${share}its answers are ${listText(stops.map(([text]) => text))}`,
+    action: "let that software accept established connections (ct state established,related)",
+  };
+}
+
+type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
 
 interface Stop {
   readonly result: "refused" | "dropped";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
-import { evaluateTables } from "../../../src/trace/evaluate.ts";
+import { evaluateAnswer, evaluatePrepared, evaluateTables, prepareTables } from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
 
@@ -197,6 +197,81 @@ test("the empty interface of the node's own packets is a part of a concatenation
   const key = { concat: [meta("iifname"), field("ip", "daddr"), field("tcp", "dport")] };
   const own: Packet = { ...tcp, from: { address: "192.0.2.2", at: "node" } };
   expect(kindOf([{ vmap: { key, data } }], own, { hook: "output" })).toBe("dropped");
+});
+
+describe("the answer to a first packet", () => {
+  const at = { family: "inet", table: "other" };
+  const routed = { ...host, interfaceTo: (address: string) => (address.startsWith("10.244.1.") ? "cali1" : "eth0") };
+  const outside: Packet = { ...tcp, from: { address: "203.0.113.9", at: "outside", iifname: "eth0" } };
+
+  /** The end of the answer by tables that translate to 10.244.1.12:8080, and masquerade what comes from outside. */
+  function answerTo(packet: Packet, hook: string, expr: readonly unknown[], prio = 0): string | undefined {
+    const chains: Readonly<Record<string, { base: object; expr: readonly unknown[] }>> = {
+      to: {
+        base: { type: "nat", hook: "prerouting", prio: -100 },
+        expr: [{ dnat: { family: "ip", addr: "10.244.1.12", port: 8080 } }],
+      },
+      from: {
+        base: { type: "nat", hook: "postrouting", prio: 100 },
+        expr: [is(meta("iifname"), "eth0"), { masquerade: null }],
+      },
+      checked: { base: { type: "filter", hook, prio }, expr: [is(ct("state"), "established", "in"), ...expr, drop] },
+    };
+    const objects = Object.entries(chains).flatMap(([name, { base, expr }]) => [
+      { chain: { ...at, name, policy: "accept", ...base } },
+      { rule: { ...at, chain: name, expr } },
+    ]);
+    const tables = prepareTables(anyTables({ objects }));
+    const [first] = evaluatePrepared(tables, routed, packet);
+    if (first?.kind !== "delivered") throw new Error("not delivered");
+    return evaluateAnswer(tables, routed, packet, first)[0]?.kind;
+  }
+
+  const rows: readonly (readonly [
+    what: string,
+    packet: Packet,
+    hook: string,
+    expr: readonly unknown[],
+    prio: number,
+    kind: string,
+  ])[] = [
+    ["is established", tcp, "forward", [], 0, "dropped"],
+    ["goes in the direction of answers", tcp, "forward", [is(ct("direction"), "original")], 0, "delivered"],
+    [
+      "belongs to the Service's address",
+      tcp,
+      "forward",
+      [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")],
+      0,
+      "dropped",
+    ],
+    ["comes from the endpoint", tcp, "forward", [is(field("ip", "saddr"), "10.244.1.12")], 0, "dropped"],
+    ["comes from the endpoint's port", tcp, "forward", [is(field("tcp", "sport"), 8080)], 0, "dropped"],
+    ["comes in by the endpoint's interface", outside, "prerouting", [is(meta("iifname"), "cali1")], 0, "dropped"],
+    ["goes to a port that is not known", tcp, "forward", [is(field("tcp", "dport"), 80)], 0, "not-understood"],
+    ["goes to the client", outside, "forward", [is(field("ip", "daddr"), "203.0.113.9")], 0, "dropped"],
+    [
+      "goes to an address of the node first",
+      outside,
+      "prerouting",
+      [is(field("ip", "daddr"), "203.0.113.9")],
+      -150,
+      "not-understood",
+    ],
+    [
+      "bears the Service's address at last",
+      tcp,
+      "postrouting",
+      [is(field("ip", "saddr"), "10.96.0.1")],
+      150,
+      "dropped",
+    ],
+    ["has SYN and ACK", tcp, "forward", [is(field("tcp", "flags"), "ack", "in")], 0, "dropped"],
+    ["is of a translated connection", tcp, "forward", [is(ct("status"), "dnat", "in")], 0, "dropped"],
+  ];
+  test.each(rows)("%s", (_, packet, hook, expr, prio, kind) => {
+    expect(answerTo(packet, hook, expr, prio)).toBe(kind);
+  });
 });
 
 describe("statements that are not understood", () => {

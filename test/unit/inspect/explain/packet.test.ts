@@ -111,12 +111,16 @@ describe("where pods are told by their interface, a packet that is said to be fr
   });
 });
 
-test("an assumed pod's interface is not taken from the default route", () => {
+test("an assumed pod's interface is not taken from the default route, for its packets nor for the answers", () => {
   const chain = { family: "inet", table: "fw", name: "f", type: "filter", hook: "forward", prio: 0, policy: "accept" };
+  const isNew = { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } };
   const match = { match: { op: "==", left: { meta: { key: "iifname" } }, right: "eth0" } };
-  const rule = { family: "inet", table: "fw", chain: "f", handle: 1, expr: [match, { drop: null }] };
-  const tables = anyTables({ objects: [{ chain }, { rule }] });
-  const results = (podRoute: string) => {
+  const rule = { family: "inet", table: "fw", chain: "f", handle: 1, expr: [isNew, match, { drop: null }] };
+  const established = { match: { op: "in", left: { ct: { key: "state" } }, right: "established" } };
+  const answers = { match: { op: "==", left: { meta: { key: "oifname" } }, right: "eth0" } };
+  const back = { family: "inet", table: "fw", chain: "f", handle: 2, expr: [established, answers, { drop: null }] };
+  const tablesOf = (expr: object) => anyTables({ objects: [{ chain }, { rule: expr }] });
+  const results = (podRoute: string, tables = tablesOf(rule)) => {
     const interfaceTo = (address: string) => (address.startsWith("10.244.1.") ? podRoute : "eth0");
     const { state } = input();
     const live = {
@@ -132,5 +136,6 @@ test("an assumed pod's interface is not taken from the default route", () => {
     );
   };
   expect(results("eth0")).toEqual(["not-understood", "dropped"]);
+  expect(results("eth0", tablesOf(back))).toEqual(["served", "dropped"]);
   expect(results("cni0")).toEqual(["served", "served"]);
 });
