@@ -70,7 +70,7 @@ export async function examineHost(
     judgeNft(nftFact),
     ...judgeHostNfts(nftFact.version, await gatherHostNft(host, options.nftPath)),
     judgeKernel(kernel),
-    judgeModules(kernel, families),
+    judgeModules(kernel, families, nftFact.problem === undefined),
     judgeCapabilities(await host.files.read("/proc/self/status").catch(() => undefined)),
     judgeFamilies(families),
     ...judgeSettings(settings, families, used),

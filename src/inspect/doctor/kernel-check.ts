@@ -49,8 +49,12 @@ export function judgeKernel({ release }: KernelFact): HostDiagnostic {
   return { check: "kernel", level: "ok", found, means };
 }
 
-/** Whether the kernel was built with what our rules need, as far as it tells. */
-export function judgeModules({ config }: KernelFact, families: readonly Family[]): HostDiagnostic {
+/**
+ * Whether the kernel was built with what our rules need, as far as it tells. Options are renamed and merged from one kernel
+ * to the next: a probe that finds every feature is to be believed.
+ * @param isProbed nft's probe found every feature
+ */
+export function judgeModules({ config }: KernelFact, families: readonly Family[], isProbed: boolean): HostDiagnostic {
   if (config === undefined) {
     return {
       check: "kernel-modules",
@@ -64,11 +68,11 @@ export function judgeModules({ config }: KernelFact, families: readonly Family[]
   if (missing.length === 0) {
     return { check: "kernel-modules", level: "ok", found: `all ${needed.length} needed are built in or modules` };
   }
-  return {
-    check: "kernel-modules",
-    level: "fault",
-    found: `built without ${missing.map(({ symbol }) => `CONFIG_${symbol}`).join(", ")}`,
-    means: "rules that need it are refused",
-    action: "use a kernel that has it, built in or as a module",
-  };
+  const found = `built without ${missing.map(({ symbol }) => `CONFIG_${symbol}`).join(", ")}`;
+  const action = "use a kernel that has it, built in or as a module";
+  if (isProbed) {
+    const means = "nft found every feature all the same; what it does not try, such as to list connections, may fail";
+    return { check: "kernel-modules", level: "warning", found, means, action };
+  }
+  return { check: "kernel-modules", level: "fault", found, means: "rules that need it are refused", action };
 }

@@ -97,15 +97,14 @@ describe("the kernel", () => {
 
   test("built without what IPv6 needs is a fault only where there is IPv6", () => {
     const kernel = { release: "6.12", config: CONFIG };
-    expect(judgeModules(kernel, ["ip"]).level).toBe("ok");
-    expect(judgeModules(kernel, ["ip", "ip6"])).toMatchObject({
-      level: "fault",
-      found: "built without CONFIG_NFT_FIB_IPV6",
-    });
+    expect(judgeModules(kernel, ["ip"], false).level).toBe("ok");
+    const found = "built without CONFIG_NFT_FIB_IPV6";
+    expect(judgeModules(kernel, ["ip", "ip6"], false)).toMatchObject({ level: "fault", found });
+    expect(judgeModules(kernel, ["ip", "ip6"], true), "where nft finds it").toMatchObject({ level: "warning", found });
   });
 
   test("that does not tell how it was built is judged by nft alone", () => {
-    expect(judgeModules({ release: "6.12", config: undefined }, ["ip"]).level).toBe("ok");
+    expect(judgeModules({ release: "6.12", config: undefined }, ["ip"], true).level).toBe("ok");
   });
 
   test.each([
