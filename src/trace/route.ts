@@ -1,0 +1,78 @@
+import { addStep, type Branch, type Evaluation, isSourceNat } from "./branch.ts";
+import { endBranch } from "./end-branch.ts";
+import type { Hook } from "./outcome.ts";
+import { type AnsweredConnection, isLocal, isLoopback } from "./packet.ts";
+
+/** The kernel translates later packets of a connection at the place of the nat chains, without them. */
+export function translateAgain({ packet: { conntrack, endpoint, answers } }: Evaluation, branch: Branch): void {
+  if (answers !== undefined) {
+    translateBack(answers, branch);
+    return;
+  }
+  if (conntrack !== "established" || endpoint === undefined || branch.hook === "postrouting") return;
+  branch.destination = endpoint.address;
+  branch.port = endpoint.port;
+  branch.translated = true;
+}
+
+/** Answers get the client's address back as their destination, and then the Service's as their source. */
+function translateBack({ packet, isTranslated }: AnsweredConnection, branch: Branch): void {
+  if (!isSourceNat(branch.hook)) branch.isDestinationKnown = true;
+  else if (isTranslated) {
+    branch.source = packet.to;
+    branch.sourcePort = packet.port;
+  }
+}
+
+/** Whether a packet passes the nat chains of its hook: the first of its connection does, until it is translated. */
+export function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
+  if (evaluation.packet.conntrack === "established") return false;
+  return isSourceNat(branch.hook) ? !branch.sourceNatDone : !branch.destinationNatDone;
+}
+
+/** Chooses the next hook; returns false when the packet has passed all of them. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks */
+export function route(evaluation: Evaluation, branch: Branch): boolean {
+  translateAgain(evaluation, branch);
+  const local = isLocal(evaluation.host, branch.destination);
+  switch (branch.hook) {
+    case "prerouting":
+      branch.destinationNatDone = true;
+      if (isLoopback(branch.destination) && branch.iifname !== "lo" && evaluation.packet.answers === undefined) {
+        addStep(branch, { kind: "martian", address: branch.destination });
+        return endBranch(evaluation, branch, { kind: "dropped" });
+      }
+      // ip_forward() sets the priority from the type of service, ip6_forward() does not.
+      if (!local && evaluation.family === "ip") branch.priority = 0;
+      return goTo(branch, local ? "input" : "forward");
+    case "output":
+      branch.destinationNatDone = true;
+      return goTo(branch, "postrouting");
+    case "forward":
+      return goTo(branch, "postrouting");
+    case "postrouting":
+      branch.sourceNatDone = true;
+      if (evaluation.packet.from.at !== "node" || !local) return deliver(evaluation, branch, false);
+      branch.iifname = "lo";
+      return goTo(branch, "prerouting");
+    case "input":
+      return deliver(evaluation, branch, true);
+  }
+}
+
+function goTo(branch: Branch, hook: Hook): boolean {
+  branch.hook = hook;
+  branch.base = 0;
+  return true;
+}
+
+function deliver(evaluation: Evaluation, branch: Branch, local: boolean): boolean {
+  return endBranch(evaluation, branch, {
+    kind: "delivered",
+    to: { address: branch.destination, port: branch.port },
+    local,
+    translated: branch.translated,
+    source: branch.masqueraded ? "masqueraded" : "kept",
+    mark: branch.mark,
+    priority: branch.priority,
+  });
+}
