@@ -133,6 +133,8 @@ class NamespaceLab implements Lab {
       input: options.input ?? "",
       env: options.env ?? {},
       timeout: options.timeoutMs ?? 0,
+      // Otherwise what does not end within 5 s of SIGTERM is killed: a slow machine takes longer to end a daemon.
+      forceKillAfterDelay: false,
     });
     const lines = createInterface({ input: command.all });
     const running: RunningCommand = {
