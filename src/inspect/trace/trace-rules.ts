@@ -23,6 +23,12 @@ const HOOKS = ["prerouting", "output"] as const;
 /** After fragments are put together (-400), before everything else: raw (-300), connection tracking (-200). */
 const PRIORITY = -350;
 
+/**
+ * A protocol that no packet has (reserved: IANA, "Assigned Internet Protocol Numbers"), and seconds: until a trace is
+ * switched on, it tells other containers' traces and daemons that the table is in use.
+ */
+const SETTING_UP = { elem: { val: 255, timeout: 120 } };
+
 const PROTOCOLS: readonly Protocol[] = ["tcp", "udp", "sctp"];
 
 /**
@@ -49,6 +55,7 @@ export function traceTransaction(table: string, selections: readonly PacketSelec
           },
         },
       },
+      { add: { element: { family, table, name: ACTIVE_SET, elem: [SETTING_UP] } } },
       { add: { chain: { family, table, name: LIMITED_CHAIN } } },
       rule(LIMITED_CHAIN, [{ limit: { rate, per: "second", burst: rate } }, assign(meta("nftrace"), 1)]),
       ...HOOKS.flatMap((hook) => [

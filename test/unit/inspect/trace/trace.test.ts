@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { StoryNames } from "../../../../src/inspect/trace/named-story.ts";
@@ -8,6 +8,7 @@ import { isLossLine, parseTraceLine } from "../../../../src/inspect/trace/trace-
 import { tracePackets } from "../../../../src/inspect/trace/trace-packets.ts";
 import { selectedPackets, type TraceQuery } from "../../../../src/inspect/trace/trace-query.ts";
 import { armTransaction, endTraceTransaction, traceTransaction } from "../../../../src/inspect/trace/trace-rules.ts";
+import { removeStaleTraceTables } from "../../../../src/kernel/trace-tables.ts";
 import { validateTransaction } from "../../../../src/nft/validate.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
@@ -320,6 +321,21 @@ describe("trace rules", () => {
     validateTransaction(traceTransaction(table, selections, 5));
     validateTransaction(armTransaction(table, selections, 35));
     validateTransaction(endTraceTransaction(table, selections));
+  });
+
+  test("a table that is being set up counts as active, so that no other container's trace removes it", async () => {
+    const own = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];
+    const table = `nft-proxy-trace-${Number(own) + 1}-17`;
+    const { nftables } = traceTransaction(table, [{ family: "ip" }], 5);
+    const listed = nftables.flatMap((command) =>
+      "add" in command && "element" in command.add ? [command.add.element] : [],
+    );
+    const removed = await removeStaleTraceTables({
+      tableNames: async () => new Set([`ip ${table}`]),
+      listSet: async () => JSON.stringify({ nftables: listed.map((set) => ({ set })) }),
+      apply: () => Promise.reject(new Error("removed")),
+    });
+    expect(removed).toBe(0);
   });
 
   test.each([
