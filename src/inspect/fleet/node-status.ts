@@ -6,8 +6,8 @@ import { metricsOf } from "./parse-metrics.ts";
 /** An answer through the API server's pod proxy; undefined when there was none. */
 export type ProxyAnswer = { readonly status: number; readonly body: string } | undefined;
 
-/** Seconds. A verification may take its time; older than this, a node is called unverified. */
-const VERIFIED_WITHIN = 3600;
+/** Seconds: twice the default time between full comparisons, which a busy cluster may have to wait for. Older is unverified. */
+const VERIFIED_WITHIN = 7200;
 
 /** Seconds. In a busy cluster a change is always about to be programmed; older than this, a node is called out of sync. */
 const SYNCED_WITHIN = 5;

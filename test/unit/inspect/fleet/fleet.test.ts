@@ -127,8 +127,8 @@ test("fleet gives a line for each node, the worst first", async () => {
       { node: "node-d", livez: livez(200, 5, { since: 8 }), metrics: metrics() },
       { node: "node-e", livez: livez(200, 5, { quarantined: 2 }) },
       { node: "node-f", livez: { status: 502, body: "bad gateway" } },
-      { node: "node-g", livez: livez(200, 20) },
-      { node: "node-h", livez: livez(200, 7200), metrics: metrics() },
+      { node: "node-g", livez: livez(200, 7200) },
+      { node: "node-h", livez: livez(200, 7201), metrics: metrics() },
       { node: "node-i", livez: livez(200, 9, { since: 2 }), metrics: metrics({ refused: 40, slow: 2 }) },
     ],
     ["node-z"],
@@ -159,7 +159,7 @@ test("fleet gives a line for each node, the worst first", async () => {
   const lines = fleetText(nodes).trimEnd().split("\n");
   expect(lines[3]).toMatch(/^node-c +unhealthy +1\.2\.3 +1m30s ago +1m10s +1 +0 +2 +0\.05 s +IPv4: not synced$/);
   expect(lines[8]).toMatch(/^node-i +healthy +1\.2\.3 +9s ago +2s +1 +0 +42 +>0\.05 s$/);
-  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +20s ago +no +- +0 +- +-$/);
+  expect(lines.at(-2)).toMatch(/^node-g +healthy +- +2h ago +no +- +0 +- +-$/);
   expect(lines.at(-1)).toBe("10 nodes, 4 healthy");
 });
 
