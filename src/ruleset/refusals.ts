@@ -19,7 +19,12 @@ export function recordingRules(
   if (refusalLogSize === 0) return [];
   const val = concat(sourceAddress(family), ...frontendParts("service", family));
   const record: Statement = {
-    set: { op: "update", elem: { elem: { val, timeout: REFUSAL_TIMEOUT } }, set: `@${REFUSED}` },
+    set: {
+      op: "update",
+      elem: { elem: { val, timeout: REFUSAL_TIMEOUT } },
+      set: `@${REFUSED}`,
+      stmt: [{ counter: null }],
+    },
   };
   return [[...conditions, record]];
 }

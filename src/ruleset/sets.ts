@@ -142,7 +142,14 @@ export function setSpecs({
     ...(refusalLogSize === 0
       ? []
       : [
-          { name: REFUSED, key: [address, ...serviceKey], dynamic: true, size: refusalLogSize, counter: true } as const,
+          // Its counters are its rules': Linux before 5.11 gives elements that a rule adds none of the set's.
+          {
+            name: REFUSED,
+            key: [address, ...serviceKey],
+            dynamic: true,
+            size: refusalLogSize,
+            counter: false,
+          } as const,
         ]),
     ...(resetVanished ? [vanishedSpec(address)] : []),
     ...ofFrontend(FRONTEND_MAPS.service, serviceKey),

@@ -64,11 +64,12 @@ export interface MapStatement {
   readonly map: string;
 }
 
-/** `update @s { k timeout t }`. */
+/** `update @s { k timeout t counter }`. */
 export interface SetStatement {
   readonly op: "update";
   readonly elem: { readonly elem: { readonly val: Expression; readonly timeout: number } };
   readonly set: string;
+  readonly stmt?: readonly { readonly counter: null }[];
 }
 
 /** A rule is the list of its statements. */

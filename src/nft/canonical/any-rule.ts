@@ -1,5 +1,6 @@
 import type { AnyExpression, AnyRule, AnyStatement, ElementUpdate, Operator } from "../ast/any-table.ts";
 import { anyConstants, anyExpression, anyTypeOf, mapData } from "./any-expression.ts";
+import { assertPassing } from "./any-set.ts";
 import { canonicalVerdict } from "./rule.ts";
 import { asNumber, asObject, asObjectOf, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
@@ -54,7 +55,8 @@ function readStatement(statement: unknown): AnyStatement {
       return { vmap: { key, data: mapData(key, asObject(body, kind).data) } };
     }
     case "set": {
-      const { op, elem, set } = asObjectOf(body, ["op", "elem", "set"], kind);
+      const { op, elem, set, stmt = [] } = asObjectOf(body, ["op", "elem", "set", "stmt"], kind);
+      assertPassing(stmt);
       return { set: { ...readUpdate(op, elem), set: asText(set, kind) } };
     }
     case "map": {

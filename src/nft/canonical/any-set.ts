@@ -24,9 +24,7 @@ const PASSING: ReadonlySet<string> = new Set(["counter", "last"]);
  */
 export function anySet(kind: "set" | "map", set: JsonObject): AnySet {
   const flags = asFlags(set.flags ?? [], "flags");
-  for (const statement of asList(set.stmt ?? [], "statements of elements")) {
-    if (!PASSING.has(asTagged(statement, "statement")[0])) throw notUnderstood("statement of elements", statement);
-  }
+  assertPassing(set.stmt ?? []);
   const spec = {
     name: asText(set.name, "name"),
     dynamic: flags.includes("dynamic"),
@@ -34,6 +32,16 @@ export function anySet(kind: "set" | "map", set: JsonObject): AnySet {
     ...(set.timeout !== undefined && { timeout: asNumber(set.timeout, "timeout") }),
   };
   return anyElements(spec, asList(set.elem ?? [], "elements"), keyTypes(set.type), kind);
+}
+
+/**
+ * Checks the statements that run for each packet of an element, as a set or a rule gives them.
+ * @throws AppError NFT_OUTPUT for one that does not let every packet pass
+ */
+export function assertPassing(statements: unknown): void {
+  for (const statement of asList(statements, "statements of elements")) {
+    if (!PASSING.has(asTagged(statement, "statement")[0])) throw notUnderstood("statement of elements", statement);
+  }
 }
 
 /** A declaration by `typeof` names expressions in place of types. */

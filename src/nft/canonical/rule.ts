@@ -103,12 +103,26 @@ function canonicalMapStatement(body: unknown): MapStatement {
 }
 
 function canonicalSetStatement(body: unknown): SetStatement {
-  const statement = asObjectOf(body, ["op", "elem", "set"], "set statement");
+  const statement = asObjectOf(body, ["op", "elem", "set", "stmt"], "set statement");
   const elem = canonicalElement(statement.elem);
   if (statement.op !== "update" || typeof elem !== "object" || !("elem" in elem)) {
     throw notUnderstood("operation on a set", body);
   }
-  return { op: "update", elem, set: asReference(statement.set) };
+  return {
+    op: "update",
+    elem,
+    set: asReference(statement.set),
+    ...(statement.stmt !== undefined && countersOf(statement.stmt)),
+  };
+}
+
+function countersOf(stmt: unknown): Pick<SetStatement, "stmt"> {
+  return {
+    stmt: asList(stmt, "statements of an element").map((statement) => {
+      if (asTagged(statement, "statement")[0] !== "counter") throw notUnderstood("statement of an element", statement);
+      return { counter: null };
+    }),
+  };
 }
 
 function canonicalElement(elem: unknown): MapStatement["elem"] {

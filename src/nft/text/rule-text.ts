@@ -37,9 +37,9 @@ function mapStatementText({ op, elem, data, map }: MapStatement): string {
   return `${op} ${map} { ${key}${timeout} : ${expressionText(data, "classid")} }`;
 }
 
-function setStatementText({ op, elem, set }: SetStatement): string {
+function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
   const { val, timeout } = elem.elem;
-  return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)} }`;
+  return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)}${" counter".repeat(stmt.length)} }`;
 }
 
 /** Seconds as nft prints them: `1d2h3m4s`. */
