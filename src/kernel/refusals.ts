@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { Protocol } from "../model/ids.ts";
+import { parseProtocol } from "../nft/canonical/constant.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
 import type { Nft } from "./nft.ts";
@@ -66,7 +67,7 @@ export function refusalEntries(listing: string, family: Family, timeout: number)
         family,
         client: asText(client, "client"),
         address: asText(address, "address"),
-        protocol: asText(protocol, "protocol") as Protocol,
+        protocol: parseProtocol(protocol) as Protocol,
         port: asNumber(port, "port"),
         packets: asNumber(asObject(counter, "counter").packets, "packets"),
         silentFor: Math.max(timeout - asNumber(expires, "seconds left"), 0),

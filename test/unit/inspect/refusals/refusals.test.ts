@@ -212,9 +212,10 @@ describe("refusalEntries", () => {
   const metainfo = { metainfo: { version: "1.1.3", release_name: "x", json_schema_version: 1 } };
   const listing = (set: object) => JSON.stringify({ nftables: [metainfo, { set }] });
 
-  test("reads the elements that nft lists", () => {
+  // Without /etc/protocols, as in the image, nft gives the number.
+  test.each(["tcp", 6])("reads the elements that nft lists, with the protocol as %j", (protocol) => {
     const elem = {
-      val: { concat: ["10.0.0.1", "10.96.0.9", "tcp", 80] },
+      val: { concat: ["10.0.0.1", "10.96.0.9", protocol, 80] },
       timeout: 3600,
       expires: 3534,
       counter: { packets: 22, bytes: 1320 },
