@@ -33,7 +33,8 @@ afterEach(async () => {
 });
 
 async function start(options: Partial<InProcessOptions> = {}): Promise<InProcessDaemon> {
-  daemon = await InProcessDaemon.start({ api, nft, ...options });
+  // An nft of its own: one that was stopped reads no more.
+  daemon = await InProcessDaemon.start({ api, nft: new Nft({ path: "nft" }), ...options });
   return daemon;
 }
 

@@ -160,9 +160,9 @@ test("input, forward and output of both families reset our priorities, and no ot
 });
 
 test.each([
-  ["off", ["refused"]],
-  ["services", ["refused", "service-ips", "service-nodeports"]],
-  ["endpoints", ["endpoints", "nodeport-endpoints", "refused", "service-ips", "service-nodeports"]],
+  ["off", []],
+  ["services", ["service-ips", "service-nodeports"]],
+  ["endpoints", ["endpoints", "nodeport-endpoints", "service-ips", "service-nodeports"]],
 ] as const)("with counters %s, the sets that count are %j", (counters, counting) => {
   const specs = setSpecs(familyContext("ip", { counters }));
   expect(
