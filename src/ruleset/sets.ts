@@ -143,13 +143,7 @@ export function setSpecs({
       ? []
       : [
           // Its counters are its rules': Linux before 5.11 gives elements that a rule adds none of the set's.
-          {
-            name: REFUSED,
-            key: [address, ...serviceKey],
-            dynamic: true,
-            size: refusalLogSize,
-            counter: false,
-          } as const,
+          { ...plain, name: REFUSED, key: [address, ...serviceKey], dynamic: true, size: refusalLogSize } as const,
         ]),
     ...(resetVanished ? [vanishedSpec(address)] : []),
     ...ofFrontend(FRONTEND_MAPS.service, serviceKey),

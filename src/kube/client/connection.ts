@@ -33,3 +33,8 @@ export function parseServer(text: string, from: string): URL {
     throw new AppError("BAD_CONFIG", `${from} is not an http or https URL`, { evidence: { value: text } });
   return new URL(text);
 }
+
+/** Returns the value of a header with a user and password. Source: https://www.rfc-editor.org/rfc/rfc7617 */
+export function basicAuthorization(user: string, password: string): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+}

@@ -4,7 +4,7 @@ import type { User } from "@kubernetes/client-node/dist/config_types.js";
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { systemReason } from "../files/diagnostic.ts";
-import { type Connection, type Credentials, parseServer } from "./connection.ts";
+import { basicAuthorization, type Connection, type Credentials, parseServer } from "./connection.ts";
 import { type CurrentContext, readCurrentContext } from "./kubeconfig-document.ts";
 import { parseProxy } from "./proxy-url.ts";
 import { RotatingFile } from "./rotating-file.ts";
@@ -112,7 +112,7 @@ function pluginReason(error: unknown): string {
 function authorization({ username, password }: User, token: string | undefined): Credentials["headers"] {
   if (token !== undefined) return { authorization: `Bearer ${token.trim()}` };
   if (!username) return {};
-  return { authorization: `Basic ${Buffer.from(`${username}:${password ?? ""}`).toString("base64")}` };
+  return { authorization: basicAuthorization(username, password ?? "") };
 }
 
 function invalid(path: string, reason: string, hint?: string): AppError {

@@ -1,5 +1,6 @@
-import { BlockList, isIP, isIPv6 } from "node:net";
+import { isIP, isIPv6 } from "node:net";
 import { AppError } from "../../base/errors.ts";
+import { canonicalAddress, canonicalCidr, cidrContains, isLoopback } from "../../model/ip.ts";
 import { parseProxy } from "./proxy-url.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -30,26 +31,16 @@ function variable(env: Environment, name: string): string {
 function isExcepted(server: URL, exceptions: string): boolean {
   const host = server.hostname.toLowerCase().replace(/^\[|\]$|\.$/g, "");
   const port = server.port || (server.protocol === "https:" ? "443" : "80");
-  if (host === "localhost" || isLoopback(host)) return true;
+  if (host === "localhost" || (isIP(host) !== 0 && isLoopback(host))) return true;
   return exceptions
     .split(",")
     .map((entry) => entry.trim().toLowerCase())
     .some((entry) => entry === "*" || isInNetwork(host, entry) || isNamed(host, port, entry));
 }
 
-function isLoopback(host: string): boolean {
-  return isInNetwork(host, "127.0.0.0/8") || host === "::1";
-}
-
-function isInNetwork(host: string, cidr: string): boolean {
-  const [network = "", length = "", ...rest] = cidr.split("/");
-  const [version, ofNetwork] = [isIP(host), isIP(network)];
-  if (version === 0 || version !== ofNetwork || rest.length > 0 || !/^\d{1,3}$/.test(length)) return false;
-  if (Number(length) > (version === 4 ? 32 : 128)) return false;
-  const family = version === 4 ? "ipv4" : "ipv6";
-  const list = new BlockList();
-  list.addSubnet(network, Number(length), family);
-  return list.check(host, family);
+function isInNetwork(host: string, entry: string): boolean {
+  const [cidr, address] = [canonicalCidr(entry), canonicalAddress(host)];
+  return cidr !== undefined && address !== undefined && cidrContains(cidr, address);
 }
 
 /** An address names itself, a domain itself and what is below it, and one that begins with a dot only that. */

@@ -4,6 +4,7 @@ import { connect, type Socket } from "node:net";
 import { SocksClient } from "socks";
 import { messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
+import { basicAuthorization } from "./connection.ts";
 import { connectedBy } from "./limit-connecting.ts";
 import { proxyAddress, proxyCredentials, proxyText } from "./proxy-url.ts";
 
@@ -54,7 +55,7 @@ async function withConnect(proxy: URL, { host, port }: TunnelEnd, within: number
     path,
     headers: {
       host: path,
-      ...(credentials === undefined ? {} : { "proxy-authorization": `Basic ${btoa(credentials.join(":"))}` }),
+      ...(credentials === undefined ? {} : { "proxy-authorization": basicAuthorization(...credentials) }),
     },
     agent: false,
   });
