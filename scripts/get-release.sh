@@ -4,8 +4,8 @@
 # built.
 set -euo pipefail
 
-# The last one before sets and maps were declared by typeof: the layout of its tables is another.
-commit=051dd03
+# The last one with the layout of one endpoint list per frontend: from it, both tables are made anew.
+commit=0f35c7c
 
 cd "${BASH_SOURCE[0]%/*}/.."
 dir=$PWD/.cache/releases/$commit

@@ -44,6 +44,22 @@ export function prefixLength(family: Family, { first, last }: AddressInterval): 
   return isPrefix ? addressWidth(family) - hostBits : undefined;
 }
 
+/** An interval as nft prints it: `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`. */
+export function intervalText(family: Family, interval: AddressInterval): string {
+  const first = addressText(family, interval.first);
+  const length = prefixLength(family, interval);
+  if (length === undefined) return `${first}-${addressText(family, interval.last)}`;
+  return length === addressWidth(family) ? first : `${first}/${length}`;
+}
+
+/** Reads the text of {@link intervalText}. */
+export function parseInterval(family: Family, text: string): AddressInterval {
+  const [first = "", last] = text.split("-");
+  if (last !== undefined) return { first: addressNumber(family, first), last: addressNumber(family, last) };
+  const [address = "", length] = text.split("/");
+  return prefixInterval(family, addressNumber(family, address), Number(length ?? addressWidth(family)));
+}
+
 /** The same addresses in the fewest intervals: ascending, what overlaps or touches joined. */
 export function joinIntervals(intervals: readonly AddressInterval[]): AddressInterval[] {
   const sorted = [...intervals].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));

@@ -3,9 +3,9 @@ import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
-import { splitParts } from "../nft/elements.ts";
+import { parseFrontendKey } from "../ruleset/keys.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { FRONTEND_MAPS } from "../ruleset/sets.ts";
+import { LISTS, NO_ENDPOINTS } from "../ruleset/sets.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /** What a {@link ReservedPortsSubscriber} needs. */
@@ -67,11 +67,13 @@ export class ReservedPortsSubscriber implements SyncSubscriber {
 
 /** The NodePorts of both families and all protocols, with and without endpoints. */
 function nodePortsOf(state: RulesetState): Set<number> {
-  const { services, noEndpoints } = FRONTEND_MAPS.nodeport;
   const ports = new Set<number>();
   for (const family of Object.values(state.families)) {
-    for (const set of [services, noEndpoints]) {
-      for (const key of family.table.sets.get(set)?.elements.keys() ?? []) ports.add(Number(splitParts(key)[1]));
+    for (const set of [LISTS, NO_ENDPOINTS]) {
+      for (const key of family.table.sets.get(set)?.elements.keys() ?? []) {
+        const { address, port } = parseFrontendKey(key);
+        if (address === undefined) ports.add(port);
+      }
     }
   }
   return ports;

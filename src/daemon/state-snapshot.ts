@@ -19,7 +19,7 @@ export function stateSnapshot({ source, health, reconciler, now }: SnapshotSourc
     at: new Date(now()).toISOString(),
     sources: source.states(),
     health: health.snapshot(),
-    quarantined: [...quarantined],
+    quarantined: Object.fromEntries(quarantined),
     conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
       return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
     }),

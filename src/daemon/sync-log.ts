@@ -3,10 +3,10 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { ServicePortKey } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
+import { frontendText } from "../ruleset/view-words.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
-import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { ConflictWatch } from "./conflict-watch.ts";
 import { LogLimit } from "./log-limit.ts";
 
@@ -16,7 +16,7 @@ export class SyncLog implements SyncSubscriber {
   readonly #conflicts = new ConflictWatch();
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
-  #quarantined: ReadonlySet<ServicePortKey> = new Set();
+  #quarantined: Quarantine = new Map();
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
@@ -38,7 +38,7 @@ export class SyncLog implements SyncSubscriber {
     this.#quarantine(report.quarantined);
     this.#exclusions(report.excludedFamilies);
     for (const { frontend, winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
-      const fields = { frontend, winner: winner.name, loser: loser.name };
+      const fields = { frontend: frontendText(frontend), winner: winner.name, loser: loser.name };
       this.#logger.warn(fields, "conflict: another Service has this address and port");
     }
   }
@@ -76,14 +76,14 @@ export class SyncLog implements SyncSubscriber {
     this.#excluded = families;
   }
 
-  #quarantine(keys: ReadonlySet<ServicePortKey>): void {
-    for (const servicePort of keys) {
-      if (!this.#quarantined.has(servicePort))
-        this.#logger.error({ servicePort }, "service port quarantined: the kernel refuses its rules");
+  #quarantine(quarantined: Quarantine): void {
+    for (const [servicePort, reason] of quarantined) {
+      if (this.#quarantined.get(servicePort) === reason) continue;
+      this.#logger.error({ servicePort }, `service port quarantined: ${reason}`);
     }
-    for (const servicePort of this.#quarantined) {
-      if (!keys.has(servicePort)) this.#logger.info({ servicePort }, "service port no longer quarantined");
+    for (const servicePort of this.#quarantined.keys()) {
+      if (!quarantined.has(servicePort)) this.#logger.info({ servicePort }, "service port no longer quarantined");
     }
-    this.#quarantined = keys;
+    this.#quarantined = new Map(quarantined);
   }
 }

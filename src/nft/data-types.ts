@@ -11,6 +11,8 @@ const KEY_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   inet_proto: { meta: { key: "l4proto" } },
   inet_service: { payload: { protocol: "th", field: "dport" } },
   classid: { meta: { key: "priority" } },
+  // Of any modulus: nft evaluates the type alone.
+  integer: { numgen: { mode: "random", mod: 2, offset: 0 } },
 };
 
 /**

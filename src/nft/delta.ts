@@ -101,8 +101,11 @@ export function unexplained(found: readonly TableDelta[], pending: readonly Tabl
     const own = pending.filter(({ family }) => family === delta.family);
     if (delta.mode !== "change") return [delta];
     const chains = new Set(own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]));
+    const sets = new Set(own.flatMap((one) => [...one.addedSets, ...one.deletedSets].map(({ name }) => name)));
     const rest: TableDelta = {
       ...delta,
+      addedSets: delta.addedSets.filter(({ name }) => !sets.has(name)),
+      deletedSets: delta.deletedSets.filter(({ name }) => !sets.has(name)),
       writtenChains: delta.writtenChains.filter(({ name }) => !chains.has(name)),
       deletedChains: delta.deletedChains.filter((name) => !chains.has(name)),
       elements: delta.elements.flatMap((elements) => unexplainedElements(elements, own)),
@@ -167,7 +170,7 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
     a.counter === b.counter &&
     a.size === b.size &&
     a.timeout === b.timeout &&
-    a.byTypeNames === b.byTypeNames
+    a.interval === b.interval
   );
 }
 

@@ -76,7 +76,7 @@ export function timedElements(
   elements: readonly TimedElement[],
 ): CommandObject {
   const elem = elements.map(({ key, value, timeout, expires }): ElementJson => {
-    const val = partsJson(spec.key, key);
+    const val = keyJson(spec, key);
     return [
       { elem: { val, timeout, expires } },
       spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value ?? [], value),
@@ -88,14 +88,25 @@ export function timedElements(
 /** `delete element`, by key alone: the kernel needs no value to find it. */
 export function deletedElements(family: Family, table: string, spec: SetSpec, keys: Iterable<string>): CommandObject {
   const elem: ElementJson[] = [];
-  for (const key of keys) elem.push(partsJson(spec.key, key));
+  for (const key of keys) elem.push(keyJson(spec, key));
   return { element: { family, table, name: spec.name, elem } };
 }
 
 function elementJson(spec: SetSpec, key: string, value: string): ElementJson {
-  const keyJson = partsJson(spec.key, key);
-  if (spec.value === undefined) return keyJson;
-  return [keyJson, spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value, value)];
+  const keyPart = keyJson(spec, key);
+  if (spec.value === undefined) return keyPart;
+  return [keyPart, spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value, value)];
+}
+
+function keyJson(spec: SetSpec, text: string): Expression {
+  return spec.interval ? intervalJson(text) : partsJson(spec.key, text);
+}
+
+function intervalJson(text: string): Expression {
+  const [first = "", last] = text.split("-");
+  if (last !== undefined) return { range: [first, last] };
+  const [addr = "", length] = text.split("/");
+  return length === undefined ? addr : { prefix: { addr, len: Number(length) } };
 }
 
 function partsJson(types: readonly DataType[], text: string): Expression {
@@ -111,5 +122,5 @@ function partsJson(types: readonly DataType[], text: string): Expression {
 }
 
 function partJson(type: DataType, text: string): string | number {
-  return type === "inet_service" || type === "classid" ? Number(text) : text;
+  return type === "inet_service" || type === "classid" || type === "integer" ? Number(text) : text;
 }

@@ -198,8 +198,9 @@ function declaredSet(family: Family, table: string, spec: SetSpec): CommandObjec
   };
 }
 
-function flagsOf({ dynamic, timeout }: SetSpec): { readonly flags?: readonly string[] } {
+function flagsOf({ dynamic, timeout, interval }: SetSpec): { readonly flags?: readonly string[] } {
   if (dynamic) return { flags: ["dynamic", "timeout"] };
+  if (interval) return { flags: ["interval"] };
   return timeout === undefined ? {} : { flags: ["timeout"] };
 }
 

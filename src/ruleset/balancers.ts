@@ -6,96 +6,104 @@ import {
   dnatTo,
   hash,
   lookup,
+  masked,
+  matches,
   meta,
+  networkBits,
   nextNumber,
-  payload,
   randomNumber,
+  verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
-import { destinationAddress, frontendParts, sourceAddress } from "./keys.ts";
-import { FRONTEND_MAPS } from "./sets.ts";
+import { FIRST_STICKY_NUMBER, MEMBERSHIP, STICKY_MASK } from "./endpoint-lists/list-ids.ts";
+import { sourceAddress } from "./keys.ts";
+import { HAS_PORTS } from "./refusals.ts";
+import { AFFINITY, AFFINITY_IDS, BALANCERS, ENDPOINTS } from "./sets.ts";
 
-/**
- * All values that we put into `meta priority`, indexes and ids, are at least this, so that others' priorities are told
- * from ours and stay: see RESET_PRIORITY in base-chains.ts.
- */
-export const LEAST_REGISTER_VALUE = 0x8000_0000;
-const FIRST_INDEX = LEAST_REGISTER_VALUE;
-const FIRST_SHORTCUT_INDEX = 0x8001_0000;
-
-/** The first index of a balancer's list; the others follow. */
-export function firstIndex({ shortcut }: Pick<Balancer, "shortcut">): number {
-  return shortcut ? FIRST_SHORTCUT_INDEX : FIRST_INDEX;
-}
-
-/** The chain of a balancer. */
+/** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
   const rules = balancer.affinitySeconds === 0 ? [balanceRule(family, balancer)] : affinityRules(family, balancer);
   return { name: balancerName(balancer), rules };
 }
 
-/** `meta priority` is as wide as an endpoint id: our register for one packet. */
-const REGISTER: Expression = meta("priority");
+/** `meta priority` is as wide as an id: our register for one packet. */
+export const REGISTER: Expression = meta("priority");
 
+/** Leads a packet with the id of a list in the register to the chain that balances over it. */
+export function toBalancer(): Statement {
+  return verdictMap(REGISTER, BALANCERS);
+}
+
+/** Makes the id of an external way in the register that of a list. @param mask the bits of the id that stay */
+export function toList(mask: number): Statement {
+  return assign(REGISTER, masked(REGISTER, mask));
+}
+
+/** Matches ids in the register that have a bit. */
+export function hasBit(bit: number): Statement {
+  return matches(masked(REGISTER, bit), bit);
+}
+
+/** nft asks for a match of the transport protocol in a rule that translates the port. */
 function balanceRule(family: Family, balancer: Balancer): Rule {
-  return [chooseIndex(family, balancer), toEndpoint(family, balancer)];
+  return [HAS_PORTS, dnatTo(family, lookup(concat(REGISTER, chooseNumber(family, balancer, 0)), ENDPOINTS))];
 }
 
 /**
- * 1. A client that has an endpoint keeps it, if that still is one.
+ * 1. A client that has an endpoint keeps it, if that still is one of the list.
  * 2. Only others come here: what is remembered of them is of no use.
  * 3. They get an endpoint, which is remembered.
  * 4. The map is full, so that the update ended the rule above: balanced without being remembered.
  */
 function affinityRules(family: Family, balancer: Balancer): Rule[] {
-  const { affinity, affinityIds } = FRONTEND_MAPS[balancer.kind];
-  const frontend = frontendParts(balancer.kind, family);
-  const client = concat(sourceAddress(family), ...frontend);
+  const list = balancer.local ? "local" : "cluster";
+  const servicePort = masked(REGISTER, STICKY_MASK);
+  // nft reads a mask in the first part of a key only, where it reads its own listings.
+  const client = concat(servicePort, sourceAddress(family));
   const remember: Statement = {
     map: {
       op: "update",
       elem: { elem: { val: client, timeout: balancer.affinitySeconds } },
       data: REGISTER,
-      map: `@${affinity}`,
+      map: `@${AFFINITY}`,
     },
   };
-  const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${affinity}` } };
-  const endpointId = assign(REGISTER, lookup(concat(...frontend, REGISTER), affinityIds));
+  const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${AFFINITY}` } };
+  const number = chooseNumber(family, balancer, FIRST_STICKY_NUMBER[list]);
+  const membership = randomNumber(1, MEMBERSHIP[list]);
+  const toEndpoint = dnatTo(family, lookup(concat(REGISTER, membership), ENDPOINTS));
   return [
-    [assign(REGISTER, lookup(client, affinity)), remember, toEndpoint(family, balancer)],
+    [HAS_PORTS, assign(REGISTER, lookup(client, AFFINITY)), remember, toEndpoint],
     [forget],
-    [chooseIndex(family, balancer), endpointId, remember, toEndpoint(family, balancer)],
-    [chooseIndex(family, balancer), endpointId, toEndpoint(family, balancer)],
+    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, number), AFFINITY_IDS)), remember, toEndpoint],
+    [HAS_PORTS, toEndpoint],
   ];
 }
 
 /** Any number, but the same on every node and after every restart. */
 const HASH_SEED = 0x6e667470;
 
-function chooseIndex(family: Family, balancer: Balancer): Statement {
-  const { scheduler, count } = balancer;
-  const offset = firstIndex(balancer);
+function chooseNumber(family: Family, { scheduler, count }: Balancer, offset: number): Expression {
   switch (scheduler) {
     case "random":
-      return assign(REGISTER, randomNumber(count, offset));
+      return randomNumber(count, offset);
     case "round-robin":
-      return assign(REGISTER, nextNumber(count, offset));
+      return nextNumber(count, offset);
     case "source-hash":
-      return assign(REGISTER, hash(sourceAddress(family), count, HASH_SEED, offset));
+      return hash(sourceAddress(family), count, HASH_SEED, offset);
     case "flow-hash":
-      return assign(REGISTER, hash(flow(family), count, HASH_SEED, offset));
+      return hash(flow(family), count, HASH_SEED, offset);
     default:
       return assertNever(scheduler);
   }
 }
 
-/** The addresses and ports of a connection. */
+/**
+ * The addresses and ports of a connection, as bits from the source address on: nft's JSON takes no concatenation within
+ * another one. Where a packet has IP options or extension headers, these are in the place of the ports.
+ */
 function flow(family: Family): Expression {
-  return concat(sourceAddress(family), destinationAddress(family), payload("th", "sport"), payload("th", "dport"));
-}
-
-function toEndpoint(family: Family, { kind }: Balancer): Statement {
-  return dnatTo(family, lookup(concat(...frontendParts(kind, family), REGISTER), FRONTEND_MAPS[kind].endpoints));
+  return family === "ip" ? networkBits(96, 96) : networkBits(64, 288);
 }

@@ -13,8 +13,8 @@ interface WritableTable extends Table {
 }
 
 /**
- * Owns a desired table and is its only writer. For each element and chain that it changes after the first commit, it keeps
- * the committed value, so that the cost of computing the pending delta grows with the changes, not with the table.
+ * Owns a desired table and is its only writer. For each element, chain and set that it changes after the first commit, it
+ * keeps the committed value, so that the cost of computing the pending delta grows with the changes, not with the table.
  */
 export class DeltaTracker {
   readonly #table: WritableTable;
@@ -24,8 +24,10 @@ export class DeltaTracker {
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   /** Chain name to the committed chain, undefined for none; only for chains that were written. */
   readonly #chains = new Map<string, Chain | undefined>();
+  /** Set name to the committed set, undefined for none; only for sets that were added or deleted. */
+  readonly #sets = new Map<string, WritableSet | undefined>();
 
-  /** @param specs the sets and maps of the table, all empty; there are no others later */
+  /** @param specs the sets and maps that the table always has, all empty */
   constructor(family: Family, specs: readonly SetSpec[]) {
     const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));
     this.#table = { family, name: TABLE_NAME, chains: new Map(), sets };
@@ -70,10 +72,25 @@ export class DeltaTracker {
     this.#table.chains.delete(name);
   }
 
+  /** Adds a set, whose elements never change: another list has another name. */
+  putSet(spec: SetSpec, keys: readonly string[]): void {
+    if (this.#table.sets.has(spec.name)) return;
+    if (!this.#sets.has(spec.name)) this.#sets.set(spec.name, undefined);
+    this.#table.sets.set(spec.name, { spec, elements: new Map(keys.map((key) => [key, ""])) });
+  }
+
+  /** Deletes a set that was added by {@link DeltaTracker.putSet}, if it exists. */
+  deleteSet(name: string): void {
+    const known = this.#table.sets.get(name);
+    if (known === undefined) return;
+    if (!this.#sets.has(name)) this.#sets.set(name, known);
+    this.#table.sets.delete(name);
+  }
+
   /** The changes since the last commit, for a kernel that has the table; undefined for none. */
   pending(): TableDelta | undefined {
-    const { family, name: table, chains } = this.#table;
-    const touched = [...this.#chains].sort(([a], [b]) => (a < b ? -1 : 1));
+    const { family, name: table, chains, sets } = this.#table;
+    const touched = sortedEntries(this.#chains);
     const written = touched.flatMap(([name, committed]) => {
       const chain = chains.get(name);
       return chain === undefined || sameChain(committed, chain) ? [] : [chain];
@@ -81,16 +98,25 @@ export class DeltaTracker {
     const deletedChains = touched.flatMap(([name, committed]) =>
       committed !== undefined && !chains.has(name) ? [name] : [],
     );
+    const touchedSets = this.#isCommitted ? sortedEntries(this.#sets) : [];
+    const added = touchedSets.flatMap(([name, committed]) => (committed === undefined ? (sets.get(name) ?? []) : []));
+    const deletedSets = touchedSets.flatMap(([name, committed]) =>
+      committed === undefined || sets.has(name) ? [] : [committed.spec],
+    );
     const elements = this.#isCommitted
-      ? [...this.#elements].flatMap(([set, keys]) => pendingElements(this.#set(set), keys))
-      : [...this.#table.sets.values()].flatMap(allElements);
-    if (written.length + deletedChains.length + elements.length === 0) return undefined;
+      ? [
+          ...[...this.#elements].flatMap(([set, keys]) => pendingElements(this.#set(set), keys)),
+          ...added.flatMap(allElements),
+        ]
+      : [...sets.values()].flatMap(allElements);
+    const count = written.length + deletedChains.length + added.length + deletedSets.length + elements.length;
+    if (count === 0) return undefined;
     return {
       family,
       table,
       mode: "change",
-      addedSets: [],
-      deletedSets: [],
+      addedSets: added.map(({ spec }) => spec),
+      deletedSets,
       writtenChains: written,
       replacedChains: [],
       deletedChains,
@@ -101,7 +127,7 @@ export class DeltaTracker {
   /** A copy of the table as of the last commit. */
   committedTable(): Table {
     const sets = new Map<string, ElementSet>();
-    for (const [name, { spec, elements }] of this.#table.sets) {
+    for (const [name, { spec, elements }] of overlaid(this.#table.sets, this.#isCommitted ? this.#sets : undefined)) {
       const committed = this.#isCommitted ? overlaid(elements, this.#elements.get(name)) : new Map<string, string>();
       sets.set(name, { spec, elements: committed });
     }
@@ -113,6 +139,7 @@ export class DeltaTracker {
     this.#isCommitted = true;
     this.#elements.clear();
     this.#chains.clear();
+    this.#sets.clear();
   }
 
   #remember(set: string, key: string, committed: string | undefined): void {
@@ -130,6 +157,10 @@ export class DeltaTracker {
     if (set === undefined) throw new Error(`no set ${name}`);
     return set;
   }
+}
+
+function sortedEntries<T>(entries: ReadonlyMap<string, T>): [string, T][] {
+  return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
 function pendingElements(

@@ -3,21 +3,20 @@ import type { ServicePortKey } from "../model/ids.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import { splitParts } from "../nft/elements.ts";
-import { balancerName } from "./chain-names.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
-import type { DesiredElement } from "./endpoint-lists/endpoint-lists.ts";
-import { ListPlacements } from "./endpoint-lists/list-placements.ts";
+import { EndpointLists } from "./endpoint-lists/endpoint-lists.ts";
+import { ListIds, listId, type Way } from "./endpoint-lists/list-ids.ts";
+import { parseFrontendKey } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
-import type { FrontendRules, ServicePortRules } from "./service-port-rules.ts";
-import { NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
+import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
+import { isOfLists, LISTS, NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
   readonly family: Family;
-  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly frontend: string;
   readonly winner: ServicePort;
   /** In the order in which they would take over. */
@@ -26,7 +25,8 @@ export interface Conflict {
 
 /**
  * The desired ruleset of one family, made from the rules of all service ports, and the part of it that the kernel
- * does not have yet. Its content depends on these rules alone, not on their history.
+ * does not have yet. Its content depends on these rules alone, not on their history, but for the numbers of lists and
+ * of endpoints in them.
  */
 export class FamilyState {
   readonly #tracker: DeltaTracker;
@@ -37,19 +37,25 @@ export class FamilyState {
   readonly #owners = new Map<string, ServicePortRules>();
   /** The candidates for each frontend that more than one service port wants (rare), best first. */
   readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
-  readonly #placements: ListPlacements;
   readonly #shared: SharedObjects;
+  readonly #lists: EndpointLists;
 
-  constructor(context: FamilyContext) {
+  /** @param ids of service ports that are known already; none when absent */
+  constructor(context: FamilyContext, ids = new ListIds()) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context));
-    this.#placements = new ListPlacements(this.#tracker);
     this.#shared = new SharedObjects(this.#tracker);
+    this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
     this.setContext(context);
   }
 
   /** The desired table; live: it changes with the state. */
   get table(): Table {
     return this.#tracker.table;
+  }
+
+  /** A copy of the ids of service ports. */
+  copyOfIds(): ListIds {
+    return this.#lists.ids.copy();
   }
 
   /** Replaces everything that does not come from Services. The caller renders all service ports again. */
@@ -80,6 +86,7 @@ export class FamilyState {
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of rules.shared) this.#shared.addElement(element);
+    this.#lists.replace(key, rules.lists);
     const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
     for (const frontend of frontends) this.#setCandidates(frontend, [...this.#candidates(frontend, before), rules]);
     if (before !== undefined) this.#release(before, frontends);
@@ -94,14 +101,31 @@ export class FamilyState {
     this.#release(rules, new Set());
   }
 
+  /** Whether there is an id for a service port, or it has one. */
+  hasIdFor({ port: { key }, lists: { isSticky } }: ServicePortRules): boolean {
+    return this.#lists.ids.hasFor(key, isSticky);
+  }
+
   /** The rules of a service port; undefined when there are none. */
   servicePortRules(key: ServicePortKey): ServicePortRules | undefined {
     return this.#rules.get(key);
   }
 
-  /** The service port that has a frontend, by its key: `10.96.0.10 . tcp . 53`, or `tcp . 30080`. */
+  /** The service port that has a frontend, by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
     return this.#owners.get(frontend)?.port;
+  }
+
+  /** The service port to which the id of a list or endpoint belongs. */
+  ownerOfList(id: number): ServicePort | undefined {
+    const key = this.#lists.ownerOf(id);
+    return key && this.#rules.get(key)?.port;
+  }
+
+  /** The service port to which an element belongs; undefined for one that is the node's own or that several may share. */
+  ownerOfElement(set: string, key: string): ServicePort | undefined {
+    if (isOfLists(set)) return this.ownerOfList(Number.parseInt(key, 10));
+    return this.ownerOf(key);
   }
 
   /** The rules of every service port. */
@@ -130,15 +154,23 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /**
-   * Gives endpoints the indexes that they have in another table, where that needs fewer changes to it.
-   * @param frontends the keys of those to look at
-   */
-  adoptPlacement(actual: Table, frontends: Iterable<string>): void {
-    for (const key of frontends) {
-      const owner = this.#owners.get(key);
-      if (owner !== undefined) this.#placements.adopt(frontendOf(owner, key), actual);
+  /** Gives service ports the ids that they have in another table. */
+  adoptIds(actual: Table): void {
+    const frontends = new Map<ServicePortKey, string[]>();
+    for (const [frontend, rules] of this.#owners) {
+      if (wayOf(rules, frontend) === undefined) continue;
+      const known = frontends.get(rules.port.key);
+      if (known === undefined) frontends.set(rules.port.key, [frontend]);
+      else known.push(frontend);
     }
+    for (const key of this.#lists.adoptIds(actual, frontends)) {
+      for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
+    }
+  }
+
+  /** Gives the endpoints of service ports the numbers and ids that they have in another table, as far as it has them. */
+  adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
+    this.#lists.adoptPlacement(actual, keys);
   }
 
   /** The changes that the kernel does not have yet; undefined when it has everything. */
@@ -149,6 +181,7 @@ export class FamilyState {
   /** The kernel has everything now. */
   committed(): void {
     this.#tracker.committed();
+    this.#lists.ids.committed();
     this.#before.clear();
   }
 
@@ -179,17 +212,30 @@ export class FamilyState {
     else this.#owners.set(key, after);
     if (candidates.length > 1) this.#conflicts.set(key, candidates);
     else this.#conflicts.delete(key);
-    if (before !== after) this.#replace(before && frontendOf(before, key), after && frontendOf(after, key));
+    if (before !== after) this.#replace(key, before, after);
   }
 
-  /** Replaces the rules of a frontend; endpoints that stay keep their indexes. */
-  #replace(before: FrontendRules | undefined, after: FrontendRules | undefined): void {
-    for (const { balancer } of after?.lists ?? []) this.#shared.addBalancer(balancer);
-    if (after?.firewall !== undefined) this.#shared.addFirewall(after.firewall);
-    this.#replaceElements(before?.elements ?? [], after?.elements ?? []);
-    this.#placements.replace(before, after);
-    for (const { balancer } of before?.lists ?? []) this.#shared.dropChain(balancerName(balancer));
-    if (before?.firewall !== undefined) this.#shared.dropChain(before.firewall.name);
+  /** Replaces the rules of a frontend. */
+  #replace(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+    const [from, to] = [before && frontendOf(before, key), after && frontendOf(after, key)];
+    if (to?.guard !== undefined) this.#shared.addSourceRanges(to.guard);
+    this.#replaceElements(from?.elements ?? [], to?.elements ?? []);
+    if (after === undefined || to?.way === undefined) this.#tracker.deleteElement(LISTS, key);
+    else this.#putList(key, this.#lists.add(after.port.key, after.lists, to.way));
+    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way);
+    if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
+  }
+
+  #putList(key: string, id: number): void {
+    this.#tracker.putElement(LISTS, key, String(id));
+  }
+
+  /** Puts the id of a frontend's list again. */
+  #putListOf(key: string): void {
+    const rules = this.#owners.get(key);
+    const way = rules && wayOf(rules, key);
+    const id = rules && this.#lists.ids.of(rules.port.key);
+    if (way !== undefined && id !== undefined) this.#putList(key, listId(id, way));
   }
 
   #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
@@ -202,8 +248,12 @@ export class FamilyState {
 
 /** Sorts the candidates for a frontend: the one that has it first. */
 function byPrecedence(key: string, candidates: readonly ServicePortRules[]): ServicePortRules[] {
-  const [address = ""] = splitParts(key);
+  const { address = "" } = parseFrontendKey(key);
   return [...candidates].sort((a, b) => comparePrecedenceFor(address, a.port, b.port));
+}
+
+function wayOf(rules: ServicePortRules, key: string): Way | undefined {
+  return frontendOf(rules, key).way;
 }
 
 function frontendOf(rules: ServicePortRules, key: string): FrontendRules {

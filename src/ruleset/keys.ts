@@ -1,34 +1,60 @@
 import { assertNever } from "../base/errors.ts";
-import type { Family } from "../base/family.ts";
-import { concat, type matches, meta, payload, verdictMap } from "../nft/ast/expression.ts";
+import type { ByFamily, Family } from "../base/family.ts";
+import { concat, masked, type matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
+import { joinParts, splitParts } from "../nft/elements.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { FRONTEND_MAPS, type FrontendKind } from "./sets.ts";
 
 /** The packet's source and destination address. */
 export const sourceAddress = (family: Family): Expression => payload(family, "saddr");
 export const destinationAddress = (family: Family): Expression => payload(family, "daddr");
 
+/**
+ * The address in the key of a NodePort, which has none of its own: the one that no Service can have. Packets with this
+ * destination are left alone: see static-chains.ts.
+ */
+export const ANY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
+
+/** The key of a frontend: `10.96.0.10 . tcp . 53`. */
+export function frontendKey(address: string, protocol: string, port: number): string {
+  return joinParts(address, protocol, port);
+}
+
+/** The key of a NodePort: `0.0.0.0 . tcp . 30080`. */
+export function nodePortKey(family: Family, protocol: string, port: number): string {
+  return joinParts(ANY_ADDRESS[family], protocol, port);
+}
+
+/** A frontend by the parts of its key. */
+export interface FrontendParts {
+  /** Undefined for a NodePort. */
+  readonly address: string | undefined;
+  readonly protocol: string;
+  /** 1..65535 */
+  readonly port: number;
+}
+
+/** Reads the key of a frontend. */
+export function parseFrontendKey(key: string): FrontendParts {
+  const [address = "", protocol = "", port = ""] = splitParts(key);
+  const isNodePort = address === ANY_ADDRESS.ip || address === ANY_ADDRESS.ip6;
+  return { address: isNodePort ? undefined : address, protocol, port: Number(port) };
+}
+
 const PROTOCOL_AND_PORT: readonly Expression[] = [meta("l4proto"), payload("th", "dport")];
 
-/** The parts of a frontend's key, as read from the packet: address, protocol and port; of a NodePort, without the address. */
-export function frontendParts(kind: FrontendKind, family: Family): readonly Expression[] {
-  return kind === "service" ? [destinationAddress(family), ...PROTOCOL_AND_PORT] : PROTOCOL_AND_PORT;
+/** The parts of a frontend's key, as read from the packet. */
+export function packetFrontend(family: Family): readonly Expression[] {
+  return [destinationAddress(family), ...PROTOCOL_AND_PORT];
 }
 
-/** The key of a frontend as read from the packet. */
-export function frontendKey(kind: FrontendKind, family: Family): Expression {
-  return concat(...frontendParts(kind, family));
-}
+/** The key of a frontend, as read from the packet. */
+export const packetFrontendKey = (family: Family): Expression => concat(...packetFrontend(family));
 
-/** Looks a packet's frontend up in one of its verdict maps. */
-export function frontendVmap(
-  kind: FrontendKind,
-  family: Family,
-  map: "services" | "external" | "shortcut" | "noEndpoints",
-): Statement {
-  return verdictMap(frontendKey(kind, family), FRONTEND_MAPS[kind][map]);
+/** The key of a NodePort, as read from the packet. nft takes no constant there, but a mask. */
+export function packetNodePortKey(family: Family): Expression {
+  return concat(masked(destinationAddress(family), ANY_ADDRESS[family]), ...PROTOCOL_AND_PORT);
 }
 
 /** The addresses of some CIDRs, one at least: in the canonical form, or every rule with them would seem changed. */

@@ -1,8 +1,11 @@
 import type { ByFamily } from "../base/family.ts";
-import { matches } from "../nft/ast/expression.ts";
+import { assign, lookup, matches } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
-import { destinationAddress, frontendVmap } from "./keys.ts";
+import { REGISTER, toBalancer, toList } from "./balancers.ts";
+import { TO_OWN_LIST } from "./endpoint-lists/list-ids.ts";
+import { destinationAddress, packetNodePortKey } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { LISTS } from "./sets.ts";
 
 /**
  * The destinations of the userspace proxy of loopback NodePorts: addresses that no machine has, so that rules of our own
@@ -18,7 +21,8 @@ export const LOOPBACK_NODEPORT_ADDRESSES: ByFamily<string> = { ip: "192.0.0.8", 
  */
 export function loopbackNodePorts(context: FamilyContext): Rule[] {
   if (!context.loopbackNodePorts) return [];
-  return [[toLoopbackNodePorts(context), frontendVmap("nodeport", context.family, "services")]];
+  const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(context.family), LISTS));
+  return [[toLoopbackNodePorts(context), listOfNodePort, toList(TO_OWN_LIST), toBalancer()]];
 }
 
 /** No endpoint: refused here, for the address is nobody's. */

@@ -1,8 +1,8 @@
 import type { ServicePort } from "../model/service-port.ts";
-import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, type FrontendKind, NODEPORT_IPS } from "./sets.ts";
+import { frontendKey, nodePortKey } from "./keys.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */
 export type RefusalReason =
@@ -25,14 +25,13 @@ export function refusedFrontend(
   state: FamilyState,
   { address, protocol, port }: { readonly address: string; readonly protocol: string; readonly port: number },
 ): RefusedFrontend {
-  const own = joinParts(address, protocol, port);
-  const kind: FrontendKind =
-    state.ownerOf(own) === undefined && servesNodePorts(state, address) ? "nodeport" : "service";
-  const key = kind === "service" ? own : joinParts(protocol, port);
+  const own = frontendKey(address, protocol, port);
+  const isNodePort = state.ownerOf(own) === undefined && servesNodePorts(state, address);
+  const key = isNodePort ? nodePortKey(state.table.family, protocol, port) : own;
   const owner = state.ownerOf(key);
   if (owner === undefined)
     return { port: undefined, reason: has(state, CLUSTER_IPS, address) ? "unserved-port" : "no-service" };
-  const verdict = state.table.sets.get(FRONTEND_MAPS[kind].noEndpoints)?.elements.get(key);
+  const verdict = state.table.sets.get(NO_ENDPOINTS)?.elements.get(key);
   if (verdict === `goto ${REJECT_CHAIN}`) return { port: owner, reason: "no-endpoints" };
   if (verdict === `goto ${DROP_CHAIN}`) return { port: owner, reason: "no-local-endpoints" };
   return { port: owner, reason: has(state, FIREWALL_IPS, key) ? "source-ranges" : "served" };

@@ -1,6 +1,6 @@
 import { concat, matches, meta } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
-import { frontendParts, sourceAddress } from "./keys.ts";
+import { packetFrontend, sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { REFUSED } from "./sets.ts";
 
@@ -17,7 +17,7 @@ export function recordingRules(
   ...conditions: readonly Statement[]
 ): Rule[] {
   if (refusalLogSize === 0) return [];
-  const val = concat(sourceAddress(family), ...frontendParts("service", family));
+  const val = concat(sourceAddress(family), ...packetFrontend(family));
   const record: Statement = {
     set: {
       op: "update",

@@ -1,13 +1,16 @@
 import { endpointsOf } from "../model/endpoint.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
+import { MOST_STICKY_PORTS } from "./endpoint-lists/list-ids.ts";
 import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
-import { renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
+import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
 const NONE: ReadonlySet<ServicePortKey> = new Set();
+
+const NO_ID_LEFT = `no more than ${MOST_STICKY_PORTS} Service ports can have session affinity`;
 
 /** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
 export class Renderer {
@@ -16,6 +19,8 @@ export class Renderer {
   #nodeContext: NodeContext;
   /** The service ports of each Service in the state, to find those that it lost. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
+  /** Service ports that got no rules, with the limit that they exceed. */
+  readonly #excess = new Map<ServicePortKey, string>();
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -43,19 +48,37 @@ export class Renderer {
     for (const name of [...dirty].sort()) this.#renderService(name, excluded);
   }
 
+  /** The service ports without rules because they exceed a limit, each with the reason. */
+  get excess(): ReadonlyMap<ServicePortKey, string> {
+    return this.#excess;
+  }
+
   #names(): ServiceName[] {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
   #renderService(name: ServiceName, excluded: ReadonlySet<ServicePortKey>): void {
+    for (const key of this.#excess.keys()) if (serviceOf(key) === name) this.#excess.delete(key);
     const rules = this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key));
-    const ports = rules.map(({ port }) => port);
     for (const { family, key } of this.#ports.get(name) ?? []) {
-      if (!ports.some((port) => port.key === key)) this.state.families[family]?.remove(key);
+      if (!rules.some(({ port }) => port.key === key)) this.state.families[family]?.remove(key);
     }
-    for (const each of rules) this.state.families[each.port.family]?.put(each);
+    const ports = rules.flatMap((each) => (this.#put(each) ? [each.port] : []));
     if (ports.length === 0) this.#ports.delete(name);
     else this.#ports.set(name, ports);
+  }
+
+  /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none */
+  #put(rules: ServicePortRules): boolean {
+    const { family, key } = rules.port;
+    const state = this.state.families[family];
+    const excess = excessOf(rules) ?? (state?.hasIdFor(rules) === false ? NO_ID_LEFT : undefined);
+    if (excess === undefined) state?.put(rules);
+    else {
+      state?.remove(key);
+      this.#excess.set(key, excess);
+    }
+    return excess === undefined;
   }
 
   #rulesOf(name: ServiceName): ServicePortRules[] {

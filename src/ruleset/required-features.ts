@@ -5,8 +5,9 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { LEAST_REGISTER_VALUE } from "./endpoint-lists/list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { FRONTEND_MAPS, setSpecs } from "./sets.ts";
+import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
 /** Something that our transactions need of nft and the kernel. */
@@ -42,13 +43,10 @@ const CONTEXT: FamilyContext = {
   refusalLogSize: 0,
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
-  counters: "services",
+  counters: "off",
 };
 
-const PLAIN: Balancer = {
-  ...{ kind: "service", scheduler: "random", slots: false },
-  ...{ shortcut: false, count: 2, affinitySeconds: 0 },
-};
+const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
 const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60 };
 
 /**
@@ -56,11 +54,11 @@ const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60 };
  * (`nft -c`), not to be applied.
  */
 export function requiredFeatures(): RequiredFeatures {
-  const table = sampleTable();
+  const table = sampleTable(CONTEXT);
   const parts: readonly (readonly [string, string, Table])[] = [
-    ["maps with concatenated values, as the target of a dnat", UPGRADE, chainsOf(table, balancerName(PLAIN))],
+    ["maps by a random number, as the target of a dnat", UPGRADE, chainsOf(table, balancerName(PLAIN))],
     ["dynamic maps with timeouts, updated and deleted from by rules", UPGRADE, chainsOf(table, balancerName(STICKY))],
-    ["verdict maps with counters", UPGRADE, countedVerdicts(table)],
+    ["maps with counters", UPGRADE, countedMap(table)],
     [
       "fib lookups",
       "load or build the kernel module nft_fib_ipv4 (CONFIG_NFT_FIB_IPV4)",
@@ -74,16 +72,21 @@ export function requiredFeatures(): RequiredFeatures {
     ["reject", "load or build the kernel module nft_reject_ipv4 (CONFIG_NFT_REJECT)", chainsOf(table, REJECT_CHAIN)],
   ];
   return {
-    whole: created(table),
+    whole: created(sampleTable({ ...CONTEXT, counters: "services" })),
     features: parts.map(([name, hint, part]) => ({ name, hint, transaction: created(part) })),
   };
 }
 
-function sampleTable(): Table {
-  const chains = [...staticChains(CONTEXT), ...[PLAIN, STICKY].map((balancer) => balancerChain("ip", balancer))];
-  const sets = setSpecs(CONTEXT).map((spec): [string, ElementSet] => [spec.name, { spec, elements: new Map() }]);
+/** A table with everything that Services can lead to; a set of source ranges needs no more than its declaration. */
+function sampleTable(context: FamilyContext): Table {
+  const chains = [
+    ...staticChains(context),
+    ...[PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
+  ];
+  const specs = [...setSpecs(context), sourceRangesSpec("source-ranges-probe", context)];
+  const sets = specs.map((spec): [string, ElementSet] => [spec.name, { spec, elements: new Map() }]);
   return {
-    family: "ip",
+    family: context.family,
     name: "nft-proxy-probe",
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map(sets),
@@ -94,12 +97,11 @@ function chainsOf(table: Table, name: ChainName): Table {
   return selectChains(table, [name]);
 }
 
-function countedVerdicts(table: Table): Table {
-  const { services } = FRONTEND_MAPS.service;
-  const part = chainsOf(table, REJECT_CHAIN);
-  const elements = new Map([["10.96.0.1 . tcp . 443", `goto ${REJECT_CHAIN}`]]);
-  const spec = table.sets.get(services)?.spec;
-  return spec === undefined ? part : { ...part, sets: new Map([[services, { spec, elements }]]) };
+function countedMap(table: Table): Table {
+  const spec = table.sets.get(LISTS)?.spec;
+  const elements = new Map([["10.96.0.1 . tcp . 443", String(LEAST_REGISTER_VALUE)]]);
+  const sets = new Map(spec === undefined ? [] : [[LISTS, { spec: { ...spec, counter: true }, elements }]]);
+  return { ...table, chains: new Map(), sets };
 }
 
 function created(table: Table): Transaction {

@@ -1,10 +1,13 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
 import { type ElementOwners, elementOwners } from "./element-owners.ts";
+import { parseId } from "./endpoint-lists/list-ids.ts";
+import { parseFrontendKey } from "./keys.ts";
+import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import type { RulesetState } from "./ruleset-state.ts";
-import { FRONTEND_MAPS, frontendOfElement } from "./sets.ts";
+import { isOfFrontends, isOfLists, LISTS } from "./sets.ts";
 
 /** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */
 export interface ElementChange {
@@ -21,7 +24,7 @@ export interface PartChange {
   readonly kind: "table" | "chain" | "set";
   readonly name: string;
   readonly change: "added" | "removed" | "changed";
-  /** `namespace/name` of the Service whose source ranges a chain holds; absent for what is the node's own. */
+  /** `namespace/name` of a Service that the source ranges of a chain or set guard; absent for what is the node's own. */
   readonly service?: string;
 }
 
@@ -32,19 +35,19 @@ export interface RulesetDiff {
   /** Elements of no Service that is known: the node's own, and what is left of those that are gone. */
   readonly others: readonly ElementChange[];
   readonly parts: readonly PartChange[];
-  /** The endpoints of each frontend for which they may differ, of all its lists. */
-  readonly targets: ReadonlyMap<string, TargetsChange>;
+  /** The frontends with which the rulesets deal otherwise, sorted by family and key, NodePorts last. */
+  readonly frontends: readonly FrontendChange[];
 }
 
-/** Endpoints as `address . port`, in the order of the map. */
-export interface TargetsChange {
-  readonly before: ReadonlySet<string>;
-  readonly after: ReadonlySet<string>;
-}
-
-/** The key of a frontend in {@link RulesetDiff.targets}. */
-export function targetsKey(family: Family, frontend: string): string {
-  return `${family} ${frontend}`;
+/** A frontend with which the two rulesets deal otherwise: itself, or by the endpoints of its lists. */
+export interface FrontendChange {
+  readonly family: Family;
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  readonly key: string;
+  /** `namespace/name` of the Service that has it; absent where none is known to. */
+  readonly service?: string;
+  readonly before: ProgrammedFrontend | undefined;
+  readonly after: ProgrammedFrontend | undefined;
 }
 
 /** A ruleset, and whose its elements are as far as that is known: the kernel does not know it. */
@@ -69,11 +72,15 @@ export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset): Rule
   }
   for (const { service } of parts) if (service !== undefined) changesOf(services, service);
   const sorted = [...services].sort(([a], [b]) => (a < b ? -1 : 1));
+  const changed = new Set([...[...services.values()].flat(), ...others]);
   return {
     services: new Map(sorted),
     others,
     parts,
-    targets: targetsOf([...[...services.values()].flat(), ...others], before.ruleset, after.ruleset),
+    frontends: FAMILIES.flatMap((family) => {
+      const ofFamily = [...changed].filter((change) => change.family === family);
+      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners);
+    }),
   };
 }
 
@@ -82,28 +89,40 @@ export function isSame({ services, others, parts }: RulesetDiff): boolean {
   return services.size + others.length + parts.length === 0;
 }
 
-const ENDPOINTS: readonly string[] = Object.values(FRONTEND_MAPS).map(({ endpoints }) => endpoints);
-
-function targetsOf(changes: readonly ElementChange[], before: Ruleset, after: Ruleset): Map<string, TargetsChange> {
-  const targets = new Map<string, { before: Set<string>; after: Set<string> }>();
-  for (const { family, set, key } of changes) {
-    const frontend = targetsKey(family, frontendOfElement(set, key));
-    if (ENDPOINTS.includes(set)) targets.set(frontend, { before: new Set(), after: new Set() });
-  }
-  if (targets.size === 0) return targets;
-  for (const [side, ruleset] of [
-    ["before", before],
-    ["after", after],
-  ] as const) {
-    for (const { family, sets } of Object.values(ruleset)) {
-      for (const name of ENDPOINTS) {
-        for (const [key, target] of sets.get(name)?.elements ?? []) {
-          targets.get(targetsKey(family, frontendOfElement(name, key)))?.[side].add(target);
-        }
+function frontendChanges(
+  family: Family,
+  changes: readonly ElementChange[],
+  before: Table | undefined,
+  after: Table | undefined,
+  owners: readonly OwnersByFamily[],
+): FrontendChange[] {
+  const keys = new Set(changes.flatMap(({ set, key }) => (isOfFrontends(set) ? [key] : [])));
+  const ids = new Set(
+    changes.flatMap(({ set, key }) => (isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? []) : [])),
+  );
+  if (ids.size > 0) {
+    for (const table of [before, after]) {
+      for (const [key, id] of table?.sets.get(LISTS)?.elements ?? []) {
+        if (ids.has(parseId(Number(id))?.servicePort ?? 0)) keys.add(key);
       }
     }
   }
-  return targets;
+  return [...keys].sort(byFrontend).flatMap((key) => {
+    const change = {
+      before: before && programmedFrontend(before, key),
+      after: after && programmedFrontend(after, key),
+    };
+    if (change.before !== undefined && change.after !== undefined && isSameFrontend(change.before, change.after))
+      return [];
+    const [service] = namesOf(owners, (of) => of[family]?.ofElement(LISTS, key));
+    return [{ family, key, ...(service === undefined ? {} : { service }), ...change }];
+  });
+}
+
+/** Addresses before NodePorts. */
+function byFrontend(a: string, b: string): number {
+  const [left, right] = [a, b].map((key) => Number(parseFrontendKey(key).address === undefined)) as [number, number];
+  return left - right || (a < b ? -1 : 1);
 }
 
 type OwnersByFamily = Readonly<Partial<Record<Family, ElementOwners>>>;
@@ -155,7 +174,7 @@ function partChanges(delta: TableDelta, before: Ruleset, owners: readonly Owners
   }
   const chains = before[family]?.chains;
   const part = (kind: PartChange["kind"], name: string, change: PartChange["change"]): PartChange => {
-    const [service] = kind === "chain" ? namesOf(owners, (of) => of[family]?.ofChain(name)) : [];
+    const [service] = namesOf(owners, (of) => of[family]?.ofPart(name));
     return { family, kind, name, change, ...(service === undefined ? {} : { service }) };
   };
   return [

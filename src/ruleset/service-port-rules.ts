@@ -1,33 +1,38 @@
 import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
-import type { StaticChainName } from "./chain-names.ts";
-import { DROP_CHAIN, EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, REJECT_CHAIN } from "./chain-names.ts";
-import {
-  type BalancedList,
-  type Balancing,
-  balancedList,
-  type DesiredElement,
-  dispatchElement,
-  type Frontend,
-} from "./endpoint-lists/endpoint-lists.ts";
-import { type FirewallChain, firewallChain } from "./firewall.ts";
+import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
+import { type ServicePortLists, servicePortLists } from "./endpoint-lists/endpoint-list.ts";
+import { MOST_STICKY_ENDPOINTS, type Way } from "./endpoint-lists/list-ids.ts";
+import { frontendKey, nodePortKey } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS } from "./sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, NO_ENDPOINTS, type SetName } from "./sets.ts";
+import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
+
+/** One element that a service port wants in a set or map; `value` is "" in a set. */
+export interface DesiredElement {
+  readonly set: SetName;
+  readonly key: string;
+  readonly value: string;
+}
 
 /** All that belongs to one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
-export interface FrontendRules extends Frontend {
-  /** Its elements, except for those of its lists: see {@link listElements}. */
+export interface FrontendRules {
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  readonly key: string;
+  /** The way by which it leads to the lists of the service port; undefined where it leads to none. */
+  readonly way?: Way;
+  /** Its elements, except for the one in `lists`, which has the service port's id. */
   readonly elements: readonly DesiredElement[];
-  readonly lists: readonly BalancedList[];
-  /** The chain that guards the frontend by source ranges. */
-  readonly firewall?: FirewallChain;
+  /** The source ranges that guard the frontend. */
+  readonly guard?: SourceRanges;
 }
 
 /** The rules of one service port in the ruleset of its family: a pure function of the port, its choice and the context. */
 export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
+  readonly lists: ServicePortLists;
   /** Elements that several service ports may want alike. */
   readonly shared: readonly DesiredElement[];
   /** The policies of "Local" for which this node has no endpoint while others do. */
@@ -36,23 +41,30 @@ export interface ServicePortRules {
 
 /** Renders one service port. */
 export function renderServicePort(port: ServicePort, choice: EndpointChoice, context: FamilyContext): ServicePortRules {
+  const { service } = port;
+  // The annotation of the Service decides, or else the proxy's default.
+  const scheduler = service.scheduler ?? context.scheduler;
   return {
     port,
     frontends: [
-      clusterFrontend(port, choice, context),
+      clusterFrontend(port, choice),
       ...externalFrontends(port, choice, context),
-      ...nodePortFrontend(port, choice, context),
+      ...nodePortFrontend(port, choice),
     ],
-    shared: [
-      { set: CLUSTER_IPS, key: port.service.clusterIPs[port.family], value: "" },
-      ...hairpinElements(port, choice),
-    ],
+    lists: servicePortLists(choice.cluster, choice.local, { scheduler, affinitySeconds: service.affinitySeconds }),
+    shared: [{ set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" }, ...hairpinElements(port, choice)],
     noLocalEndpoints: noLocalEndpoints(port, choice),
   };
 }
 
-/** The verdict of a frontend in the map of balancers when none of its traffic is balanced there. */
-export const NOT_BALANCED = "return";
+/** The limit that the rules of a service port exceed; undefined when they exceed none. */
+export function excessOf({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
+  if (!lists.isSticky) return undefined;
+  // An endpoint in both lists has one id.
+  const count = new Set([...(lists.cluster?.targets ?? []), ...(lists.local?.targets ?? [])]).size;
+  if (count <= MOST_STICKY_ENDPOINTS) return undefined;
+  return `a Service with session affinity can have ${MOST_STICKY_ENDPOINTS} endpoints, and this one has ${count}`;
+}
 
 type NoLocalEndpoints = ServicePortRules["noLocalEndpoints"];
 
@@ -70,48 +82,10 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
   ];
 }
 
-/** The treatment of connections to a frontend: see {@link FrontendRules}. */
-type Treatment = Pick<FrontendRules, "elements" | "lists">;
-
-/** Without a second spread: V8 gives every object that is made by two a hidden class of its own, 200 bytes. */
-function frontendRules({ kind, key }: Frontend, { elements, lists }: Treatment): FrontendRules {
-  return { kind, key, elements, lists };
-}
-
-/** Sends all traffic to one list. */
-function balanced(frontend: Frontend, list: BalancedList): Treatment {
-  return { elements: [dispatchElement(frontend, list)], lists: [list] };
-}
-
-function withoutEndpoints({ kind, key }: Frontend, choice: EndpointChoice): Treatment {
-  return { elements: [{ set: FRONTEND_MAPS[kind].noEndpoints, key, value: noEndpointsVerdict(choice) }], lists: [] };
-}
-
-/** Keeps traffic for an address of a Service from falling through to another Service's NodePort of that number. */
-function endedHere({ kind, key }: Frontend, { elements, lists }: Treatment): Treatment {
-  if (kind === "nodeport") return { elements, lists };
-  return { elements: [...elements, { set: FRONTEND_MAPS.service.services, key, value: NOT_BALANCED }], lists };
-}
-
-/** The annotation of the Service decides, or else the proxy's default. */
-function balancingOf({ service }: ServicePort, context: FamilyContext): Balancing {
-  return { scheduler: service.scheduler ?? context.scheduler, affinitySeconds: service.affinitySeconds };
-}
-
-function clusterFrontend(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules {
-  const { service, spec, family } = port;
-  const frontend: Frontend = {
-    kind: "service",
-    key: joinParts(service.clusterIPs[family], spec.protocol, spec.port),
-  };
-  const [endpoints, list] = service.internalPolicyLocal
-    ? ([choice.local, "local"] as const)
-    : ([choice.cluster, "cluster"] as const);
-  if (endpoints.length === 0) return frontendRules(frontend, withoutEndpoints(frontend, choice));
-  return frontendRules(
-    frontend,
-    balanced(frontend, balancedList("service", endpoints, list, balancingOf(port, context))),
-  );
+function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
+  const key = frontendKey(service.clusterIPs[family], spec.protocol, spec.port);
+  const way = service.internalPolicyLocal ? "local" : "cluster";
+  return choice[way].length === 0 ? { key, elements: [noEndpoints(key, choice)] } : { key, way, elements: NOTHING };
 }
 
 function externalFrontends(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
@@ -120,68 +94,47 @@ function externalFrontends(port: ServicePort, choice: EndpointChoice, context: F
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
   addresses.delete(service.clusterIPs[family]);
   if (addresses.size === 0) return [];
-  const firewall = firewallChain(port, context);
+  const guard = sourceRanges(port, context);
   return [...addresses].sort().map((address) => {
-    const frontend: Frontend = { kind: "service", key: joinParts(address, spec.protocol, spec.port) };
-    const rules = frontendRules(frontend, externalTreatment(frontend, port, choice, context));
-    if (firewall === undefined || !loadBalancerIPs.has(address)) return rules;
-    const guard: DesiredElement = { set: FIREWALL_IPS, key: frontend.key, value: `goto ${firewall.name}` };
-    return { ...rules, elements: [...rules.elements, guard], firewall };
+    const rules = externalFrontend(frontendKey(address, spec.protocol, spec.port), port, choice);
+    if (guard === undefined || !loadBalancerIPs.has(address)) return rules;
+    const check: DesiredElement = { set: FIREWALL_IPS, key: rules.key, value: `jump ${guard.chain.name}` };
+    // Without endpoints, too, the way leads past the check: who may not come is dropped, not refused.
+    return { ...rules, way: rules.way ?? "external-cluster", elements: [...rules.elements, check], guard };
   });
 }
 
-function nodePortFrontend(port: ServicePort, choice: EndpointChoice, context: FamilyContext): FrontendRules[] {
-  if (port.spec.nodePort === 0) return [];
-  const frontend: Frontend = { kind: "nodeport", key: joinParts(port.spec.protocol, port.spec.nodePort) };
-  return [frontendRules(frontend, externalTreatment(frontend, port, choice, context))];
+function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRules[] {
+  const { protocol, nodePort } = port.spec;
+  return nodePort === 0 ? [] : [externalFrontend(nodePortKey(port.family, protocol, nodePort), port, choice)];
 }
+
+const NOTHING: readonly DesiredElement[] = [];
 
 /**
  * Traffic by an external policy of "Cluster" is masqueraded, for its answers must come back through this node;
  * by "Local" it keeps its source, and without a local endpoint it is dropped, so that a load balancer's other
  * nodes can answer.
  */
-function externalTreatment(
-  frontend: Frontend,
-  port: ServicePort,
-  choice: EndpointChoice,
-  context: FamilyContext,
-): Treatment {
-  if (!choice.hasAny) return withoutEndpoints(frontend, choice);
-  const { kind, key } = frontend;
-  const { externalPolicyLocal } = port.service;
-  const balancing = balancingOf(port, context);
-  const external = (chain: StaticChainName): DesiredElement => {
-    return { set: FRONTEND_MAPS[kind].external, key, value: `jump ${chain}` };
-  };
-  if (!externalPolicyLocal) {
-    const { elements, lists } = balanced(frontend, balancedList(kind, choice.cluster, "cluster", balancing));
-    return { elements: [external(MARK_FOR_MASQUERADE), ...elements], lists };
-  }
-  const shortcut = balanced(frontend, balancedList(kind, choice.cluster, "shortcut", balancing));
-  const own =
-    choice.local.length > 0
-      ? balanced(frontend, balancedList(kind, choice.local, "local", balancing))
-      : endedHere(frontend, withoutEndpoints(frontend, choice));
-  return {
-    elements: [external(EXTERNAL_LOCAL[kind]), ...shortcut.elements, ...own.elements],
-    lists: [...shortcut.lists, ...own.lists],
-  };
+function externalFrontend(key: string, { service }: ServicePort, choice: EndpointChoice): FrontendRules {
+  if (!choice.hasAny) return { key, elements: [noEndpoints(key, choice)] };
+  if (!service.externalPolicyLocal) return { key, way: "external-cluster", elements: NOTHING };
+  const elements = choice.local.length === 0 ? [noEndpoints(key, choice)] : NOTHING;
+  return { key, way: "external-local", elements };
 }
 
 /** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
-function noEndpointsVerdict({ hasAny }: EndpointChoice): string {
-  return hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}`;
+function noEndpoints(key: string, { hasAny }: EndpointChoice): DesiredElement {
+  return { set: NO_ENDPOINTS, key, value: hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}` };
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */
 function hairpinElements({ spec }: ServicePort, { cluster, local }: EndpointChoice): DesiredElement[] {
   const keys = new Set<string>();
   for (const list of [cluster, local]) {
-    for (const endpoint of list) {
-      if (!endpoint.local) continue;
-      keys.add(joinParts(endpoint.address, endpoint.address, spec.protocol, endpoint.port));
+    for (const { local: isLocal, address, port } of list) {
+      if (isLocal) keys.add(joinParts(address, address, spec.protocol, port));
     }
   }
-  return [...keys].map((key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
+  return Array.from(keys, (key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
 }

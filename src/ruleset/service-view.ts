@@ -5,9 +5,10 @@ import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoi
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
 import { DROP_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
+import { parseFrontendKey } from "./keys.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
-import { FRONTEND_MAPS } from "./sets.ts";
+import { NO_ENDPOINTS } from "./sets.ts";
 
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
@@ -27,7 +28,7 @@ export type FrontendOutcome = "served" | "refused" | "dropped";
 /** A frontend that a service port wants. */
 export interface FrontendView {
   readonly origin: FrontendOrigin;
-  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   /** "" for a NodePort. */
   readonly address: string;
@@ -97,26 +98,25 @@ function viewEndpoint(
 }
 
 function viewFrontend(
-  { service, spec, family }: ServicePort,
-  { kind, key, elements, lists, firewall }: FrontendRules,
+  { service, family }: ServicePort,
+  { key, way, elements, guard }: FrontendRules,
   choice: EndpointChoice,
   state: FamilyState | undefined,
 ): FrontendView {
-  const address = kind === "nodeport" ? "" : key.slice(0, key.indexOf(" "));
+  const { address = "", port } = parseFrontendKey(key);
   const origin = originOf(address);
   const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
-  const { noEndpoints } = FRONTEND_MAPS[kind];
-  const isServed = lists.some(({ balancer }) => !balancer.shortcut);
-  const refusal = elements.find(({ set }) => set === noEndpoints)?.value;
+  const refusal = elements.find(({ set }) => set === NO_ENDPOINTS)?.value;
   return {
     origin,
     key,
     address,
-    port: kind === "nodeport" ? spec.nodePort : spec.port,
+    port,
     policy: isLocal ? "local" : "cluster",
-    outcome: isServed ? "served" : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
+    outcome:
+      way !== undefined && refusal === undefined ? "served" : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
     endpoints: isLocal ? choice.local : choice.cluster,
-    guarded: firewall !== undefined,
+    guarded: guard !== undefined,
     owner: state?.ownerOf(key),
   };
 

@@ -1,12 +1,12 @@
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
-import type { DesiredElement } from "./endpoint-lists/endpoint-lists.ts";
-import type { FirewallChain } from "./firewall.ts";
+import type { DesiredElement } from "./service-port-rules.ts";
+import type { SourceRanges } from "./source-ranges.ts";
 
 /**
- * The chains and elements of a table that several frontends or service ports may use: they are there as long as one of
- * these does.
+ * The chains, sets and elements of a table that several frontends or service ports may use: they are there as long as one
+ * of these does.
  */
 export class SharedObjects {
   readonly #tracker: DeltaTracker;
@@ -26,10 +26,18 @@ export class SharedObjects {
     else this.#tracker.putChain(balancerChain(family, balancer));
   }
 
-  /** Adds a user of a firewall's chain, and makes its rules those given. */
-  addFirewall(chain: FirewallChain): void {
+  /** Adds a frontend that source ranges guard, and makes their chain's rules those given. */
+  addSourceRanges({ chain, set, ranges }: SourceRanges): void {
     if (this.#tracker.table.chains.has(chain.name)) this.#addUser(`chain ${chain.name}`);
+    else this.#tracker.putSet(set, ranges);
     this.#tracker.putChain(chain);
+  }
+
+  /** Takes away a frontend that source ranges guarded, and these with the last one. */
+  dropSourceRanges({ chain, set }: SourceRanges): void {
+    if (this.#dropUser(`chain ${chain.name}`)) return;
+    this.#tracker.deleteChain(chain.name);
+    this.#tracker.deleteSet(set.name);
   }
 
   /** Takes away a user of a chain, and the chain with the last one. */

@@ -1,29 +1,39 @@
-import type { Family } from "../base/family.ts";
 import {
   assign,
   CONNECTION_HAS_DNAT,
   concat,
   differs,
+  lookup,
   matches,
   meta,
-  payload,
   verdictMap,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
+import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
 import { baseChains, type StaticChain } from "./base-chains.ts";
 import {
+  BALANCING,
   CLUSTER_IPS_CHECK,
   DROP_CHAIN,
+  EXTERNAL,
   EXTERNAL_LOCAL,
-  MARK_FOR_MASQUERADE,
   MASQUERADING,
   REJECT_CHAIN,
-  type StaticChainName,
 } from "./chain-names.ts";
-import { addressSet, byPodOrigin, destinationAddress, frontendKey, frontendVmap, sourceAddress } from "./keys.ts";
+import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./endpoint-lists/list-ids.ts";
+import {
+  ANY_ADDRESS,
+  addressSet,
+  byPodOrigin,
+  destinationAddress,
+  packetFrontend,
+  packetFrontendKey,
+  packetNodePortKey,
+  sourceAddress,
+} from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusals.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, type FrontendKind, HAIRPIN_CONNECTIONS, NODEPORT_IPS } from "./sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, LISTS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
 /** All chains of a family that do not depend on Services: the same however many there are. */
@@ -32,39 +42,37 @@ export function staticChains(context: FamilyContext): StaticChain[] {
   return [
     ...baseChains(context),
     { name: "services", rules: servicesRules(context) },
-    { name: MARK_FOR_MASQUERADE, rules: [[setMark(context)]] },
-    { name: EXTERNAL_LOCAL.service, rules: externalLocalRules(context, "service") },
-    { name: EXTERNAL_LOCAL.nodeport, rules: externalLocalRules(context, "nodeport") },
-    { name: "nodeports", rules: nodePortsRules(family) },
+    { name: BALANCING, rules: [[hasBit(EXTERNAL_BIT), { goto: { target: EXTERNAL } }], [toBalancer()]] },
+    { name: EXTERNAL, rules: externalRules(context) },
+    { name: EXTERNAL_LOCAL, rules: externalLocalRules(context) },
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
     },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
-    { name: "service-endpoints-check", rules: [[frontendVmap("service", family, "noEndpoints")]] },
+    { name: "service-endpoints-check", rules: [[verdictMap(packetFrontendKey(family), NO_ENDPOINTS)]] },
     {
       name: "nodeport-endpoints-check",
-      rules: [[...toNodePorts(context), frontendVmap("nodeport", family, "noEndpoints")]],
+      rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(family), NO_ENDPOINTS)]],
     },
-    { name: "firewall-check", rules: [[verdictMap(frontendKey("service", family), FIREWALL_IPS)]] },
     ...vanishedCheck(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context) },
   ];
 }
 
+const TO_BALANCING: Statement = { goto: { target: BALANCING } };
+
+/** The packet goes on with the id of a list, or of an external way, in the register. */
 function servicesRules(context: FamilyContext): Rule[] {
   const { family } = context;
   return [
+    // The key of a NodePort, which a packet must not have by itself: it would pass by the node's addresses for NodePorts.
+    [matches(destinationAddress(family), ANY_ADDRESS[family]), { return: null }],
     ...masqueradeClusterTraffic(context),
-    [frontendVmap("service", family, "external")],
-    [frontendVmap("service", family, "services")],
-    [...toNodePorts(context), { jump: { target: "nodeports" satisfies StaticChainName } }],
+    [assign(REGISTER, lookup(packetFrontendKey(family), LISTS)), TO_BALANCING],
+    [...toNodePorts(context), assign(REGISTER, lookup(packetNodePortKey(family), LISTS)), TO_BALANCING],
   ];
-}
-
-function nodePortsRules(family: Family): Rule[] {
-  return [[frontendVmap("nodeport", family, "external")], [frontendVmap("nodeport", family, "services")]];
 }
 
 /** ClusterIP traffic that is not from pods would be answered past us, unless it comes from this node's address. */
@@ -73,21 +81,30 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
   const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
   if (masqueradeAll) return [[toClusterIP, setMark(context)]];
   const notFromPods = byPodOrigin(context, differs);
-  return notFromPods === undefined ? [] : [[toClusterIP, notFromPods, setMark(context)]];
+  // Pods' own packets are spared the lookup.
+  return notFromPods === undefined ? [] : [[notFromPods, toClusterIP, setMark(context)]];
+}
+
+/** Source ranges may end a connection here. By a policy of Cluster, answers must come back through this node. */
+function externalRules(context: FamilyContext): Rule[] {
+  return [
+    [verdictMap(packetFrontendKey(context.family), FIREWALL_IPS)],
+    [hasBit(LOCAL_BIT), { goto: { target: EXTERNAL_LOCAL } }],
+    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer()],
+  ];
 }
 
 /**
- * Traffic from outside keeps its address and reaches local endpoints only (the next step); traffic of pods and
- * of the node itself goes by the cluster-wide list, as if it had gone out and come back.
+ * Traffic from outside keeps its address and reaches local endpoints only; traffic of pods and of the node itself goes by
+ * the cluster-wide list, as if it had gone out and come back.
  */
-function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
-  const shortcut = frontendVmap(kind, context.family, "shortcut");
+function externalLocalRules(context: FamilyContext): Rule[] {
   const fromPods = byPodOrigin(context, matches);
   const fromNode = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
   return [
-    ...(fromPods === undefined ? [] : [[fromPods, shortcut]]),
-    [fromNode, setMark(context)],
-    [fromNode, shortcut],
+    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer()]]),
+    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer()],
+    [toList(TO_OWN_LIST), toBalancer()],
   ];
 }
 
@@ -112,7 +129,7 @@ function clusterIPsRules(context: FamilyContext): Rule[] {
 function masqueradingRules({ family, masqueradeMark }: FamilyContext): Rule[] {
   const mark = meta("mark");
   const masquerade: Statement = { masquerade: { flags: "fully-random" } };
-  const hairpinKey = concat(sourceAddress(family), destinationAddress(family), meta("l4proto"), payload("th", "dport"));
+  const hairpinKey = concat(sourceAddress(family), ...packetFrontend(family));
   return [
     [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
     [CONNECTION_HAS_DNAT, matches(hairpinKey, `@${HAIRPIN_CONNECTIONS}`), masquerade],

@@ -1,4 +1,7 @@
+import { FAMILIES, FAMILY_NAMES } from "../base/family.ts";
+import { socketText } from "../base/text.ts";
 import type { ExclusionReason } from "../model/topology.ts";
+import { ANY_ADDRESS, parseFrontendKey } from "./keys.ts";
 import type { FrontendOrigin, FrontendOutcome } from "./service-view.ts";
 
 /** The kinds of frontends in texts for people. */
@@ -8,6 +11,14 @@ export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
   "load-balancer-ip": "load-balancer IP",
   "node-port": "NodePort",
 };
+
+/** A frontend by its key: `10.96.0.10:53/udp`, `NodePort 30080/tcp (IPv4)`. */
+export function frontendText(key: string): string {
+  const { address, protocol, port } = parseFrontendKey(key);
+  if (address !== undefined) return `${socketText(address, port)}/${protocol}`;
+  const family = FAMILIES.find((one) => key.startsWith(ANY_ADDRESS[one])) ?? "ip";
+  return `${ORIGIN_NAMES["node-port"]} ${port}/${protocol} (${FAMILY_NAMES[family]})`;
+}
 
 /** The outcomes of a frontend in texts for people. */
 export const OUTCOME_NAMES: Readonly<Record<FrontendOutcome, string>> = {

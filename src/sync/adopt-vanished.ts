@@ -3,9 +3,10 @@ import type { Nft } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { readEndingTargets } from "../kernel/vanished.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
-import { splitParts } from "../nft/elements.ts";
+import { parseId } from "../ruleset/endpoint-lists/list-ids.ts";
+import { parseFrontendKey } from "../ruleset/keys.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { FRONTEND_MAPS, frontendOfElement, VANISHED, VANISHED_MARGIN } from "../ruleset/sets.ts";
+import { ENDPOINTS, LISTS, VANISHED, VANISHED_MARGIN } from "../ruleset/sets.ts";
 import type { VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /**
@@ -41,11 +42,16 @@ async function known(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
 }
 
 function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: RulesetState): void {
-  for (const { endpoints } of Object.values(FRONTEND_MAPS)) {
-    for (const [key, target] of sets.get(endpoints)?.elements ?? []) {
-      if (vanished.isNamed(family, target) || splitParts(key).at(-3) !== "tcp") continue;
-      const owner = state.families[family]?.ownerOf(frontendOfElement(endpoints, key));
-      vanished.addMissed(family, target, owner === undefined ? [] : [owner.service.name]);
-    }
+  const frontends = new Map<number, string>();
+  for (const [frontend, id] of sets.get(LISTS)?.elements ?? []) {
+    const { servicePort } = parseId(Number(id)) ?? {};
+    if (servicePort !== undefined) frontends.set(servicePort, frontend);
+  }
+  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
+    if (vanished.isNamed(family, target)) continue;
+    const frontend = frontends.get(parseId(Number.parseInt(key, 10))?.servicePort ?? 0);
+    if (frontend === undefined || parseFrontendKey(frontend).protocol !== "tcp") continue;
+    const owner = state.families[family]?.ownerOf(frontend);
+    vanished.addMissed(family, target, owner === undefined ? [] : [owner.service.name]);
   }
 }

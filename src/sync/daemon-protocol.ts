@@ -74,7 +74,7 @@ export interface DaemonState {
   readonly objects: DaemonObjectCounts;
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly sync: DaemonSyncState;
-  /** Service ports without rules because the kernel refuses them. */
+  /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
   /** Endpoints whose clients are reset, those that left first first; absent where that is off. */
   readonly vanished?: readonly VanishedEndpoint[];

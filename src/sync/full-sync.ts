@@ -3,10 +3,10 @@ import type { AppliedTransaction, Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import { readKernel } from "../kernel/read-kernel.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { type DynamicElement, dynamicElements, readListing } from "../nft/canonical/parse.ts";
+import type { Ruleset, SetSpec } from "../nft/ast/ruleset.ts";
+import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
 import { creation, deltaSize, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { type TimedElement, timedElements } from "../nft/elements.ts";
+import { splitParts, type TimedElement, timedElements } from "../nft/elements.ts";
 import {
   creationSteps,
   rebuildTransaction,
@@ -14,7 +14,6 @@ import {
   toTransaction,
   withoutChainDeletions,
 } from "../nft/transaction.ts";
-import { upgradedId } from "../ruleset/endpoint-lists/endpoint-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 
 /** How a full sync brought the kernel to the desired state. */
@@ -35,8 +34,10 @@ const NFT_AT_ONCE = 3;
 
 /** How a full sync is to be done. */
 export interface FullSyncOptions {
-  /** The state that the desired tables are part of: it adopts the kernel's placement of endpoints. */
+  /** The state that the desired tables are part of: it takes over what is free to choose. */
   readonly state?: RulesetState;
+  /** The kernel has had this state before: see {@link RulesetState.adopt}. */
+  readonly keepsIds?: boolean;
   /** Completes the desired tables from the kernel's, before these are compared. */
   readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
   /** The most elements in one transaction of a cold start. */
@@ -51,24 +52,15 @@ export interface FullSyncOptions {
 export async function fullSync(
   nft: Nft,
   desired: Ruleset,
-  { state, adopt, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
+  { state, keepsIds, adopt, chunkSize = CHUNK_SIZE }: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
   const kernel = await readKernel(nft, Object.keys(desired) as Family[]);
   if (kernel.kind === "unreadable") {
     return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, desired) };
   }
   await adopt?.(kernel.ruleset);
-  const deltas = differencesFrom(kernel.ruleset, desired, state);
+  const deltas = state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, deltas, chunkSize) };
-}
-
-/**
- * The differences between the kernel's tables and desired ones.
- * @param state the state that these are part of, which adopts the kernel's placement of endpoints
- */
-export function differencesFrom(kernel: Ruleset, desired: Ruleset, state: RulesetState | undefined): TableDelta[] {
-  const deltas = diffRuleset(kernel, desired);
-  return state?.adoptPlacement(kernel, deltas) ? diffRuleset(kernel, desired) : deltas;
 }
 
 /**
@@ -130,7 +122,7 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
   for (const { family, table, mode, addedSets } of deltas) {
     if (mode !== "recreate") continue;
     for (const spec of addedSets.filter(({ dynamic }) => dynamic)) {
-      const elements = await rememberedElements(nft, family, spec.name);
+      const elements = await rememberedElements(nft, family, spec);
       if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
     }
   }
@@ -138,19 +130,16 @@ async function carriedElements(nft: Nft, deltas: readonly TableDelta[]): Promise
 }
 
 /** Returns none where they cannot be listed: affinity is not worth a failed sync. @throws NftStoppedError */
-async function rememberedElements(nft: Nft, family: Family, map: string): Promise<readonly TimedElement[]> {
+async function rememberedElements(nft: Nft, family: Family, { name, key }: SetSpec): Promise<readonly TimedElement[]> {
   try {
-    const text = await nft.listSet(family, "map", map);
-    return text === undefined ? [] : dynamicElements(readListing(text)).map(upgradedElement);
+    const text = await nft.listSet(family, "map", name);
+    const elements = text === undefined ? [] : dynamicElements(readListing(text));
+    // Versions of another layout had other keys.
+    return elements.filter((element) => splitParts(element.key).length === key.length);
   } catch (error) {
     if (error instanceof NftStoppedError) throw error;
     return [];
   }
-}
-
-/** Versions that declared maps by type names gave other ids. */
-function upgradedElement(element: DynamicElement): TimedElement {
-  return element.byTypeNames ? { ...element, value: String(upgradedId(Number(element.value))) } : element;
 }
 
 /**

@@ -23,6 +23,8 @@ export interface Suspect {
 /** A search for the service ports whose rules are refused. */
 export interface Search {
   readonly nodeContext: NodeContext;
+  /** The state whose list ids the trials have; absent for ids of their own. */
+  readonly idsOf?: RulesetState;
   /** Rules that have been accepted. */
   readonly accepted: Iterable<ServicePortRules>;
   readonly suspects: readonly Suspect[];
@@ -36,9 +38,9 @@ export interface Search {
  * @returns none when the refusal has another cause
  * @throws whatever `accepts` throws
  */
-export async function findRefused({ nodeContext, accepted, suspects, accepts }: Search): Promise<Suspect[]> {
+export async function findRefused({ nodeContext, idsOf, accepted, suspects, accepts }: Search): Promise<Suspect[]> {
   if (suspects.length === 0) return [];
-  const trial = new RulesetState(nodeContext);
+  const trial = new RulesetState(nodeContext, idsOf);
   for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
   const attempt: Attempt<Suspect> = async (selection) => {
     apply(trial, suspects, new Set(selection));
@@ -55,14 +57,16 @@ export async function findRefused({ nodeContext, accepted, suspects, accepts }: 
 export async function refusedServicePorts(
   nft: Nft,
   nodeContext: NodeContext,
-  { ruleset, families }: RulesetState,
+  state: RulesetState,
 ): Promise<ServicePortKey[]> {
+  const { ruleset, families } = state;
   const kernel = await readKernel(nft, Object.keys(ruleset) as Family[]);
   const suspects = Object.values(families).flatMap(suspectsOf);
   const suspected = new Set(suspects.map(({ after }) => after));
   const rules = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
   const found = await findRefused({
     nodeContext,
+    idsOf: state,
     accepted: rules.filter((one) => !suspected.has(one)),
     suspects,
     accepts: (trial) => isAccepted(nft, toTransaction(trialChanges(kernel, trial))),

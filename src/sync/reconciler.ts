@@ -17,7 +17,7 @@ import { isAccepted, refusedServicePorts } from "./quarantine.ts";
 import { refusedFamily } from "./refused-family.ts";
 import { RefusedRules } from "./refused-rules.ts";
 import { StaleChains } from "./stale-chains.ts";
-import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
+import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
 import type { VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /** Parts of a {@link Reconciler}. */
@@ -29,6 +29,9 @@ export interface ReconcilerParts {
   /** Endpoints whose connections are reset; absent where that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
 }
+
+/** Why a service port is quarantined. */
+const REFUSED_BY_KERNEL = "the kernel refuses its rules";
 
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
@@ -64,9 +67,12 @@ export class Reconciler {
     return this.#renderer.state;
   }
 
-  /** Service ports that have no rules because the kernel refuses them. */
-  get quarantined(): ReadonlySet<ServicePortKey> {
-    return this.#refused.servicePorts;
+  /** Service ports that have no rules because the kernel refuses them or they exceed a limit, each with the reason. */
+  get quarantined(): Quarantine {
+    const { excess } = this.#renderer;
+    const refused = this.#refused.servicePorts;
+    if (refused.size === 0) return excess;
+    return new Map([...excess, ...Array.from(refused, (key) => [key, REFUSED_BY_KERNEL] as const)]);
   }
 
   /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
@@ -133,7 +139,7 @@ export class Reconciler {
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
     try {
-      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.quarantined);
+      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#refused.servicePorts);
       else this.#renderAll(this.#refused.programmed(nodeContext));
     } catch (error) {
       // Rules of any of them may be missing now: the next sync makes all rules anew, as for another node context.
@@ -149,11 +155,11 @@ export class Reconciler {
     const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
     this.#nodeContext = nodeContext;
     if (sameSets) {
-      this.#renderer.setNodeContext(nodeContext, this.quarantined);
+      this.#renderer.setNodeContext(nodeContext, this.#refused.servicePorts);
       return;
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
-    this.#renderer.update(this.#parts.cache.serviceNames(), this.quarantined);
+    this.#renderer.update(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
     this.#established = false;
     this.requestFullSync("configuration");
   }
@@ -180,6 +186,7 @@ export class Reconciler {
     try {
       const report = await fullSync(this.#parts.nft, this.state.ruleset, {
         state: this.state,
+        keepsIds: this.#established,
         chunkSize: this.#parts.chunkSize,
         ...(this.#established ? {} : { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });

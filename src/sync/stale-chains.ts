@@ -1,7 +1,7 @@
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 
-/** The chains in the kernel that nothing leads to any more and that are still to be deleted. */
+/** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
 export class StaleChains {
   #deletions: TableDelta[] = [];
 
@@ -21,7 +21,7 @@ export class StaleChains {
   }
 
   /**
-   * Takes the deletions out, with each chain once, and none that is in use again.
+   * Takes the deletions out, with each chain and set once, and none that is in use again.
    * @param desired the tables as they should be
    */
   take(desired: Ruleset): TableDelta[] {
@@ -32,7 +32,13 @@ export class StaleChains {
       const names = new Set(
         own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
       );
-      return own[0] === undefined || names.size === 0 ? [] : [{ ...own[0], deletedChains: [...names] }];
+      const sets = new Map(
+        own
+          .flatMap(({ deletedSets }) => deletedSets)
+          .flatMap((spec) => (table.sets.has(spec.name) ? [] : [[spec.name, spec]])),
+      );
+      if (own[0] === undefined || names.size + sets.size === 0) return [];
+      return [{ ...own[0], deletedChains: [...names], deletedSets: [...sets.values()] }];
     });
   }
 }

@@ -9,6 +9,9 @@ import type { ChangeTriggerTime } from "./change-tracker.ts";
 /** Why a full sync was asked for. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
 
+/** Every service port that has no rules because the kernel refuses them or they exceed a limit, with the reason. */
+export type Quarantine = ReadonlyMap<ServicePortKey, string>;
+
 /** How a sync brought the kernel to the desired state. */
 export interface SyncOutcome {
   readonly kind: "nothing" | "partial" | "full";
@@ -41,8 +44,7 @@ export interface SyncReport extends SyncOutcome {
   readonly nodeContext: NodeContext;
   /** The desired state, which at this moment is also the committed one. */
   readonly state: RulesetState;
-  /** Every service port that has no rules because the kernel refuses them. */
-  readonly quarantined: ReadonlySet<ServicePortKey>;
+  readonly quarantined: Quarantine;
   /** Every family without tables because the kernel refuses these, with its reason. */
   readonly excludedFamilies: ReadonlyMap<Family, string>;
 }

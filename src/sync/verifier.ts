@@ -140,8 +140,8 @@ export class Verifier implements SyncSubscriber {
   #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {
     const own = [...changed, ...this.#parts.reconciler.state.pending()];
     const found = unexplained(differences, own)
-      // Stale chains stay in the kernel for a while, and chains of others disturb nothing.
-      .map((delta) => ({ ...delta, deletedChains: [] }))
+      // Stale chains and their sets stay in the kernel for a while, and those of others disturb nothing.
+      .map((delta) => ({ ...delta, deletedChains: [], deletedSets: [] }))
       .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
     if (found.length > 0) this.#reports.onDifferences(found);
     else this.#parts.onVerified(this.#parts.clock.now());

@@ -1,6 +1,7 @@
+import { addressNumber, addressText } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression } from "../nft/ast/any-table.ts";
 import { joinParts } from "../nft/elements.ts";
-import type { Branch, Evaluation } from "./branch.ts";
+import { addEffect, type Branch, type Evaluation } from "./branch.ts";
 import { hashValue, isRandomHash } from "./hash-value.ts";
 import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
@@ -21,7 +22,10 @@ export function expressionValue(evaluation: Evaluation, branch: Branch, expressi
   if ("numgen" in expression) return branch.random ?? UNKNOWN;
   if ("jhash" in expression) {
     const { jhash } = expression;
-    return isRandomHash(jhash) ? (branch.random ?? UNKNOWN) : hashValue(evaluation, branch, jhash);
+    if (isRandomHash(jhash)) return branch.random ?? UNKNOWN;
+    const value = hashValue(evaluation, branch, jhash);
+    if (typeof value === "number") addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
+    return value;
   }
   return bitwiseValue(evaluation, branch, expression);
 }
@@ -54,18 +58,22 @@ function bitwiseValue(evaluation: Evaluation, branch: Branch, expression: AnyExp
   return UNKNOWN;
 }
 
-/** Marks are unsigned, but JavaScript's bitwise operators return signed numbers. */
+/** Marks, priorities and addresses; a big integer has no sign. */
+
 function bitwise(
   evaluation: Evaluation,
   branch: Branch,
   operands: readonly [AnyExpression, AnyExpression],
-  operate: (a: number, b: number) => number,
+  operate: (a: bigint, b: bigint) => bigint,
 ): Evaluated {
   const [left, right] = operands.map((operand) => expressionValue(evaluation, branch, operand));
   if (left === undefined || right === undefined) return undefined;
-  return isNumber(left) && isNumber(right) ? operate(left, right) >>> 0 : UNKNOWN;
+  if (typeof left === "number" && typeof right === "number") return Number(operate(BigInt(left), BigInt(right)));
+  if (!isAddress(left) || !isAddress(right)) return UNKNOWN;
+  const { family } = evaluation;
+  return addressText(family, operate(addressNumber(family, left), addressNumber(family, right)));
 }
 
-function isNumber(value: Value | typeof UNKNOWN): value is number {
-  return typeof value === "number";
+function isAddress(value: Value | typeof UNKNOWN): value is string {
+  return typeof value === "string" && /^(?:[\d.]+|[\da-f:.]*:[\da-f:.]*)$/.test(value);
 }

@@ -14,7 +14,9 @@ const SYN = 0x02;
 const SYN_ACK = 0x12;
 
 /** Returns a field of the packet's headers; undefined for a header that the packet does not have. */
-export function payloadValue({ packet, family }: Evaluation, branch: Branch, { protocol, field }: Payload): Evaluated {
+export function payloadValue({ packet, family }: Evaluation, branch: Branch, payload: Payload): Evaluated {
+  if ("base" in payload) return UNKNOWN;
+  const { protocol, field } = payload;
   if (protocol === "ip" || protocol === "ip6") {
     if (protocol !== family) return undefined;
     if (field === "saddr") return branch.source ?? UNKNOWN;

@@ -96,21 +96,17 @@ function runMangle(
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
-    const effect = assignmentEffect(key.meta.key, value, number);
-    if (effect !== undefined && branch.random === undefined) addEffect(branch, effect);
+    // A random number or a hash is an effect of its own.
+    if (number !== undefined && !isDrawn(value) && branch.random === undefined) {
+      addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
+    }
   } else return NOT_UNDERSTOOD;
   branch.changes++;
   return CONTINUE;
 }
 
-/** A random number is an effect of its own. */
-function assignmentEffect(register: "mark" | "priority", expression: AnyExpression, value: number | undefined) {
-  if (value === undefined) return undefined;
-  if (typeof expression === "object" && "jhash" in expression) {
-    const { mod: choices, offset } = expression.jhash;
-    return { kind: "hash", value: value - offset, choices } as const;
-  }
-  return { kind: "assigned", register, value } as const;
+function isDrawn(expression: AnyExpression): boolean {
+  return typeof expression === "object" && "jhash" in expression;
 }
 
 function afterUpdate(branch: Branch, result: UpdateResult): Result {

@@ -1,4 +1,5 @@
-import { addressNumber } from "../base/address-interval.ts";
+import { type AddressInterval, addressNumber, parseInterval } from "../base/address-interval.ts";
+import type { Family } from "../base/family.ts";
 import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
 import { splitParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluation, setKey } from "./branch.ts";
@@ -42,7 +43,21 @@ export function elementValue(evaluation: Evaluation, branch: Branch, set: AnySet
     const given = evaluation.dynamic.get(own);
     if (given !== undefined) return given.get(key);
   }
+  if (set.spec.interval) return isWithin(set, evaluation.family, key) ? "" : undefined;
   return set.elements.get(key) ?? intervalValue(set, key);
+}
+
+/** The intervals of sets, by their elements: sets of source ranges never change once they are filled. */
+const intervals = new WeakMap<AnySet["elements"], readonly AddressInterval[]>();
+
+function isWithin({ elements }: AnySet, family: Family, address: string): boolean {
+  let known = intervals.get(elements);
+  if (known === undefined || known.length !== elements.size) {
+    known = Array.from(elements.keys(), (key) => parseInterval(family, key));
+    intervals.set(elements, known);
+  }
+  const number = addressNumber(family, address);
+  return known.some(({ first, last }) => first <= number && number <= last);
 }
 
 /** The identity of a set in the table that the branch is in. */

@@ -62,7 +62,7 @@ function troubled() {
   };
   const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
   return daemonStatus(SHOP, {
-    quarantined: new Set(REFUSED === undefined ? [] : [REFUSED.key]),
+    quarantined: new Map(REFUSED === undefined ? [] : [[REFUSED.key, "the kernel refuses its rules"]]),
     sources: { ...daemonStatus(SHOP).sources, endpointslices: failing },
     history: {
       syncs: 40,
@@ -157,8 +157,8 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Pending | 1 Service | for 12 s | shop/cart",
       expect.stringMatching(/^Verification \| 90 s ago \| full sync by period, took 0\.42 s/),
       "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
-      "Quarantine | 1 | ip shop/refused:/tcp",
-      expect.stringContaining("192.0.2.9 tcp 80: shop/cart:http/tcp has it"),
+      "Quarantine | 1 | ip shop/refused:/tcp: the kernel refuses its rules",
+      expect.stringContaining("192.0.2.9:80/tcp: shop/cart:http/tcp has it"),
       "Refusals | 9 packets | to 1 destination, of 2 clients | 10.244.2.9 to 10.96.1.9:80/tcp | within the last hour; nft-proxy refusals, on this node, says why",
       "Syncs, last hour | 91 | at most 3 in a minute",
       "Out of sync, last hour | 52 s | at most 41 s in a minute",

@@ -133,7 +133,7 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     const old = await program("old-nft", refuses);
     const { exitCode, stdout } = await check("--from", townObjects("town"), `--nft-path=${old}`);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps with concat/m);
+    expect(stdout).toMatch(/^the kernel was not asked: nft at ".*old-nft" or this kernel lacks: maps by a random/m);
   });
 
   test("names the service port that the kernel refuses", async () => {

@@ -36,7 +36,7 @@ describe("diff --with kube-proxy", () => {
 
   test("names the frontend after a change of nft-proxy's own tables, on the way back", async () => {
     await nftProxy(["apply", ...TOWN]);
-    await execa("nft", ["delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.1.1 . tcp . 80 }"]);
+    await execa("nft", ["delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.1.1 . tcp . 80 }"]);
     const { exitCode, stdout } = await compare("--live");
     expect(exitCode).toBe(1);
     expect(stdout).toMatch(

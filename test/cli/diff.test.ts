@@ -35,7 +35,7 @@ describe("diff", () => {
     const args = ["diff", ...from("town-after"), "--against", townObjects("town"), "--nft-path=/nowhere/nft"];
     const { exitCode, stdout } = await nftProxy(args);
     expect(exitCode).toBe(1);
-    expect(stdout).toContain("shop/multi\n  - 10.96.1.4:80/tcp: 2 endpoints\n");
+    expect(stdout).toContain("shop/multi\n  - 10.96.1.4:443/tcp: 2 endpoints\n");
     const same = await nftProxy(["diff", ...from("town"), "--against", townObjects("town")]);
     expect(same).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/\nno difference$/) });
   });

@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
+import { parseClassid } from "../../src/nft/canonical/constant.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { AFFINITY } from "../../src/ruleset/sets.ts";
+import { affinityKey } from "../support/affinity-entries.ts";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { loadScenario } from "../support/lab/scenario.ts";
@@ -31,11 +34,11 @@ the cluster IP of Service dns/kube-dns, port dns
 
 The way through the rules
   prerouting
-    services: a Service with endpoints
-      service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }
+    balancing: list 1 of dns/kube-dns port dns (53/udp)
+      balancers { 8000:4 : goto balance-2 }
     balance-2: one of 2 endpoints at random; the destination becomes the
       endpoint
-      endpoints { 10.96.0.10 . udp . 53 . 8000:0 : 10.244.1.16 . 53 } and 1 more
+      endpoints { 8000:4 . 0 : 10.244.1.16 . 53 } and 1 more
 
 Endpoints
   50 %  10.244.1.16:53 dns/dns-0 on node-1 in zone-a
@@ -194,7 +197,7 @@ describe("explain --live", () => {
 
   test("--problems names a frontend whose element is missing, and none that is served", async () => {
     await program();
-    await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
+    await nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.0.10 . udp . 53 }");
     const flags = ["explain", "--live", "--problems", "--output=json", ...TOWN];
     const { stdout } = await lab.exec([process.execPath, bundle, ...flags]);
     const causes = JSON.parse(stdout).explanations.map(({ verdict }: Explanation) => verdict.cause);
@@ -204,11 +207,11 @@ describe("explain --live", () => {
 
   test("names a missing element as the cause", async () => {
     await program();
-    await nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.0.10 . udp . 53 }");
+    await nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.0.10 . udp . 53 }");
     const { verdict, differences } = await live(...TOWN, ...TO_DNS);
     expect(verdict).toMatchObject({ result: "refused", cause: "not-programmed" });
     expect(verdict.message).toContain("goes to one of 2 endpoints of dns/kube-dns");
-    expect(differences).toEqual(["missing in the kernel: service-ips { 10.96.0.10 . udp . 53 : goto balance-2 }"]);
+    expect(differences).toEqual(["missing in the kernel: lists { 10.96.0.10 . udp . 53 : 8000:4 }"]);
     const scenario = await loadScenario("town");
     const [probe] = scenario.probes.filter(({ id }) => id === "dns/kube-dns:53/udp cluster 10.96.0.10 from pod3");
     expect((await lab.probe(probe === undefined ? [] : [probe])).get(probe?.id ?? "")).toEqual({ result: "refused" });
@@ -216,13 +219,13 @@ describe("explain --live", () => {
 
   test("names elements that only the kernel has", async () => {
     await program();
-    await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 8000:1 }");
-    await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 10.96.0.10 . udp . 53 . 8000:1 : 10.244.9.9 . 53 }");
+    await nft("delete", "element", "ip", "nft-proxy", "endpoints", "{ 8000:4 . 1 }");
+    await nft("add", "element", "ip", "nft-proxy", "endpoints", "{ 8000:4 . 1 : 10.244.9.9 . 53 }");
     const { verdict, differences, endpoints } = await live(...TOWN, ...TO_DNS);
     expect(verdict).toMatchObject({ result: "served", cause: "not-programmed" });
     expect(differences).toEqual([
-      "missing in the kernel: endpoints { 10.96.0.10 . udp . 53 . 8000:1 : 10.244.2.14 . 53 }",
-      "only in the kernel: endpoints { 10.96.0.10 . udp . 53 . 8000:1 : 10.244.9.9 . 53 }",
+      "missing in the kernel: endpoints { 8000:4 . 1 : 10.244.2.14 . 53 }",
+      "only in the kernel: endpoints { 8000:4 . 1 : 10.244.9.9 . 53 }",
     ]);
     expect(endpoints.map(({ address, excluded }) => [address, excluded?.reason])).toEqual([
       ["10.244.1.16", undefined],
@@ -251,8 +254,9 @@ describe("explain --live", () => {
 
   test("reports that a sticky client's endpoint is gone", async () => {
     await program();
-    const key = "10.244.1.13 . 10.96.1.2 . tcp . 80";
-    await nft("add", "element", "ip", "nft-proxy", "affinity", `{ ${key} timeout 10m : 8000:1 }`);
+    const [, id] = /tcp \. 80 : (\S+)/.exec(await nft("get element ip nft-proxy lists { 10.96.1.2 . tcp . 80 }")) ?? [];
+    const key = affinityKey("10.244.1.13", parseClassid(id));
+    await nft("add", "element", "ip", "nft-proxy", AFFINITY, `{ ${key} timeout 10m : c001:4 }`);
     const { verdict, notes } = await live(...TOWN, "--from-ip", "10.244.1.13", "--to", "10.96.1.2", "--port", "80");
     expect(verdict.message).toMatch(/goes to one of \d endpoints/);
     expect(notes.find(({ topic }) => topic === "affinity")?.message).toContain("the endpoint of this client is gone");

@@ -1,15 +1,67 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type ByFamily, FAMILIES } from "../../src/base/family.ts";
+import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
-import { localEndpoint, type Objects, type ServiceOptions, service, slice, testNodeContext } from "../support/build.ts";
+import { AFFINITY } from "../../src/ruleset/sets.ts";
+import { affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
+import {
+  localEndpoint,
+  type Objects,
+  port,
+  type ServiceOptions,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../support/build.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
 // Session affinity with real connections, where only a kernel can tell: who keeps which endpoint, and for how long.
 
-const CLUSTER_IP = "10.96.5.1";
-const EXTERNAL_IP = "203.0.113.50";
-const ENDPOINTS = ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12", "10.244.3.13"];
+/** The addresses of a Service, and those of its endpoints elsewhere and on the node. */
+interface Addresses {
+  readonly clusterIP: string;
+  readonly externalIP: string;
+  readonly loadBalancerIP: string;
+  readonly node: string;
+  readonly elsewhere: readonly string[];
+  readonly here: readonly string[];
+}
+
+const ADDRESSES: ByFamily<Addresses> = {
+  ip: {
+    clusterIP: "10.96.5.1",
+    externalIP: "203.0.113.50",
+    loadBalancerIP: "203.0.113.51",
+    node: "192.0.2.2",
+    elsewhere: ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.3.11", "10.244.3.12", "10.244.3.13"],
+    here: ["10.244.1.11", "10.244.1.12"],
+  },
+  ip6: {
+    clusterIP: "fd00:10:96::501",
+    externalIP: "fd00:1b::50",
+    loadBalancerIP: "fd00:1b::51",
+    node: "fd00:c0::2",
+    elsewhere: [
+      "fd00:244:2::11",
+      "fd00:244:2::12",
+      "fd00:244:2::13",
+      "fd00:244:3::11",
+      "fd00:244:3::12",
+      "fd00:244:3::13",
+    ],
+    here: ["fd00:244:1::11", "fd00:244:1::12"],
+  },
+};
+const NODE_PORT = 30_050;
 const CLIENTS: readonly ProbeSource[] = ["pod1", "pod2", "pod3", "pod4", "pod5", "pod6", "ext", "ext2"];
+/** How a node's rules come to follow the objects. */
+const CHANGES = [
+  ["a restart", "program"],
+  ["events", "follow"],
+] as const;
+const OUTSIDE: readonly ProbeSource[] = ["ext", "ext2"];
 
 let node: ProgrammedLab;
 beforeAll(async () => {
@@ -17,118 +69,252 @@ beforeAll(async () => {
 });
 afterAll(() => node?.close());
 beforeEach(async () => {
-  for (const map of ["affinity", "nodeport-affinity"]) await node.nft("flush", "map", "ip", "nft-proxy", map);
+  for (const family of FAMILIES) await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
 });
 
-function sticky(endpoints: readonly string[], options: ServiceOptions = {}): Objects {
-  return {
-    services: [service({ clusterIPs: [CLUSTER_IP], externalIPs: [EXTERNAL_IP], affinitySeconds: 600, ...options })],
-    slices: [
-      slice({ endpoints: endpoints.map((each) => (each.startsWith("10.244.1.") ? localEndpoint(each) : each)) }),
-    ],
-  };
-}
+describe.each(FAMILIES)("session affinity (%s)", (family) => {
+  const { clusterIP, externalIP, loadBalancerIP, node: nodeAddress, elsewhere, here } = ADDRESSES[family];
+  const EXTERNAL_WAYS = [
+    ["external IP", externalIP, 80],
+    ["load-balancer IP", loadBalancerIP, 80],
+    ["NodePort", nodeAddress, NODE_PORT],
+  ] as const;
 
-/** The one endpoint that answers all of a client's connections. */
-async function endpointOf(from: ProbeSource, to = CLUSTER_IP): Promise<string> {
-  const answers = await node.answers({ from, to, port: 80, proto: "tcp", n: 6 });
-  expect(answers, `${from} meets one endpoint`).toHaveLength(1);
-  return answers[0] ?? "";
-}
-
-async function endpointsOfAll(): Promise<Map<ProbeSource, string>> {
-  const met = new Map<ProbeSource, string>();
-  for (const client of CLIENTS) met.set(client, await endpointOf(client));
-  return met;
-}
-
-/** What the kernel remembers of clients. */
-async function remembered() {
-  return dynamicElements(readListing(await node.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
-}
-
-describe("a client with session affinity", () => {
-  test("keeps its endpoint when others come and go", async () => {
-    await node.program(sticky(ENDPOINTS.slice(0, 3)));
-    const before = await endpointsOfAll();
-    await node.program(sticky(ENDPOINTS));
-    expect(await endpointsOfAll()).toEqual(before);
-    const used = new Set(before.values());
-    await node.program(sticky(ENDPOINTS.filter((each) => used.has(each))));
-    expect(await endpointsOfAll()).toEqual(before);
-  });
-
-  test("gets another endpoint when its endpoint goes; other clients keep theirs", async () => {
-    await node.program(sticky(ENDPOINTS));
-    const before = await endpointsOfAll();
-    const gone = before.get("ext") ?? "";
-    const rest = ENDPOINTS.filter((each) => each !== gone);
-    await node.program(sticky(rest));
-    const after = await endpointsOfAll();
-    for (const [client, endpoint] of before) {
-      if (endpoint === gone) expect(rest).toContain(after.get(client));
-      else expect(after.get(client)).toBe(endpoint);
-    }
-    await node.program(sticky(ENDPOINTS));
-    expect(await endpointsOfAll()).toEqual(after);
-  });
-
-  test("is refused when the last endpoint goes, and served again when one comes", async () => {
-    await node.program(sticky(["10.244.2.11"]));
-    expect(await endpointOf("pod1")).toBe("10.244.2.11");
-    await node.program(sticky([]));
-    expect(await node.answers({ from: "pod1", to: CLUSTER_IP, port: 80, proto: "tcp" })).toEqual(["refused"]);
-    await node.program(sticky(["10.244.2.12"]));
-    expect(await endpointOf("pod1")).toBe("10.244.2.12");
-  });
-
-  test("from outside moves to a local endpoint when Cluster policy becomes Local", async () => {
-    await node.program(sticky(ENDPOINTS));
-    for (const client of ["ext", "ext2"] as const) expect(ENDPOINTS).toContain(await endpointOf(client, EXTERNAL_IP));
-    await node.program(sticky([...ENDPOINTS, "10.244.1.11"], { external: "Local" }));
-    for (const client of ["ext", "ext2"] as const) expect(await endpointOf(client, EXTERNAL_IP)).toBe("10.244.1.11");
-    const pod = await endpointOf("pod3", EXTERNAL_IP);
-    expect([...ENDPOINTS, "10.244.1.11"]).toContain(pod);
-    await node.program(sticky(ENDPOINTS, { external: "Local" }));
-    expect(await node.answers({ from: "ext", to: EXTERNAL_IP, port: 80, proto: "tcp", n: 2 })).toEqual(["timeout"]);
-  });
-});
-
-describe("the time of session affinity", () => {
-  test("restarts with every connection", async () => {
-    await node.program(sticky(ENDPOINTS));
-    const endpoint = await endpointOf("pod1");
-    const [{ key, value } = { key: "", value: "" }] = await remembered();
-    const element = (rest: string) => `{ ${key}${rest} }`;
-    await node.nft("delete", "element", "ip", "nft-proxy", "affinity", element(""));
-    const classid = `${(Number(value) >>> 16).toString(16)}:${(Number(value) & 0xffff).toString(16)}`;
-    await node.nft("add", "element", "ip", "nft-proxy", "affinity", element(` timeout 600s expires 100s : ${classid}`));
-    expect(await endpointOf("pod1")).toBe(endpoint);
-    expect((await remembered()).map(({ expires }) => expires > 300)).toEqual([true]);
-  });
-
-  test("ends: the client's entry is deleted, and it is balanced again", async () => {
-    await node.program(sticky(ENDPOINTS, { affinitySeconds: 1 }));
-    const connect = () => node.answers({ from: "pod1", to: CLUSTER_IP, port: 80, proto: "tcp", n: 1 });
-    const [first] = await connect();
-    const others: string[] = [];
-    // One of six at random again and again: less likely than 1 in 10^7.
-    for (let round = 0; round < 10 && others.length === 0; round++) {
-      await expect.poll(remembered, { timeout: 30_000 }).toEqual([]);
-      others.push(...(await connect()).filter((each) => each !== first));
-    }
-    expect(ENDPOINTS).toContain(others[0]);
-  });
-});
-
-test("a full affinity map costs stickiness, not connections", async () => {
-  // The size is a part of the map's declaration, which a transaction cannot change in place.
-  await node.program(sticky(ENDPOINTS), testNodeContext({ affinityMapSize: 2 }));
-  for (const client of ["pod1", "pod2"] as const) await endpointOf(client);
-  for (const client of ["pod3", "ext"] as const) {
-    const answers = await node.answers({ from: client, to: CLUSTER_IP, port: 80, proto: "tcp" });
-    expect(answers).toEqual(ENDPOINTS);
+  function sticky(endpoints: readonly string[], options: ServiceOptions = {}): Objects {
+    const web: ServiceOptions = {
+      clusterIPs: [clusterIP],
+      externalIPs: [externalIP],
+      loadBalancerIPs: [loadBalancerIP],
+      ports: [port(80, { nodePort: NODE_PORT })],
+      affinitySeconds: 600,
+    };
+    const given = endpoints.map((each) => (here.includes(each) ? localEndpoint(each) : each));
+    return { services: [service({ ...web, ...options })], slices: [slice({ endpoints: given, family })] };
   }
-  expect(await remembered()).toHaveLength(2);
-  expect(await endpointOf("pod1")).toBe(await endpointOf("pod1"));
+
+  /** The one endpoint that answers all connections of each client. */
+  async function endpointsOf(clients = CLIENTS, to = clusterIP, toPort = 80): Promise<Map<ProbeSource, string>> {
+    const probes = clients.map((from) => ({ id: from, from, to, port: toPort, proto: "tcp" as const, n: 6 }));
+    const tallies = await node.lab.observe(probes);
+    return new Map(
+      clients.map((client) => {
+        const answers = Object.keys(tallies.get(client) ?? {}).map((answer) => answer.split(" ")[0] ?? "");
+        const [answer = "", ...others] = new Set(answers);
+        expect(others, `others than ${answer} answer ${client}`).toEqual([]);
+        return [client, answer];
+      }),
+    );
+  }
+
+  const endpointOf = async (from: ProbeSource) => (await endpointsOf([from])).get(from) ?? "";
+
+  /** What the kernel remembers of clients. */
+  async function remembered() {
+    return dynamicElements(readListing(await node.nft("-j", "list", "map", family, "nft-proxy", AFFINITY)));
+  }
+
+  describe("a client", () => {
+    test("has one endpoint by all addresses of a Service port", async () => {
+      await node.program(sticky(elsewhere));
+      const before = await endpointsOf();
+      for (const [name, to, toPort] of EXTERNAL_WAYS) {
+        expect(await endpointsOf(CLIENTS, to, toPort), name).toEqual(before);
+      }
+      expect(await remembered()).toHaveLength(CLIENTS.length);
+    });
+
+    test("has an endpoint for each port of a Service", async () => {
+      const names = ["a", "b"];
+      await node.program({
+        services: sticky([], { ports: names.map((name, index) => port(80 + index, { name })) }).services ?? [],
+        slices: [slice({ endpoints: elsewhere, ports: names.map((name) => slicePort(8080, { name })) })],
+      });
+      const before = await endpointsOf();
+      const other = await endpointsOf(CLIENTS, clusterIP, 81);
+      expect(await remembered()).toHaveLength(2 * CLIENTS.length);
+      expect([...before.keys()].filter((client) => before.get(client) !== other.get(client))).not.toEqual([]);
+      expect(await endpointsOf()).toEqual(before);
+    });
+  });
+
+  describe.each(CHANGES)("a client, with rules that change by %s,", (_, how) => {
+    const change = (objects: Objects) => node[how](objects);
+
+    test("keeps its endpoint when others come and go", async () => {
+      await node.program(sticky(elsewhere.slice(0, 3)));
+      const before = await endpointsOf();
+      await change(sticky(elsewhere));
+      expect(await endpointsOf()).toEqual(before);
+      const used = new Set(before.values());
+      await change(sticky(elsewhere.filter((each) => used.has(each))));
+      expect(await endpointsOf()).toEqual(before);
+    });
+
+    test("gets another endpoint when its endpoint goes; other clients keep theirs", async () => {
+      await node.program(sticky(elsewhere));
+      const before = await endpointsOf();
+      const gone = before.get("ext") ?? "";
+      const rest = elsewhere.filter((each) => each !== gone);
+      await change(sticky(rest));
+      const after = await endpointsOf();
+      for (const [client, endpoint] of before) {
+        if (endpoint === gone) expect(rest).toContain(after.get(client));
+        else expect(after.get(client)).toBe(endpoint);
+      }
+      await change(sticky(elsewhere));
+      expect(await endpointsOf()).toEqual(after);
+    });
+
+    test("is refused when the last endpoint goes, and served again when one comes", async () => {
+      const [first, second] = elsewhere as [string, string];
+      await node.program(sticky([first]));
+      expect(await endpointOf("pod1")).toBe(first);
+      await change(sticky([]));
+      expect(await endpointOf("pod1")).toBe("refused");
+      await change(sticky([second]));
+      expect(await endpointOf("pod1")).toBe(second);
+    });
+
+    test("keeps its endpoint when Services before and after it in the order of names come and go", async () => {
+      const [first] = elsewhere as [string];
+      await node.program(sticky(elsewhere));
+      const before = await endpointsOf();
+      const { services = [], slices = [] } = sticky(elsewhere);
+      const others = ["after", "before", "xenon"].map((name, index) => ({
+        service: service({ name, clusterIPs: [family === "ip" ? `10.96.5.${index + 10}` : `fd00:10:96::51${index}`] }),
+        slice: slice({ service: name, endpoints: [first] }),
+      }));
+      await change({
+        services: [...services, ...others.map((one) => ({ ...one.service, affinitySeconds: 60 }))],
+        slices: [...slices, ...others.map((one) => one.slice)],
+      });
+      expect(await endpointsOf()).toEqual(before);
+      await change(sticky(elsewhere));
+      expect(await endpointsOf()).toEqual(before);
+    });
+  });
+
+  describe("with external Local policy, a client", () => {
+    const local: ServiceOptions = { external: "Local" };
+
+    test("from outside that has a local endpoint by an external address has it by the cluster IP, too", async () => {
+      await node.program(sticky([...elsewhere, ...here], local));
+      for (const [name, to, toPort] of EXTERNAL_WAYS) {
+        await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
+        const before = await endpointsOf(OUTSIDE, to, toPort);
+        for (const endpoint of before.values()) expect(here, name).toContain(endpoint);
+        expect(await endpointsOf(OUTSIDE), name).toEqual(before);
+      }
+    });
+
+    test("from outside whose endpoint is not local gets a local one by an external address, and by the cluster IP, too", async () => {
+      for (const [name, to, toPort] of EXTERNAL_WAYS) {
+        await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
+        await node.program(sticky(elsewhere, local));
+        const before = await endpointsOf();
+        await node.program(sticky([...elsewhere, ...here], local));
+        expect(await endpointsOf(), name).toEqual(before);
+        const after = await endpointsOf(OUTSIDE, to, toPort);
+        for (const endpoint of after.values()) expect(here, name).toContain(endpoint);
+        expect(await endpointsOf(), name).toEqual(new Map([...before, ...after]));
+      }
+    });
+
+    test("of this cluster has one endpoint, of this node or not, by all addresses", async () => {
+      const pods = CLIENTS.filter((client) => !OUTSIDE.includes(client));
+      await node.program(sticky(elsewhere, local));
+      const before = await endpointsOf(pods);
+      await node.program(sticky([...elsewhere, ...here], local));
+      for (const [name, to, toPort] of EXTERNAL_WAYS) expect(await endpointsOf(pods, to, toPort), name).toEqual(before);
+    });
+
+    test("from outside is dropped without a local endpoint, and keeps its endpoint by the cluster IP", async () => {
+      await node.program(sticky(elsewhere, local));
+      const before = await endpointsOf(OUTSIDE);
+      const probe = { to: externalIP, port: 80, proto: "tcp", n: 2 } as const;
+      const probes = OUTSIDE.map((from) => ({ ...probe, id: from, from }));
+      const outcomes = await node.lab.probe(probes);
+      expect([...outcomes.values()]).toEqual([{ result: "timeout" }, { result: "timeout" }]);
+      expect(await endpointsOf(OUTSIDE)).toEqual(before);
+    });
+  });
+
+  describe.each(CHANGES)(
+    "a policy that becomes Local by %s leaves no client on an endpoint that is not local",
+    (_, how) => {
+      const change = (objects: Objects) => node[how](objects);
+
+      test.each(EXTERNAL_WAYS)("by the %s", async (_way, to, toPort) => {
+        await node.program(sticky(elsewhere));
+        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values()) expect(elsewhere).toContain(endpoint);
+        await change(sticky([...elsewhere, ...here], { external: "Local" }));
+        for (const endpoint of (await endpointsOf(OUTSIDE, to, toPort)).values()) expect(here).toContain(endpoint);
+      });
+
+      test("by the cluster IP", async () => {
+        await node.program(sticky(elsewhere));
+        for (const endpoint of (await endpointsOf()).values()) expect(elsewhere).toContain(endpoint);
+        await change(sticky([...elsewhere, ...here], { internal: "Local" }));
+        const after = await endpointsOf();
+        for (const endpoint of after.values()) expect(here).toContain(endpoint);
+        await change(sticky([...elsewhere, ...here]));
+        expect(await endpointsOf(), "back again").toEqual(after);
+      });
+    },
+  );
+
+  describe("the time", () => {
+    test("restarts with every connection", async () => {
+      await node.program(sticky(elsewhere));
+      const endpoint = await endpointOf("pod1");
+      const [{ key, value } = { key: "", value: "" }] = await remembered();
+      const { client, servicePort } = parseAffinityKey(key);
+      const element = (rest: string) => `{ ${affinityKey(client, servicePort)}${rest} }`;
+      await node.nft("delete", "element", family, "nft-proxy", AFFINITY, element(""));
+      const shortened = ` timeout 600s expires 100s : ${formatClassid(Number(value))}`;
+      await node.nft("add", "element", family, "nft-proxy", AFFINITY, element(shortened));
+      expect(await endpointOf("pod1")).toBe(endpoint);
+      expect((await remembered()).map(({ expires }) => expires > 300)).toEqual([true]);
+    });
+
+    test("that changes is each client's from its next connection on, and clients keep their endpoints", async () => {
+      await node.program(sticky(elsewhere));
+      const before = await endpointsOf();
+      await node.program(sticky(elsewhere, { affinitySeconds: 300 }));
+      // The kernel lists the first timeout of an element for ever, whatever it has left.
+      const left = async () => (await remembered()).map(({ expires }) => expires);
+      for (const seconds of await left()) expect(seconds).toBeGreaterThan(300);
+      expect(await endpointsOf()).toEqual(before);
+      for (const seconds of await left()) expect(seconds).toSatisfy((one) => one > 200 && one <= 300);
+      expect(await remembered()).toHaveLength(CLIENTS.length);
+    });
+
+    test("ends: the client's entry is deleted, and it is balanced again", async () => {
+      await node.program(sticky(elsewhere, { affinitySeconds: 1 }));
+      const connect = () => node.answers({ from: "pod1", to: clusterIP, port: 80, proto: "tcp", n: 1 });
+      const [first] = await connect();
+      const others: string[] = [];
+      // One of six at random again and again: less likely than 1 in 10^7.
+      for (let round = 0; round < 10 && others.length === 0; round++) {
+        await expect.poll(remembered, { timeout: 30_000 }).toEqual([]);
+        others.push(...(await connect()).filter((each) => each !== first));
+      }
+      expect(elsewhere).toContain(others[0]);
+    });
+  });
+
+  test("with a full map costs stickiness, not connections", async () => {
+    // The size is a part of the map's declaration, which a transaction cannot change in place.
+    await node.program(sticky(elsewhere), testNodeContext({ affinityMapSize: 2 }));
+    const before = await endpointsOf(["pod1", "pod2"]);
+    for (const [from, to] of [
+      ["pod3", clusterIP],
+      ["ext", clusterIP],
+      ["ext2", externalIP],
+    ] as const) {
+      expect(await node.answers({ from, to, port: 80, proto: "tcp" })).toEqual(elsewhere);
+    }
+    expect(await remembered()).toHaveLength(2);
+    expect(await endpointsOf(["pod1", "pod2"])).toEqual(before);
+  });
 });

@@ -4,6 +4,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import { dynamicElements, type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { AFFINITY } from "../../src/ruleset/sets.ts";
+import { affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
 
 const town = JSON.parse(
@@ -42,15 +44,19 @@ describe("the canonical ruleset", () => {
 
   test("excludes the elements of dynamic maps, which are read apart", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
-    nft(["add element ip nft-proxy affinity { 192.0.2.1 . 10.96.1.2 . tcp . 80 timeout 600s : 8f58:b1bc }"]);
+    const servicePort = 0xc000_8000;
+    const entry = `${affinityKey("192.0.2.1", servicePort)} timeout 600s : c000:b1bc`;
+    nft([`add element ip nft-proxy ${AFFINITY} { ${entry} }`]);
     const listing = list("ip");
     expect(parseListing(listing).ip).toEqual(applyTransaction({}, town).ip);
-    expect(dynamicElements(listing)).toEqual([
+    const found = dynamicElements(listing).map(({ key, ...rest }) => ({ ...parseAffinityKey(key), ...rest }));
+    expect(found).toEqual([
       {
         family: "ip",
-        map: "affinity",
-        key: "192.0.2.1 . 10.96.1.2 . tcp . 80",
-        value: "2404954556",
+        map: AFFINITY,
+        client: "192.0.2.1",
+        servicePort,
+        value: String(0xc000_b1bc),
         timeout: 600,
         expires: expect.closeTo(600, -1),
       },

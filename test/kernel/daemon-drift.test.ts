@@ -105,7 +105,7 @@ describe("a change of our rules by somebody else", () => {
   });
 
   test("such as deleted elements is repaired", async () => {
-    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
+    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "lists"));
   });
 
   test("such as foreign elements, sets, chains and rules is removed", async () => {
@@ -116,14 +116,15 @@ describe("a change of our rules by somebody else", () => {
       add rule ip nft-proxy trap ip saddr @intruders drop
       add rule ip nft-proxy filter-input jump trap
       add element ip nft-proxy cluster-ips { 192.0.2.68 }
-      add element ip nft-proxy service-ips { 192.0.2.68 . tcp . 80 : goto trap }
-      add element ip nft-proxy endpoints { 192.0.2.68 . tcp . 80 . 0 : 192.0.2.69 . 80 }
+      add element ip nft-proxy lists { 192.0.2.68 . tcp . 80 : 8abc:4 }
+      add element ip nft-proxy balancers { 8abc:4 : goto trap }
+      add element ip nft-proxy endpoints { 8abc:4 . 0 : 192.0.2.69 . 80 }
       add element ip6 nft-proxy no-endpoint-services { fd00::68 . tcp . 80 : drop }`;
     const file = await lab.file("foreign.nft", foreign);
     await repairs(
       "element",
       () => lab.nft("-f", file),
-      "table ip nft-proxy: 2 chains, 1 set, 3 elements differed; table ip6 nft-proxy: 0 chains, 0 sets, 1 element differed",
+      "table ip nft-proxy: 2 chains, 1 set, 4 elements differed; table ip6 nft-proxy: 0 chains, 0 sets, 1 element differed",
     );
   });
 
@@ -151,7 +152,7 @@ describe("a change of our rules by somebody else", () => {
       ["ext", "192.0.2.2", 32700],
     ]);
     await repairs("element", () => lab.nft("flush", "chain", "ip", "nft-proxy", "nat-postrouting"));
-    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "service-ips"));
+    await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "lists"));
     await daemon.saying("full sync", daemon.said("full sync").length + 2);
     await Promise.all(held.map((one) => one.stillAnswered()));
   });
@@ -164,7 +165,7 @@ describe("a daemon whose next full sync is far in the future", () => {
     // At once: the first comparison comes after 10 s, the next one on a loaded machine after minutes.
     await daemon.saying("full sync");
     const since = Date.now();
-    await lab.nft("delete", "element", "ip", "nft-proxy", "service-ips", "{ 10.96.7.7 . tcp . 7000 }");
+    await lab.nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.7.7 . tcp . 7000 }");
     await daemon.saying(repaired);
     await lab.converged();
     const { lastVerified } = JSON.parse((await lab.get(10256, "/livez")).body);

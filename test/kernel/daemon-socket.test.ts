@@ -5,6 +5,7 @@ import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { askDaemon } from "../../src/inspect/daemon-socket/daemon-client.ts";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
+import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunResult } from "../support/lab/lab.ts";
@@ -66,7 +67,8 @@ describe("commands beside a running daemon", () => {
   });
 
   test("diff and explain name an element that somebody deleted", async () => {
-    const element = ["element", "ip", "nft-proxy", "service-ips"];
+    const element = ["element", "ip", "nft-proxy", "lists"];
+    const id = (await daemons.kernel()).ip?.sets.get("lists")?.elements.get("10.96.0.10 . udp . 53");
     /** Runs a command without the element; again where the daemon has repaired it meanwhile. */
     const without = async (args: readonly string[], isNamed: (result: RunResult) => boolean): Promise<void> => {
       await vi.waitFor(async () => {
@@ -75,9 +77,9 @@ describe("commands beside a running daemon", () => {
       }, PATIENCE);
     };
     await without(["diff"], ({ exitCode, stdout }) => exitCode === 1 && stdout.includes("dns/kube-dns"));
-    const missing = "missing in the kernel: service-ips { 10.96.0.10 . udp . 53";
+    const missing = "missing in the kernel: lists { 10.96.0.10 . udp . 53";
     await without(["explain", "--live", "10.96.0.10:53/udp"], ({ stdout }) => stdout.includes(missing));
-    await daemons.nft("add", ...element, "{ 10.96.0.10 . udp . 53 : goto balance-2 }");
+    await daemons.nft("add", ...element, `{ 10.96.0.10 . udp . 53 : ${formatClassid(Number(id))} }`);
     await daemons.converged();
   });
 

@@ -73,13 +73,15 @@ describe("the kernel and the fake kernel refuse", () => {
     }).state.ruleset,
   );
   const verdict = (key: string, target: string): Command => ({
-    add: { element: { ...at, name: "service-ips", elem: [[{ concat: [key, "tcp", 80] }, { goto: { target } }]] } },
+    add: {
+      element: { ...at, name: "no-endpoint-services", elem: [[{ concat: [key, "tcp", 80] }, { goto: { target } }]] },
+    },
   });
   const chain = (name: string) => ({ chain: { ...at, name } });
 
   test.each<[string, Command]>([
     ["the deletion of a chain that an element leads to", { delete: chain("reject-chain") }],
-    ["the deletion of a chain that a rule leads to", { delete: chain("nodeports") }],
+    ["the deletion of a chain that a rule leads to", { delete: chain("external-local") }],
     ["the deletion of a set that a rule reads", { delete: { set: { ...at, name: "cluster-ips" } } }],
     [
       "the deletion of an element that does not exist",
@@ -91,7 +93,11 @@ describe("the kernel and the fake kernel refuse", () => {
     ],
     ["an unknown chain in an element", verdict("10.0.0.1", "none")],
     ["an unknown set", { add: { element: { ...at, name: "none", elem: ["10.0.0.1"] } } }],
-    ["another value for a key", verdict("10.96.0.10", "reject-chain")],
+    ["another value for a key", verdict("10.96.0.11", "drop-chain")],
+    [
+      "another list for a frontend",
+      { add: { element: { ...at, name: "lists", elem: [[{ concat: ["10.96.0.10", "tcp", 80] }, 0x8000_0ff0]] } } },
+    ],
     ["another type of set", { add: { set: { ...at, name: "cluster-ips", type: "inet_service" } } }],
     [
       "another hook",
@@ -102,9 +108,9 @@ describe("the kernel and the fake kernel refuse", () => {
     nft(["flush", "ruleset"]);
     for (const kernel of [load, (transaction: Transaction) => fake.apply(transaction)]) {
       kernel(wanted);
-      kernel({ nftables: [verdict("10.96.0.10", "balance-1")] });
+      kernel({ nftables: [verdict("10.96.0.11", "reject-chain")] });
       const before = rulesetText(kernel === load ? kernelRules() : fake.ruleset);
-      expect(() => kernel({ nftables: [verdict("10.0.0.2", "balance-1"), command] })).toThrow();
+      expect(() => kernel({ nftables: [verdict("10.0.0.2", "reject-chain"), command] })).toThrow();
       expect(rulesetText(kernel === load ? kernelRules() : fake.ruleset)).toBe(before);
     }
   });

@@ -184,6 +184,77 @@ packets(
   ],
 );
 
+const GUARDED: ServiceOptions = {
+  name: "guarded",
+  clusterIPs: ["10.96.1.6", "fd00:10:96::1:6"],
+  externalIPs: ["203.0.113.24"],
+  loadBalancerIPs: ["203.0.113.22", "fd00:1b::22"],
+  ports: [port(80, { name: "http" }), port(53, { name: "dns", protocol: "udp" })],
+  sourceRanges: ["192.0.2.128/25", "fd00:c0::200/120"],
+};
+const GUARDED_PORTS = [slicePort(8080, { name: "http" }), slicePort(5353, { name: "dns", protocol: "udp" })];
+
+packets(
+  "source ranges",
+  objects(
+    [
+      GUARDED,
+      { ports: GUARDED_PORTS, endpoints: ["10.244.2.11"] },
+      { ports: GUARDED_PORTS, endpoints: ["fd00:244:2::11"] },
+    ],
+    [
+      {
+        ...GUARDED,
+        name: "guarded-idle",
+        clusterIPs: ["10.96.1.7"],
+        externalIPs: [],
+        loadBalancerIPs: ["203.0.113.23"],
+      },
+    ],
+  ),
+  testNodeContext(),
+  [
+    {
+      shows: "a client within them is served",
+      ...{ from: "ext2", to: "203.0.113.22", ...tcp, expected: answered("node", "10.244.2.11 8080") },
+    },
+    {
+      shows: "a client within them is served (IPv6)",
+      ...{ from: "ext2", to: "fd00:1b::22", ...tcp, expected: answered("node", "fd00:244:2::11 8080") },
+    },
+    {
+      shows: "a client within them is served (UDP)",
+      ...{ from: "ext2", to: "203.0.113.22", port: 53, proto: "udp", expected: answered("node", "10.244.2.11 5353") },
+    },
+    { shows: "a client beside them is dropped", from: "ext", to: "203.0.113.22", ...tcp, n: 2, expected: dropped },
+    {
+      shows: "a client beside them is dropped (IPv6)",
+      from: "ext",
+      to: "fd00:1b::22",
+      ...tcp,
+      n: 2,
+      expected: dropped,
+    },
+    {
+      shows: "a client beside them is dropped (UDP)",
+      ...{ from: "ext", to: "203.0.113.22", port: 53, proto: "udp", n: 2, expected: dropped },
+    },
+    { shows: "a pod beside them is dropped", from: "pod3", to: "203.0.113.22", ...tcp, n: 2, expected: dropped },
+    {
+      shows: "a client beside them is served by an external IP, which they do not guard",
+      ...{ from: "ext", to: "203.0.113.24", ...tcp, expected: answered("node", "10.244.2.11 8080") },
+    },
+    {
+      shows: "a client within them is refused where there are no endpoints",
+      ...{ from: "ext2", to: "203.0.113.23", ...tcp, expected: refused },
+    },
+    {
+      shows: "a client beside them is dropped where there are no endpoints, too",
+      ...{ from: "ext", to: "203.0.113.23", ...tcp, n: 2, expected: dropped },
+    },
+  ],
+);
+
 const candidate = (name: string, createdAt: number): ServiceOptions => ({
   name,
   createdAt,
@@ -257,9 +328,9 @@ packets(
 );
 
 test("SCTP has a frontend in the kernel, as TCP and UDP have", async () => {
-  expect(await node.nft("get element ip nft-proxy service-ips { 10.96.2.12 . sctp . 36412 }")).toContain(
-    "goto balance-1",
-  );
+  const found = await node.nft("get element ip nft-proxy lists { 10.96.2.12 . sctp . 36412 }");
+  const [, id] = /sctp \. 36412 : (\S+)/.exec(found) ?? [];
+  expect(await node.nft(`get element ip nft-proxy balancers { ${id} }`)).toContain("goto balance-1");
 });
 
 const NODE_PORT = objects([

@@ -1,11 +1,15 @@
 import { readFileSync } from "node:fs";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { FAMILIES } from "../../src/base/family.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
-import type { Table } from "../../src/nft/ast/ruleset.ts";
+import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { tableText } from "../../src/nft/text/table-text.ts";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
+import { everyRule } from "../support/every-rule.ts";
+import { rulesetText } from "../support/ruleset-text.ts";
 
 const town = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
 
@@ -21,20 +25,38 @@ afterEach(() => {
   flush();
 });
 
-describe.each(["ip", "ip6"] as const)("the text of the town's %s table", (family) => {
-  const table = applyTransaction({}, JSON.parse(town) as Transaction)[family] as Table;
-  const listed = (): unknown => parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
+const RULESETS: readonly (readonly [name: string, ruleset: Ruleset])[] = [
+  ["the town", applyTransaction({}, JSON.parse(town) as Transaction)],
+  ["every rule that there is", everyRule()],
+];
 
-  test("is what nft prints", () => {
-    nft(["-j", "-f", "-"], town);
-    expect(tableText(listed() as Table)).toBe(nft(["list", "table", family, "nft-proxy"]));
-  });
+describe.each(RULESETS.flatMap(([name, ruleset]) => FAMILIES.map((family) => [name, family, ruleset] as const)))(
+  "the text of the table with %s (%s)",
+  (_, family, ruleset) => {
+    const table = ruleset[family] as Table;
+    const listed = (): unknown => parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
+    const load = () => nft(["-j", "-f", "-"], JSON.stringify(rebuildTransaction(ruleset)));
 
-  test.each([
-    ["bare", {}],
-    ["commented", { element: (_: unknown, key: string) => `of ${key}`, chain: (name: string) => `chain ${name}` }],
-  ])("loads as the same table, %s", (_, comments) => {
-    nft(["-f", "-"], tableText(table, comments));
-    expect(listed()).toEqual(table);
-  });
-});
+    test("is what nft prints, but for counters of elements", () => {
+      load();
+      const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
+      expect(tableText(listed() as Table)).toBe(printed.replaceAll(" counter : ", " : "));
+    });
+
+    test("as nft prints it is loaded as the same table", () => {
+      load();
+      const printed = nft(["-s", "list", "table", family, "nft-proxy"]);
+      flush();
+      nft(["-f", "-"], printed);
+      expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
+    });
+
+    test.each([
+      ["bare", {}],
+      ["commented", { element: (_: unknown, key: string) => `of ${key}`, chain: (name: string) => `chain ${name}` }],
+    ])("loads as the same table, %s", (_, comments) => {
+      nft(["-f", "-"], tableText(table, comments));
+      expect(rulesetText({ [family]: listed() as Table })).toBe(rulesetText({ [family]: table }));
+    });
+  },
+);

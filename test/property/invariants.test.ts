@@ -8,16 +8,12 @@ import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationSteps, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { parseChainName } from "../../src/ruleset/chain-names.ts";
-import { NOT_BALANCED } from "../../src/ruleset/service-port-rules.ts";
-import { FRONTEND_MAPS, type FrontendKind } from "../../src/ruleset/sets.ts";
+import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS, NO_ENDPOINTS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { port, renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
-
-/** The first index of a list, and of the cluster-wide list of a Local frontend. */
-const FIRST_INDEX = 0x8000_0000;
-const FIRST_SHORTCUT_INDEX = 0x8001_0000;
 
 const anyRuleset = fc
   .tuple(anyObjects, anyContexts)
@@ -29,59 +25,46 @@ function elements(table: Table, set: string): ReadonlyMap<string, string> {
   return found.elements;
 }
 
-/** The numbers that a map holds for each frontend: frontend to number to value. */
-function numbered(table: Table, set: string): Map<string, Map<number, string>> {
-  const byFrontend = new Map<string, Map<number, string>>();
+/** The numbers that a map holds for each id: id to number to value. */
+function numbered(table: Table, set: string): Map<number, Map<number, string>> {
+  const byId = new Map<number, Map<number, string>>();
   for (const [key, value] of elements(table, set)) {
-    const parts = splitParts(key);
-    const number = Number(parts.pop());
-    const frontend = parts.join(" . ");
-    byFrontend.set(frontend, (byFrontend.get(frontend) ?? new Map<number, string>()).set(number, value));
+    const [id = 0, number = 0] = splitParts(key).map(Number);
+    byId.set(id, (byId.get(id) ?? new Map<number, string>()).set(number, value));
   }
-  return byFrontend;
+  return byId;
 }
 
 const range = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
 
-interface Dispatch {
-  readonly frontend: string;
-  readonly count: number;
-  readonly sticky: boolean;
-  readonly offset: number;
-}
-
-/** What the verdicts of one way in promise: how many endpoints of which list. */
-function dispatches(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): Dispatch[] {
-  return [maps.services, maps.shortcut].flatMap((map) =>
-    [...elements(table, map)].flatMap(([frontend, verdict]) => {
-      if (verdict === NOT_BALANCED) return [];
-      const role = parseChainName(verdictTarget(verdict) ?? "");
-      if (role?.kind !== "balancer") throw new Error(`an odd verdict: ${verdict}`);
-      const { shortcut, count, affinitySeconds } = role.balancer;
-      const offset = map === maps.shortcut ? FIRST_SHORTCUT_INDEX : FIRST_INDEX;
-      expect(shortcut).toBe(offset === FIRST_SHORTCUT_INDEX);
-      return { frontend, count, sticky: affinitySeconds > 0, offset };
-    }),
-  );
-}
+const sorted = (numbers: Iterable<number> | undefined) => [...(numbers ?? [])].sort((a, b) => a - b);
 
 /** Every number that a balancer may draw has an endpoint, and no endpoint is without a balancer. */
-function checkEndpoints(table: Table, maps: (typeof FRONTEND_MAPS)[FrontendKind]): void {
-  const endpoints = numbered(table, maps.endpoints);
-  const ids = numbered(table, maps.affinityIds);
-  const expected = new Map<string, number[]>();
-  for (const { frontend, count, sticky, offset } of dispatches(table, maps)) {
-    const drawn = range(offset, count);
-    const numbers = sticky ? drawn.map((index) => Number(ids.get(frontend)?.get(index))) : drawn;
-    expected.set(frontend, [...(expected.get(frontend) ?? []), ...numbers]);
-    if (sticky) for (const index of drawn) ids.get(frontend)?.delete(index);
+function checkEndpoints(table: Table): void {
+  const endpoints = numbered(table, ENDPOINTS);
+  const ids = numbered(table, AFFINITY_IDS);
+  for (const [key, verdict] of elements(table, BALANCERS)) {
+    const id = parseId(Number(key));
+    const role = parseChainName(verdictTarget(verdict) ?? "");
+    if (role?.kind !== "balancer" || id === undefined) throw new Error(`an odd balancer: ${key} : ${verdict}`);
+    const { count, affinitySeconds, local } = role.balancer;
+    expect(affinitySeconds > 0).toBe(id.isSticky);
+    if (!id.isSticky) {
+      expect(sorted(endpoints.get(Number(key))?.keys())).toEqual(range(0, count));
+      endpoints.delete(Number(key));
+      continue;
+    }
+    const name = local ? "local" : "cluster";
+    expect(id.way).toBe(name);
+    const drawn = range(FIRST_STICKY_NUMBER[name], count);
+    const members = new Set(drawn.map((number) => Number(ids.get(id.servicePort)?.get(number))));
+    for (const number of drawn) ids.get(id.servicePort)?.delete(number);
+    for (const member of members) {
+      expect(parseId(member)).toMatchObject({ servicePort: id.servicePort, way: undefined });
+      expect(endpoints.get(member)?.delete(MEMBERSHIP[name])).toBe(true);
+    }
   }
-  // Several slots may lead to one endpoint id.
-  const sorted = (numbers: Iterable<number>) => [...new Set(numbers)].sort((a, b) => a - b);
-  expect(new Map([...endpoints].map(([frontend, known]) => [frontend, sorted(known.keys())]))).toEqual(
-    new Map([...expected].map(([frontend, numbers]) => [frontend, sorted(numbers)])),
-  );
-  expect([...ids.values()].filter((rest) => rest.size > 0)).toEqual([]);
+  expect([...endpoints.values(), ...ids.values()].filter((rest) => rest.size > 0)).toEqual([]);
 }
 
 function tables(ruleset: Ruleset): Table[] {
@@ -98,7 +81,7 @@ describe("in every ruleset", () => {
           expect([...targets].filter((target) => !chains.has(target))).toEqual([]);
           const rules = JSON.stringify([...chains.values()].map(({ rules }) => rules));
           const perUse = [...chains.keys()].filter((name) =>
-            /balance-|affinity-|slots-|round-robin-|-hash-|firewall-.*\//.test(name),
+            /^(?:balance|affinity|slots|round-robin|source-hash|flow-hash|firewall)-\w/.test(name),
           );
           expect(perUse.filter((name) => !targets.has(name))).toEqual([]);
           for (const [, name = ""] of rules.matchAll(/"target":"([^"]+)"/g)) expect(chains.has(name)).toBe(true);
@@ -107,37 +90,35 @@ describe("in every ruleset", () => {
     );
   });
 
-  test("a frontend has exactly the endpoints that its balancer may draw", () => {
+  test("a list has exactly the endpoints that its balancer may draw", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
-        for (const table of tables(ruleset))
-          for (const maps of Object.values(FRONTEND_MAPS)) checkEndpoints(table, maps);
+        for (const table of tables(ruleset)) checkEndpoints(table);
       }),
     );
   });
 
-  test("a refused frontend is not balanced, and only frontends that are balanced or refused have external treatment", () => {
+  test("every frontend leads to a list that exists, unless it is refused or dropped", () => {
     fc.assert(
       fc.property(anyRuleset, (ruleset) => {
         for (const table of tables(ruleset)) {
-          for (const maps of Object.values(FRONTEND_MAPS)) {
-            const [services, external, shortcut, refused] = [
-              maps.services,
-              maps.external,
-              maps.shortcut,
-              maps.noEndpoints,
-            ].map((map) => elements(table, map));
-            for (const [key, verdict] of refused ?? []) {
-              expect([undefined, NOT_BALANCED]).toContain(services?.get(key));
-              if (shortcut?.has(key)) expect(verdict).toBe("goto drop-chain");
+          const refused = elements(table, NO_ENDPOINTS);
+          const used = new Set<number>();
+          for (const [frontend, text] of elements(table, LISTS)) {
+            const { servicePort, way } = parseId(Number(text)) ?? { servicePort: 0, way: undefined };
+            const has = (list: "cluster" | "local") =>
+              elements(table, BALANCERS).has(String(listId(servicePort, list)));
+            used.add(servicePort);
+            if (way === "local" || way === "external-local") expect(has("local")).toBe(!refused.has(frontend));
+            else expect(has("cluster") || refused.has(frontend)).toBe(true);
+            if (way === "external-local" && refused.has(frontend)) {
+              expect(has("cluster")).toBe(refused.get(frontend) === "goto drop-chain");
             }
-            for (const [key, verdict] of external ?? []) {
-              const isLocal = verdict.endsWith("external-local");
-              expect(shortcut?.has(key)).toBe(isLocal);
-              expect(services?.has(key) || (isLocal && refused?.has(key))).toBe(true);
-            }
-            for (const key of shortcut?.keys() ?? []) expect(external?.has(key)).toBe(true);
           }
+          const balanced = new Set(
+            Array.from(elements(table, BALANCERS).keys(), (id) => parseId(Number(id))?.servicePort),
+          );
+          expect([...balanced].filter((id) => !used.has(id ?? 0))).toEqual([]);
         }
       }),
     );
@@ -170,7 +151,7 @@ describe("a transaction", () => {
     );
   });
 
-  test("that rebuilds turns any tables into the desired ones, except for stale chains", () => {
+  test("that rebuilds turns any tables into the desired ones, except for stale chains and their sets", () => {
     fc.assert(
       fc.property(anyRuleset, anyRuleset, (one, other) => {
         const kernel = new FakeKernel();
@@ -178,6 +159,7 @@ describe("a transaction", () => {
         kernel.apply(rebuildTransaction(other));
         for (const table of Object.values(kernel.ruleset)) {
           for (const name of table.chains.keys()) if (!other[table.family]?.chains.has(name)) table.chains.delete(name);
+          for (const name of table.sets.keys()) if (!other[table.family]?.sets.has(name)) table.sets.delete(name);
         }
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
       }),
@@ -221,4 +203,17 @@ describe("the number of chains, sets and maps", () => {
   test.each(["ip", "ip6"] as const)("does not grow with the number of Services (%s)", (family) => {
     expect(shape(200, family)).toEqual(shape(10, family));
   });
+});
+
+test("the elements of a Service grow with the sum of its addresses and endpoints, not with their product", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 1, max: 30 }), (addresses, endpoints) => {
+      const externalIPs = range(1, addresses).map((i) => `203.0.113.${i}`);
+      const services = [service({ name: "s", externalIPs, ports: [port(80, { nodePort: 30080 })] })];
+      const slices = [slice({ service: "s", endpoints: range(1, endpoints).map((i) => `10.244.0.${i}`) })];
+      const table = renderAll({ services, slices }).state.ruleset.ip;
+      const counts = [LISTS, BALANCERS, ENDPOINTS].map((set) => table?.sets.get(set)?.elements.size);
+      expect(counts).toEqual([addresses + 2, 1, endpoints]);
+    }),
+  );
 });

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { compareOutcomes } from "../../src/inspect/outcomes/compare-outcomes.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import { joinParts } from "../../src/nft/elements.ts";
+import { nodePortKey } from "../../src/ruleset/keys.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { DRAINING, GONE, type Objects, renderAll, STARTING } from "../support/build.ts";
 import { kubeProxyTable } from "../support/kube-proxy-tables.ts";
@@ -15,7 +16,7 @@ function contested({ services }: Required<Objects>): ReadonlySet<string> {
   for (const { service, spec, family } of services.flatMap(servicePortsOf)) {
     const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
     const keys = [...new Set(addresses)].map((address) => joinParts(address, spec.protocol, spec.port));
-    const nodePort = spec.nodePort === 0 ? [] : [`${family} ${joinParts(spec.protocol, spec.nodePort)}`];
+    const nodePort = spec.nodePort === 0 ? [] : [nodePortKey(family, spec.protocol, spec.nodePort)];
     for (const key of [...keys, ...nodePort]) wanted.set(key, (wanted.get(key) ?? 0) + 1);
     // An address that is the Service's cluster IP and an external one at once is contested by itself.
     if (addresses.lastIndexOf(service.clusterIPs[family]) > 0) wanted.set(keys[0] ?? "", 2);
@@ -50,10 +51,7 @@ test("random connections have the same outcomes by our rules as by kube-proxy's 
       const theirs = nodeContext.map((context) => kubeProxyTable(objects, context));
       const podCidrs = ["10.244.1.0/24", "fd00:244:1::/64"];
       const { differences } = compareOutcomes({ tables: theirs, host }, { tables: ours, host }, nodeContext, podCidrs);
-      const sure = differences.filter(({ frontend }) => {
-        const { family, kind, key } = frontend;
-        return !unsure.has(kind === "node-port" ? `${family} ${key}` : key);
-      });
+      const sure = differences.filter(({ frontend: { key } }) => !unsure.has(key));
       expect(sure).toEqual([]);
     }),
     { numRuns: 150 },

@@ -10,7 +10,7 @@ import {
   unwrapKey,
 } from "../../src/nft/canonical/place.ts";
 import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "../../src/nft/canonical/shape.ts";
-import { dataText } from "../../src/nft/text/element-text.ts";
+import { keyText } from "../../src/nft/text/element-text.ts";
 
 /**
  * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in
@@ -68,8 +68,7 @@ function remove(draft: Draft, kind: string, object: JsonObject): void {
       const { spec, elements } = memberOf(table.sets, name);
       for (const item of asList(object.elem, "elements")) {
         const { key } = splitElement(item, spec.value !== undefined && Array.isArray(item));
-        if (!elements.delete(dataText(unwrapKey(key), spec.key)))
-          throw notUnderstood("removal of a missing element", item);
+        if (!elements.delete(keyText(unwrapKey(key), spec))) throw notUnderstood("removal of a missing element", item);
       }
       return;
     }

@@ -1,5 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
+import type { Table } from "../../src/nft/ast/ruleset.ts";
+import { formatClassid } from "../../src/nft/canonical/constant.ts";
+import { AFFINITY } from "../../src/ruleset/sets.ts";
+import { affinityKey, endpointIdsOf, rememberedEndpoints } from "./affinity-entries.ts";
 import { apiService, apiSlice } from "./api-objects.ts";
 import type { DaemonLab } from "./daemon-lab.ts";
 import type { StubCluster } from "./stub-api/stub-cluster.ts";
@@ -54,26 +57,29 @@ function changeSomething(cluster: StubCluster, random: () => number): void {
   }
 }
 
-/** What session affinity remembers of the steady Service: client to endpoint id. */
+/** What session affinity remembers of the steady Service: client to the address and port of its endpoint. */
 export async function affinityEntries(lab: DaemonLab): Promise<ReadonlyMap<string, string>> {
-  const listed = dynamicElements(readListing(await lab.nft("-j", "list", "map", "ip", "nft-proxy", "affinity")));
-  const own = listed.filter(({ key }) => key.endsWith(` . ${FRONTEND}`));
-  return new Map(own.map(({ key, value }) => [key.slice(0, key.indexOf(" ")), value]));
+  const listing = await lab.nft("-j", "list", "map", "ip", "nft-proxy", AFFINITY);
+  return rememberedEndpoints(await tableOf(lab), listing, FRONTEND);
 }
 
 /** Makes session affinity remember clients of the steady Service, as their packets would. */
 export async function rememberClients(lab: DaemonLab, count: number): Promise<void> {
-  const { ip } = await lab.kernel();
-  const elements = [...(ip?.sets.get("affinity-ids")?.elements ?? [])];
-  const ids = elements.filter(([key]) => key.startsWith(`${FRONTEND} . `)).map(([, id]) => Number(id));
+  const { servicePort, endpoints } = endpointIdsOf(await tableOf(lab), FRONTEND);
+  const ids = [...endpoints.keys()];
   if (ids.length !== STEADY.endpoints.length) throw new Error(`${ids.length} endpoint ids of ${FRONTEND}`);
   const clients = Array.from({ length: count }, (_, n) => {
     const id = ids[n % ids.length] as number;
-    const classid = `${(id >>> 16).toString(16)}:${(id & 0xffff).toString(16)}`;
-    return `198.18.${n >> 8}.${n & 255} . ${FRONTEND} timeout 3h : ${classid}`;
+    return `${affinityKey(`198.18.${n >> 8}.${n & 255}`, servicePort)} timeout 3h : ${formatClassid(id)}`;
   });
-  const file = await lab.file("clients.nft", `add element ip nft-proxy affinity { ${clients.join(", ")} }\n`);
+  const file = await lab.file("clients.nft", `add element ip nft-proxy ${AFFINITY} { ${clients.join(", ")} }\n`);
   await lab.nft("-f", file);
+}
+
+async function tableOf(lab: DaemonLab): Promise<Table> {
+  const { ip } = await lab.kernel();
+  if (ip === undefined) throw new Error("no table ip nft-proxy");
+  return ip;
 }
 
 /** Rounds of: random changes, the daemon killed at a random moment, started again. Ends with nothing running. */

@@ -1,15 +1,25 @@
+import type { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { diffRuleset } from "../../src/nft/delta.ts";
+import type { TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
-import { type Objects, renderAll, testNodeContext } from "./build.ts";
+import { Renderer } from "../../src/ruleset/renderer.ts";
+import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
+
+/** What a daemon knows of the cluster, and what it made of it. */
+interface Rendered {
+  readonly cache: ObjectCache;
+  readonly renderer: Renderer;
+}
 
 /** A lab whose node has the rules of clusters made by build.ts. */
 export class ProgrammedLab {
   readonly lab: Lab;
   #ruleset: Ruleset = renderAll({}).state.ruleset;
+  /** Undefined before the first objects. */
+  #rendered: Rendered | undefined;
 
   private constructor(lab: Lab) {
     this.lab = lab;
@@ -22,12 +32,34 @@ export class ProgrammedLab {
     return programmed;
   }
 
-  /** Turns the node's rules into those of these objects, in place; what affinity remembers stays. */
+  /** Turns the node's rules into those of these objects, in place, as a restart does; what affinity remembers stays. */
   async program(objects: Objects, nodeContext: NodeContext = testNodeContext()): Promise<void> {
-    const next = renderAll(objects, nodeContext).state.ruleset;
-    const transaction = toTransaction(diffRuleset(this.#ruleset, next));
+    const cache = cacheOf(objects);
+    const renderer = new Renderer(cache, nodeContext);
+    renderer.update(cache.takeDirty());
+    await this.#apply(renderer, renderer.state.adopt(this.#ruleset));
+    this.#rendered = { cache, renderer };
+  }
+
+  /** Turns the rules of the objects before into those of these, as a daemon that sees them change does. */
+  async follow(objects: Objects): Promise<void> {
+    if (this.#rendered === undefined) return await this.program(objects);
+    const { cache, renderer } = this.#rendered;
+    const { services = [], slices = [] } = objects;
+    const names = new Set([...services, ...slices].map(({ name }) => name));
+    for (const name of cache.serviceNames()) if (!names.has(name)) cache.deleteService(name);
+    for (const slice of cache.allSlices()) if (!names.has(slice.name)) cache.deleteSlice(slice);
+    for (const service of services) cache.putService(service);
+    for (const slice of slices) cache.putSlice(slice);
+    renderer.update(cache.takeDirty());
+    await this.#apply(renderer, renderer.state.pending());
+  }
+
+  async #apply({ state }: Renderer, deltas: readonly TableDelta[]): Promise<void> {
+    const transaction = toTransaction(deltas);
     if (transaction.nftables.length > 0) await this.lab.loadTransaction(JSON.stringify(transaction));
-    this.#ruleset = next;
+    state.committed();
+    this.#ruleset = state.ruleset;
   }
 
   /** Makes one probe. */

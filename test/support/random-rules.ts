@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import type { Family } from "../../src/base/family.ts";
-import { CONNECTION_IS_NEW } from "../../src/nft/ast/expression.ts";
 import type { Command, Expression, Rule, Statement, Transaction } from "../../src/nft/ast/json.ts";
 import type { Probe } from "./lab/outcome.ts";
 import {
@@ -73,7 +72,10 @@ function frame(family: Family): Command[] {
     ...CHAIN_KINDS.flatMap((kind) =>
       HOOKS[kind].flatMap(([hook, chainType, prio]): Command[] => {
         const chain = `${kind}-${hook}`;
-        const expr: Rule = [CONNECTION_IS_NEW, { jump: { target: chainName(kind, 0) } }];
+        const expr: Rule = [
+          { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } },
+          { jump: { target: chainName(kind, 0) } },
+        ];
         return [
           { add: { chain: { ...at, name: chain, type: chainType, hook, prio, policy: "accept" } } },
           { add: { rule: { ...at, chain, expr } } },

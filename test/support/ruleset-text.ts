@@ -1,4 +1,7 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
+import { splitParts } from "../../src/nft/elements.ts";
+import { parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
 export function rulesetText(ruleset: Ruleset): string {
@@ -16,21 +19,45 @@ function tableLines(table: Table): string[] {
   return [...chains, ...sets].map((line) => `${table.family} ${line}`);
 }
 
-function specText({ key, value, dynamic, size, timeout, counter, byTypeNames }: SetSpec): string {
-  return JSON.stringify({ key, value, dynamic, size, timeout, counter, byTypeNames });
+function specText({ key, value, dynamic, size, timeout, counter, interval }: SetSpec): string {
+  return JSON.stringify({ key, value, dynamic, size, timeout, counter, interval });
 }
 
-/** {@link rulesetText} in which it makes no difference which endpoint of a list has which index. */
+/**
+ * {@link rulesetText} in which it makes no difference which ids service ports and endpoints have, and which endpoint of a
+ * list has which number.
+ */
 export function textWithoutPlacement(ruleset: Ruleset): string {
-  return rulesetText(ruleset).split("\n").flatMap(withoutIndex).sort().join("\n");
+  return Object.values(ruleset).flatMap(linesWithoutPlacement).sort().join("\n");
 }
 
-const INDEXED = /^(ip6? set (?:nodeport-)?(?:endpoints|affinity-ids) .* \. )(\d+) : (.*)$/;
+const LIST_MAPS: readonly string[] = [LISTS, BALANCERS, ENDPOINTS, AFFINITY_IDS];
 
-/** The index apart from the endpoint, and of that only in which list it is. */
-function withoutIndex(line: string): string[] {
-  const [, frontend, number, value] = INDEXED.exec(line) ?? [];
-  if (frontend === undefined || Number(number) >= 0xc000_0000) return [line];
-  const list = Number(number) < 0x8001_0000 ? "list" : "shortcut list";
-  return [`${frontend}${number}`, `${frontend}${list} : ${value}`];
+function linesWithoutPlacement(table: Table): string[] {
+  const elements = (name: string) => [...(table.sets.get(name)?.elements ?? [])];
+  const labels = new Map<number, string>();
+  for (const [frontend, id] of elements(LISTS).sort()) {
+    const { servicePort = 0 } = parseId(Number(id)) ?? {};
+    if (!labels.has(servicePort)) labels.set(servicePort, frontend);
+  }
+  const label = (id: string | undefined) => {
+    const { servicePort = 0, way = "endpoint" } = parseId(Number(id)) ?? {};
+    return `list of ${labels.get(servicePort) ?? `nobody (${id})`}, ${way}`;
+  };
+  const targets = new Map(elements(ENDPOINTS).map(([key, target]) => [splitParts(key)[0], target]));
+  const numbered = (name: string, key: string, value: string): string[] => {
+    const [id, number] = splitParts(key);
+    const isMember = parseId(Number(id))?.way === undefined;
+    return isMember
+      ? [`${name} ${label(id)} . ${number} : ${value}`]
+      : [`${name} ${label(id)} . ${number}`, `${name} ${label(id)} : ${value}`];
+  };
+  const others = { ...table, sets: new Map([...table.sets].filter(([name]) => !LIST_MAPS.includes(name))) };
+  return [
+    ...tableLines(others),
+    ...elements(LISTS).map(([frontend, id]) => `${LISTS} ${frontend} : ${label(id)}`),
+    ...elements(BALANCERS).map(([id, verdict]) => `${BALANCERS} ${label(id)} : ${verdict}`),
+    ...elements(ENDPOINTS).flatMap(([key, target]) => numbered(ENDPOINTS, key, target)),
+    ...elements(AFFINITY_IDS).flatMap(([key, id]) => numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`)),
+  ].map((line) => (line.startsWith(`${table.family} `) ? line : `${table.family} ${line}`));
 }

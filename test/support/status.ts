@@ -25,7 +25,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     cache,
     nodeContext,
     state: renderer.state,
-    quarantined: new Set(),
+    quarantined: new Map(),
     health: judgeHealth(
       { families: { ip: family, ip6: family }, nodeName: cache.node.name, node: cache.node },
       NOW,

@@ -27,7 +27,7 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
     receivedAt: [],
     nodeContext: testNodeContext(),
     state: renderAll({}).state,
-    quarantined: new Set(),
+    quarantined: new Map(),
     excludedFamilies: new Map(),
     ...options,
   };

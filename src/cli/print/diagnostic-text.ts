@@ -2,6 +2,7 @@ import { listText } from "../../base/text.ts";
 import type { MissingNode } from "../../inspect/load/missing-node.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
+import { frontendText } from "../../ruleset/view-words.ts";
 
 /** Whether any diagnostic is an error. */
 export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
@@ -20,7 +21,7 @@ export function diagnosticText({ severity, file, document, line, object, path, r
 export function conflictNotices(conflicts: readonly Conflict[]): string[] {
   return conflicts.map(({ frontend, winner, losers }) => {
     const others = losers.map(({ name }) => name).join(", ");
-    return `warning: ${frontend.replaceAll(" . ", " ")} belongs to ${winner.name}, the oldest that wants it; not to ${others}`;
+    return `warning: ${frontendText(frontend)} belongs to ${winner.name}, the oldest that wants it; not to ${others}`;
   });
 }
 

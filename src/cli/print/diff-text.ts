@@ -1,7 +1,7 @@
 import { counted } from "../../base/text.ts";
-import { frontendChanges } from "../../inspect/diff/frontend-change.ts";
 import type { ElementChange, PartChange, RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
+import { isOfFrontends, isOfLists } from "../../ruleset/sets.ts";
 import { frontendLines } from "./frontend-change-text.ts";
 
 /** The names of the two sides of a comparison. */
@@ -17,31 +17,32 @@ export function diffText(diff: RulesetDiff, { before, after }: DiffSides): strin
 }
 
 function changesText(diff: RulesetDiff): string {
-  const { frontends, rest } = frontendChanges(diff.others);
+  const frontendsOf = (name: string | undefined) =>
+    diff.frontends.filter(({ service }) => service === name).flatMap(frontendLines);
   const partsOf = (name: string | undefined) => diff.parts.filter(({ service }) => service === name).map(partLine);
   const sections = [
     ...[...diff.services].map(([name, changes]) => {
-      return { title: name, lines: [...serviceLines(changes, diff.targets), ...partsOf(name)] };
+      // The other changes of a Service follow from those of its frontends.
+      const frontends = frontendsOf(name);
+      return {
+        title: name,
+        lines: [...(frontends.length > 0 ? frontends : changes.map(elementLine)), ...partsOf(name)],
+      };
     }),
+    { title: "not owned by any known Service", lines: frontendsOf(undefined) },
     {
-      title: "not owned by any known Service",
-      lines: frontends.flatMap((frontend) => frontendLines(frontend, diff.targets)),
+      title: "of this node",
+      lines: [
+        ...diff.others.filter(({ set }) => !isOfFrontends(set) && !isOfLists(set)).map(elementLine),
+        ...partsOf(undefined),
+      ],
     },
-    { title: "of this node", lines: [...rest.map(elementLine), ...partsOf(undefined)] },
   ];
   const told = sections.filter(({ lines }) => lines.length > 0);
   return [
     ...told.flatMap(({ title, lines }) => [title, ...lines.map((line) => `  ${line}`), ""]),
     `${summary(diff)}\n`,
   ].join("\n");
-}
-
-/** The other changes of a Service follow from those of its frontends. */
-function serviceLines(changes: readonly ElementChange[], targets: RulesetDiff["targets"]): string[] {
-  const { frontends, rest } = frontendChanges(changes);
-  return frontends.length > 0
-    ? frontends.flatMap((frontend) => frontendLines(frontend, targets))
-    : rest.map(elementLine);
 }
 
 const MARKS: Readonly<Record<PartChange["change"], string>> = { added: "+", removed: "-", changed: "~" };

@@ -36,7 +36,7 @@ function commentsOf({ families }: RulesetState, family: TableDelta["family"]): C
   const owners: ElementOwners = elementOwners(state);
   return {
     element: ({ name }, key) => ownersText(owners.ofElement(name, key)),
-    chain: (name) => ownersText(owners.ofChain(name)),
+    chain: (name) => ownersText(owners.ofPart(name)),
   };
 }
 

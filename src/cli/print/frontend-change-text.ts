@@ -1,63 +1,59 @@
-import { FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { counted, socketText } from "../../base/text.ts";
-import type { FrontendChange } from "../../inspect/diff/frontend-change.ts";
-import { splitParts, targetText, verdictTarget } from "../../nft/elements.ts";
-import {
-  DROP_CHAIN,
-  EXTERNAL_LOCAL,
-  MARK_FOR_MASQUERADE,
-  parseChainName,
-  REJECT_CHAIN,
-} from "../../ruleset/chain-names.ts";
-import { type ElementChange, type RulesetDiff, type TargetsChange, targetsKey } from "../../ruleset/ruleset-diff.ts";
-import { NOT_BALANCED } from "../../ruleset/service-port-rules.ts";
-import { FIREWALL_IPS, frontendMapOf } from "../../ruleset/sets.ts";
-import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
+import { counted } from "../../base/text.ts";
+import { targetText } from "../../nft/elements.ts";
+import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
+import type { FrontendChange } from "../../ruleset/ruleset-diff.ts";
+import { frontendText } from "../../ruleset/view-words.ts";
 
 /** A frontend's change in lines: `+ 10.96.0.10:53/udp: 2 endpoints`, then the endpoints that were added or removed. */
-export function frontendLines({ family, key, changes }: FrontendChange, targets: RulesetDiff["targets"]): string[] {
-  const outcomes = changes.filter(({ set }) => isOutcomeMap(set));
-  const isOutcome = (verdict: string | undefined) => verdict !== undefined && verdict !== NOT_BALANCED;
-  const before = outcomes.map((change) => change.before).find(isOutcome);
-  const after = outcomes.map((change) => change.after).find(isOutcome);
-  const isNew = before === undefined && after !== undefined;
-  const isGone = before !== undefined && after === undefined;
-  const targetsChange = targets.get(targetsKey(family, key));
-  const facts = [...outcomeFacts(before, after), ...changes.flatMap(otherFacts(isNew || isGone))];
-  return [
-    `${isNew ? "+" : isGone ? "-" : "~"} ${frontendText(family, key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`,
-    ...(isGone || targetsChange === undefined ? [] : endpointLines(targetsChange)),
-  ];
+export function frontendLines({ key, before, after }: FrontendChange): string[] {
+  const mark = before === undefined ? "+" : after === undefined ? "-" : "~";
+  const facts = FACTS.flatMap((fact) => changeOf(before && fact(before), after && fact(after)));
+  const endpoints = after === undefined ? [] : endpointLines(targetsOf(before), targetsOf(after));
+  return [`${mark} ${frontendText(key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`, ...endpoints];
 }
 
-function isOutcomeMap(set: string): boolean {
-  const role = frontendMapOf(set)?.role;
-  return role === "services" || role === "noEndpoints";
+/** What there is to say of a frontend, each "" where it goes without saying. */
+const FACTS: readonly ((frontend: ProgrammedFrontend) => string)[] = [
+  outcomeText,
+  ({ way }) => (way === undefined ? "" : WAY_TEXTS[way]),
+  ({ way, lists }) =>
+    way === "external-local" && lists.cluster ? `${listText(lists.cluster)} for pods and this node` : "",
+  ({ isGuarded }) => (isGuarded ? "guarded by source ranges" : ""),
+];
+
+const WAY_TEXTS = {
+  cluster: "",
+  local: "",
+  "external-cluster": "masqueraded",
+  "external-local": "source kept",
+} as const satisfies Record<NonNullable<ProgrammedFrontend["way"]>, string>;
+
+function outcomeText({ way, lists, refusal }: ProgrammedFrontend): string {
+  if (refusal !== undefined) return refusal;
+  const list = way === "local" || way === "external-local" ? lists.local : lists.cluster;
+  return list === undefined ? "" : listText(list);
 }
 
-function outcomeFacts(before: string | undefined, after: string | undefined): string[] {
-  if (after === undefined) return before === undefined ? [] : [verdictText(before)];
-  return [before === undefined ? verdictText(after) : `${verdictText(before)} -> ${verdictText(after)}`];
+function listText({ balancer: { count, slots, affinitySeconds }, targets }: ProgrammedList): string {
+  const endpoints = counted(slots ? targets.size : count, "endpoint");
+  return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
 }
 
-/** The facts besides the outcome. @param isWhole whether the whole frontend is added or removed */
-function otherFacts(isWhole: boolean): (change: ElementChange) => string[] {
-  return ({ set, before, after }) => {
-    const role = frontendMapOf(set)?.role;
-    if (role === "external") {
-      if (!isWhole) return [`${verdictText(before ?? "")} -> ${verdictText(after ?? "")}`];
-      return after === undefined ? [] : [verdictText(after)];
-    }
-    if (role === "shortcut" && after !== undefined) return [`${verdictText(after)} for pods and this node`];
-    if (set !== FIREWALL_IPS) return [];
-    if (after !== undefined) return ["guarded by source ranges"];
-    return isWhole ? [] : ["no longer guarded by source ranges"];
-  };
+/** Of a frontend that is added or removed the fact itself; else only what changed. */
+function changeOf(before: string | undefined, after: string | undefined): string[] {
+  if (before === undefined || after === undefined) return [before ?? after ?? ""].filter((text) => text !== "");
+  if (before === after) return [];
+  if (before === "") return [after];
+  return [after === "" ? `no longer ${before}` : `${before} -> ${after}`];
+}
+
+function targetsOf(frontend: ProgrammedFrontend | undefined): ReadonlySet<string> {
+  return new Set(Object.values(frontend?.lists ?? {}).flatMap(({ targets }) => [...targets]));
 }
 
 const MOST_ENDPOINTS = 6;
 
-function endpointLines({ before, after }: TargetsChange): string[] {
+function endpointLines(before: ReadonlySet<string>, after: ReadonlySet<string>): string[] {
   const line = (mark: string, targets: readonly string[]): string[] => {
     if (targets.length === 0) return [];
     const shown = targets.slice(0, MOST_ENDPOINTS).map(targetText).join(", ");
@@ -67,24 +63,4 @@ function endpointLines({ before, after }: TargetsChange): string[] {
   const added = [...after].filter((target) => !before.has(target));
   const removed = [...before].filter((target) => !after.has(target));
   return [...line("+", added), ...line("-", removed)];
-}
-
-/** The meaning of a verdict: `goto balance-3` is "3 endpoints". */
-function verdictText(verdict: string): string {
-  const role = parseChainName(verdictTarget(verdict) ?? "");
-  if (role?.kind === "balancer") {
-    const { count, affinitySeconds } = role.balancer;
-    const endpoints = counted(count, "endpoint");
-    return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
-  }
-  if (verdict === `goto ${REJECT_CHAIN}`) return "refused";
-  if (verdict === `goto ${DROP_CHAIN}`) return "dropped";
-  if (verdict === `jump ${MARK_FOR_MASQUERADE}`) return "masqueraded";
-  return Object.values(EXTERNAL_LOCAL).some((chain) => verdict === `jump ${chain}`) ? "source kept" : verdict;
-}
-
-function frontendText(family: Family, key: string): string {
-  const parts = splitParts(key);
-  if (parts.length === 2) return `${ORIGIN_NAMES["node-port"]} ${parts[1]}/${parts[0]} (${FAMILY_NAMES[family]})`;
-  return `${socketText(parts[0] ?? "", parts[2] ?? "")}/${parts[1]}`;
 }

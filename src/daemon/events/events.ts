@@ -71,7 +71,7 @@ export function driftRepairedEvent(node: EventSubject, found: string): EventNote
   return { type: "Warning", reason: "RulesRepaired", action: "Repair", note, regarding: node };
 }
 
-/** The kernel refuses the rules of a service port; all others are programmed. */
+/** A service port has no rules, for the reason given; all others are programmed. */
 export function quarantineEvent(
   service: EventSubject,
   servicePort: string,

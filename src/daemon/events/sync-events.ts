@@ -1,7 +1,7 @@
 import { messageOf } from "../../base/errors.ts";
 import { serviceOf } from "../../model/ids.ts";
 import { driftSummary } from "../../sync/drift-summary.ts";
-import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import { ConflictWatch } from "../conflict-watch.ts";
 import type { EventChannel } from "./event-channel.ts";
 import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } from "./events.ts";
@@ -10,6 +10,8 @@ import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } 
 export class SyncEvents implements SyncSubscriber {
   readonly #events: EventChannel;
   readonly #conflicts = new ConflictWatch();
+  /** As of the last sync. */
+  #quarantined: Quarantine = new Map();
 
   constructor(events: EventChannel) {
     this.#events = events;
@@ -20,11 +22,12 @@ export class SyncEvents implements SyncSubscriber {
     const node = this.#events.node();
     const drift = driftSummary(report);
     if (drift !== undefined) recorder.record(driftRepairedEvent(node, drift.text));
-    for (const key of report.refused) {
+    for (const [key, reason] of report.quarantined) {
+      if (this.#quarantined.get(key) === reason && !report.refused.includes(key)) continue;
       const servicePort = key.slice(key.indexOf(" ") + 1);
-      const service = this.#events.service(serviceOf(key));
-      recorder.record(quarantineEvent(service, servicePort, node.name, "the kernel refuses its rules"));
+      recorder.record(quarantineEvent(this.#events.service(serviceOf(key)), servicePort, node.name, reason));
     }
+    this.#quarantined = new Map(report.quarantined);
     for (const { winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
       recorder.record(contestedEvent(this.#events.service(loser.service.name), loser.name, winner.name));
     }

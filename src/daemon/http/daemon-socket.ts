@@ -56,7 +56,7 @@ function daemonState(parts: DaemonSocketParts): DaemonState {
     },
     sources: source.states(),
     sync: syncState(parts),
-    quarantined: [...reconciler.quarantined],
+    quarantined: [...reconciler.quarantined.keys()],
     ...(parts.vanished === undefined ? {} : { vanished: parts.vanished.held() }),
   };
 }

@@ -2,10 +2,11 @@ import { socketText } from "../../base/text.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listItems } from "../../kernel/read-kernel.ts";
 import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
-import { joinParts, splitParts, targetText } from "../../nft/elements.ts";
+import { targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { FRONTEND_MAPS, type FrontendKind } from "../../ruleset/sets.ts";
+import { ENDPOINTS, LISTS } from "../../ruleset/sets.ts";
 import type { ConnectionCount, ConnectionCounts } from "./connection-metrics.ts";
 
 /**
@@ -16,18 +17,13 @@ export async function readConnectionCounts(nft: Nft, state: RulesetState): Promi
   const frontends: ConnectionCount[] = [];
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {
-    for (const kind of ["service", "nodeport"] as const) {
-      const maps = FRONTEND_MAPS[kind];
-      await eachCounter(nft, ofFamily, maps.services, (counted) => {
-        frontends.push(...countOf(ofFamily, kind, counted.key, undefined, counted));
-      });
-      if (ofFamily.table.sets.get(maps.endpoints)?.spec.counter) endpoints ??= [];
-      await eachCounter(nft, ofFamily, maps.endpoints, (counted) => {
-        if (counted.packets === 0) return;
-        const frontend = joinParts(...splitParts(counted.key).slice(0, -1));
-        endpoints?.push(...countOf(ofFamily, kind, frontend, counted.value, counted));
-      });
-    }
+    await eachCounter(nft, ofFamily, LISTS, (counted) => {
+      frontends.push(...countOf(ofFamily, LISTS, counted, frontendText(counted.key)));
+    });
+    if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
+    await eachCounter(nft, ofFamily, ENDPOINTS, (counted) => {
+      if (counted.packets > 0) endpoints?.push(...countOf(ofFamily, ENDPOINTS, counted, targetText(counted.value)));
+    });
   }
   return { frontends, endpoints };
 }
@@ -49,12 +45,11 @@ async function eachCounter(
 /** Nothing for an element that is nobody's any more. */
 function countOf(
   state: FamilyState,
-  kind: FrontendKind,
-  frontend: string,
-  endpoint: string | undefined,
-  { packets }: CountedElement,
+  map: typeof LISTS | typeof ENDPOINTS,
+  { key, packets }: CountedElement,
+  target: string,
 ): ConnectionCount[] {
-  const owner = state.ownerOf(frontend);
+  const owner = state.ownerOfElement(map, key);
   if (owner === undefined) return [];
   const [namespace = "", service = ""] = owner.service.name.split("/");
   const { name, port, protocol } = owner.spec;
@@ -65,13 +60,13 @@ function countOf(
       service,
       port: name === "" ? String(port) : name,
       protocol,
-      target: endpoint === undefined ? frontendText(kind, frontend) : targetText(endpoint),
+      target,
       connections: packets,
     },
   ];
 }
 
-function frontendText(kind: FrontendKind, frontend: string): string {
-  const parts = splitParts(frontend);
-  return kind === "nodeport" ? `nodePort:${parts.at(-1)}` : socketText(parts[0] ?? "", parts.at(-1) ?? "");
+function frontendText(key: string): string {
+  const { address, port } = parseFrontendKey(key);
+  return address === undefined ? `nodePort:${port}` : socketText(address, port);
 }

@@ -52,7 +52,10 @@ export function createOwnMetrics(registry: Registry): OwnMetrics {
       labelNames: ["kind"],
     }),
     quarantined: new Gauge(
-      base("quarantined_service_ports", "Service ports without rules because the kernel refuses them"),
+      base(
+        "quarantined_service_ports",
+        "Service ports without rules because the kernel refuses them or they exceed a limit",
+      ),
     ),
     excludedFamily: new Gauge({
       ...base("excluded_family", "1 for a family without rules because the kernel refuses its tables"),

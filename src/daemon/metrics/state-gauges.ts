@@ -36,10 +36,14 @@ export function setStateGauges(metrics: Metrics, sources: GaugeSources): void {
 }
 
 function setMapGauges({ own }: Metrics, { table: { family, sets } }: FamilyState): void {
+  let sourceRanges = 0;
   for (const { spec, elements } of sets.values()) {
     if (spec.dynamic) own.mapCapacity.set({ family, map: spec.name }, spec.size ?? 0);
+    else if (spec.interval) sourceRanges += elements.size;
     else own.mapElements.set({ family, map: spec.name }, elements.size);
   }
+  // One series for all of them: Services decide how many such sets there are.
+  own.mapElements.set({ family, map: "source-ranges" }, sourceRanges);
 }
 
 function setMissingEndpoints({ kubeProxy }: Metrics, state: FamilyState): void {

@@ -21,7 +21,7 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   };
 }
 
-/** An endpoint of a service port has an element for each frontend: their sum counts. */
+/** An endpoint has an element in each list of its service port: their sum counts. */
 function byTarget(counts: readonly ConnectionCount[]): Map<string, number> {
   const sums = new Map<string, number>();
   for (const { family, namespace, service, port, protocol, target, connections } of counts) {

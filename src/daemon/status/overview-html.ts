@@ -3,6 +3,7 @@ import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
+import { frontendText } from "../../ruleset/view-words.ts";
 import type { HealthReport } from "../health/health.ts";
 import { Html, html } from "./html.ts";
 import { sparklineHtml } from "./sparkline-html.ts";
@@ -147,8 +148,8 @@ function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
 }
 
 function quarantineCard({ quarantined }: DaemonStatus): Html {
-  const keys = [...quarantined].sort();
-  return card("Quarantine", keys.length === 0 ? "good" : "bad", String(keys.length), listed(keys));
+  const lines = [...quarantined].map(([key, reason]) => `${key}: ${reason}`).sort();
+  return card("Quarantine", lines.length === 0 ? "good" : "bad", String(lines.length), listed(lines));
 }
 
 function conflictCard({ state }: DaemonStatus): Html {
@@ -157,7 +158,7 @@ function conflictCard({ state }: DaemonStatus): Html {
 }
 
 function conflictLines({ frontend, winner, losers }: Conflict): string[] {
-  const place = frontend.replaceAll(" . ", " ");
+  const place = frontendText(frontend);
   return losers.map(({ name }) => `${place}: ${winner.name} has it, ${name} does not`);
 }
 

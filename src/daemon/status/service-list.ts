@@ -2,7 +2,7 @@ import { FAMILIES } from "../../base/family.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { Service } from "../../model/service.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { StatusQuery } from "./status-query.ts";
 import type { DaemonStatus } from "./status-source.ts";
 
@@ -45,17 +45,20 @@ export function servicesWithProblems({
   pending,
 }: Pick<DaemonStatus, "state" | "quarantined" | "pending">): Set<string> {
   const losers = state.conflicts().flatMap((conflict) => conflict.losers.map(({ service }) => service.name));
-  return new Set([...withoutEndpoints(state), ...losers, ...[...quarantined].map(serviceOf), ...pending.services]);
+  return new Set([
+    ...withoutEndpoints(state),
+    ...losers,
+    ...[...quarantined.keys()].map(serviceOf),
+    ...pending.services,
+  ]);
 }
 
 function withoutEndpoints({ families }: RulesetState): string[] {
   const found: string[] = [];
   for (const state of Object.values(families)) {
-    for (const { noEndpoints } of Object.values(FRONTEND_MAPS)) {
-      for (const key of state.table.sets.get(noEndpoints)?.elements.keys() ?? []) {
-        const owner = state.ownerOf(key);
-        if (owner !== undefined) found.push(owner.service.name);
-      }
+    for (const key of state.table.sets.get(NO_ENDPOINTS)?.elements.keys() ?? []) {
+      const owner = state.ownerOf(key);
+      if (owner !== undefined) found.push(owner.service.name);
     }
   }
   return found;

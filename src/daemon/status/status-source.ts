@@ -1,8 +1,8 @@
 import type { ResourceName, SourceState } from "../../kube/source.ts";
-import type { ServicePortKey } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { Quarantine } from "../../sync/sync-report.ts";
 import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { ConnectionCounts } from "../metrics/connection-metrics.ts";
@@ -29,7 +29,7 @@ export interface DaemonStatus {
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContext;
   readonly state: RulesetState;
-  readonly quarantined: ReadonlySet<ServicePortKey>;
+  readonly quarantined: Quarantine;
   readonly health: HealthReport;
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly history: SyncHistorySnapshot;

@@ -9,8 +9,8 @@ import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
-import { splitParts } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
 import { placeText, type Subject, warningAt } from "./diagnostics.ts";
 
 /** Returns the subjects of diagnostics about Services. */
@@ -41,9 +41,8 @@ function conflictWarnings(
 ): Diagnostic[] {
   const holder = subjects.get(winner.service.name);
   if (holder === undefined) return [];
-  const parts = splitParts(frontend);
-  const [address = "", protocol, port] = parts;
-  if (port === undefined) return [];
+  const { address, protocol, port } = parseFrontendKey(frontend);
+  if (address === undefined) return [];
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
     if (subject === undefined) return [];

@@ -1,5 +1,4 @@
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { diffRuleset } from "../../nft/delta.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
 import type { DesiredOrigin } from "../load/desired-origin.ts";
@@ -30,7 +29,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const before = { ruleset: await readKernelTables(request.options.nftPath) };
   keepVanished(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
-  state.adoptPlacement(before.ruleset, diffRuleset(before.ruleset, after.ruleset));
+  state.adopt(before.ruleset, { desired: after.ruleset });
   return { diff: compareRulesets(before, after), diagnostics, notices, origin };
 }
 
@@ -45,7 +44,7 @@ export async function compareObjects(request: LoadRequest, against: readonly str
   const before = await loadFromFiles({ ...request, paths: against }, { placeholders: true });
   const hasPlaceholders = after.files.placeholders + before.files.placeholders > 0;
   const [left, right] = [before.state, after.state];
-  right.adoptPlacement(left.ruleset, diffRuleset(left.ruleset, right.ruleset));
+  right.adopt(left.ruleset);
   return {
     diff: compareRulesets({ ruleset: left.ruleset, state: left }, { ruleset: right.ruleset, state: right }),
     diagnostics: [...after.diagnostics, ...before.diagnostics],

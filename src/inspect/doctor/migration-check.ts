@@ -1,4 +1,5 @@
 import { counted, listText } from "../../base/text.ts";
+import { frontendText } from "../../ruleset/view-words.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
 import { forwardChanges } from "./migration-forward.ts";
@@ -60,7 +61,7 @@ function affinityChanges({ services }: MigratingServices): HostDiagnostic[] {
       "migration-affinity",
       "warning",
       `${counted(sticky.length, "Service")} with session affinity (${listText(sticky.map(({ name }) => name))})`,
-      "each client is given an endpoint anew, once; from then on, one for each address and port of the Service by itself",
+      "each client is given an endpoint anew, once",
       "migrate at a quiet time if sessions are kept in the endpoints",
     ),
   ];
@@ -71,7 +72,7 @@ function conflictNotes({ conflicts }: MigratingServices): HostDiagnostic[] {
     diagnostic(
       "migration-conflict",
       "warning",
-      `${frontend.replaceAll(" . ", " ")} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
+      `${frontendText(frontend)} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
       `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
       "remove the address and port from the others",
     ),

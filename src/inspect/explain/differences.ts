@@ -1,9 +1,13 @@
+import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta } from "../../nft/delta.ts";
-import { joinParts, verdictTarget } from "../../nft/elements.ts";
+import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
+import { parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
+import { isOfLists, LISTS } from "../../ruleset/sets.ts";
 import type { Connection } from "./explanation.ts";
 
 /** The most differences that are listed; more are counted. */
@@ -27,7 +31,12 @@ export function liveDifferences(
   const [delta] = diffRuleset({ [actual.family]: actual }, { [desired.family]: desired });
   if (delta === undefined) return [];
   if (delta.mode === "recreate") return ["the kernel's table has maps of other types: it must be recreated"];
-  const own = delta.elements.map((elements) => ownElements(elements, connection));
+  const isOwn = ownership(connection, [actual, desired]);
+  const own = delta.elements.map(({ spec, deleted, added }) => ({
+    spec,
+    deleted: deleted.filter((key) => isOwn(spec.name, key)),
+    added: added.filter(({ key }) => isOwn(spec.name, key)),
+  }));
   const lines = own.flatMap((elements) => elementLines(elements, actual));
   const targets = new Set(own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])));
   const chains = delta.writtenChains.filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
@@ -39,11 +48,21 @@ export function liveDifferences(
   return all.length > MOST ? [...all.slice(0, MOST), `and ${all.length - MOST} more`] : all;
 }
 
-/** Keys begin with the frontend, a cluster IP's is the address alone; a chain's name comes with a value. */
-function ownElements({ spec, deleted, added }: ElementsDelta, { to, port, protocol }: Connection): ElementsDelta {
-  const keys = [joinParts(to, protocol, port), joinParts(protocol, port)];
-  const isOwn = (key: string) => key === to || keys.some((own) => key === own || key.startsWith(joinParts(own, "")));
-  return { spec, deleted: deleted.filter(isOwn), added: added.filter(({ key }) => isOwn(key)) };
+/** Whether an element concerns a frontend: by its key, by the address alone, or by the id of the Service port's lists. */
+function ownership(
+  { to, port, protocol }: Connection,
+  tables: readonly Table[],
+): (set: string, key: string) => boolean {
+  const keys = [frontendKey(to, protocol, port), nodePortKey(familyOf(to), protocol, port)];
+  const ids = new Set(
+    tables.flatMap(({ sets }) =>
+      keys.flatMap((key) => parseId(Number(sets.get(LISTS)?.elements.get(key) ?? 0))?.servicePort ?? []),
+    ),
+  );
+  return (set, key) =>
+    key === to ||
+    keys.includes(key) ||
+    (isOfLists(set) && ids.has(parseId(Number.parseInt(key, 10))?.servicePort ?? 0));
 }
 
 function elementLines({ spec, deleted, added }: ElementsDelta, actual: Table): string[] {

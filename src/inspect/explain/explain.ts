@@ -7,7 +7,7 @@ import { explainEndpoints } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { followAllTables } from "./follow-tables.ts";
-import { clientChoice, isFoundIn } from "./found.ts";
+import { clientChoice, isBalancedOver } from "./found.ts";
 import { loopbackExplanation, relayedConnection } from "./loopback.ts";
 import { type Match, matchOf } from "./match.ts";
 import { explainNotes } from "./notes/notes.ts";
@@ -15,7 +15,7 @@ import { otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
-import { destinationText, RESULTS } from "./words.ts";
+import { destinationText, listText, RESULTS } from "./words.ts";
 
 /**
  * Follows one connection through the rules and derives the cause of its outcome from the objects.
@@ -44,7 +44,7 @@ function explainDirect(connection: Connection, input: ExplainInput): Explanation
     node: cache.node.name,
     rules: live === undefined ? "desired" : "live",
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
-    steps: explainSteps(everywhere ?? outcomes, table),
+    steps: explainSteps(everywhere ?? outcomes, table, (id) => listText(id, state.families[familyOf(connection.to)])),
     endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes: explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, table, desired) } : {}),
@@ -79,7 +79,7 @@ function evidenceOf(
 
 /** A policy of Local lets pods and the node itself reach the endpoints of the whole cluster at external addresses. */
 function listOf(match: Match | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
-  const isShortcut = isFoundIn("shortcut", outcomes);
+  const isShortcut = isBalancedOver("cluster", outcomes);
   return match?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 

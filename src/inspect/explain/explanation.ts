@@ -65,7 +65,7 @@ export interface Connection {
 
 /** The frontend that the connection is made to. */
 export interface ExplainedFrontend {
-  /** `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   readonly origin: "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
   readonly service: ServiceName;
@@ -89,7 +89,7 @@ export interface ExplainedStep {
   readonly chain: string;
   /** As `nft list` prints it. */
   readonly rule: string;
-  /** The elements that it found, as nft prints them: `service-ips { 10.96.0.10 . tcp . 53 : goto balance-2 }`. */
+  /** The elements that it found, as nft prints them: `balancers { 8000:44 : goto balance-2 }`. */
   readonly elements: readonly string[];
   /** The meaning, without a full stop. */
   readonly message: string;

@@ -1,16 +1,18 @@
-import { FRONTEND_MAPS, type FrontendMapRole } from "../../ruleset/sets.ts";
-import type { Outcome } from "../../trace/outcome.ts";
+import { type ListName, parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import { AFFINITY, BALANCERS } from "../../ruleset/sets.ts";
+import type { Effect, Outcome } from "../../trace/outcome.ts";
 
-/** Whether any way of a connection found its frontend in one of the maps that both ways in have. */
-export function isFoundIn(map: FrontendMapRole, outcomes: readonly Outcome[]): boolean {
-  const names = Object.values(FRONTEND_MAPS).map((maps) => maps[map]);
+type Found = Extract<Effect, { readonly kind: "found" }>;
+
+function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boolean): boolean {
   return outcomes.some(({ steps }) =>
-    steps.some(
-      (step) =>
-        step.kind === "rule" &&
-        step.effects.some((one) => one.kind === "found" && names.some((name) => name === one.set)),
-    ),
+    steps.some((step) => step.kind === "rule" && step.effects.some((one) => one.kind === "found" && isMeant(one))),
   );
+}
+
+/** Whether any course of a connection leads to a list of endpoints. */
+export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): boolean {
+  return isFound(outcomes, ({ set, key }) => set === BALANCERS && parseId(Number(key))?.way === list);
 }
 
 /**
@@ -21,7 +23,7 @@ export function isKept(outcomes: readonly Outcome[]): boolean {
   const isDeleted = outcomes.some(({ steps }) =>
     steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "deleted")),
   );
-  return isFoundIn("affinity", outcomes) && !isDeleted;
+  return isFound(outcomes, ({ set }) => set === AFFINITY) && !isDeleted;
 }
 
 /** Why exactly this client has one endpoint of several. */

@@ -1,7 +1,7 @@
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { joinParts } from "../../nft/elements.ts";
+import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import { isLocal } from "../../trace/packet.ts";
@@ -22,14 +22,14 @@ type Destination = Pick<Connection, "to" | "port" | "protocol">;
 /** The frontend that a connection is made to; undefined when no Service has it. */
 export function matchOf(destination: Destination, input: ExplainInput): Match | undefined {
   const { to, port, protocol } = destination;
-  const own = ownerOf(joinParts(to, protocol, port), to, input);
+  const own = ownerOf(frontendKey(to, protocol, port), to, input);
   if (own !== undefined) return own;
   return servesNodePorts(to, input) ? nodePortAt(destination, input) : undefined;
 }
 
 /** The NodePort of a connection's port, whichever addresses serve it. */
 export function nodePortAt({ to, port, protocol }: Destination, input: ExplainInput): Match | undefined {
-  return ownerOf(joinParts(protocol, port), to, input);
+  return ownerOf(nodePortKey(familyOf(to), protocol, port), to, input);
 }
 
 function ownerOf(key: string, to: string, { cache, nodeContext, state }: ExplainInput): Match | undefined {

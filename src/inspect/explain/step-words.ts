@@ -3,14 +3,17 @@ import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText, ruleText } from "../../nft/text/rule-text.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL, EXTERNAL_LOCAL, parseChainName } from "../../ruleset/chain-names.ts";
+import { parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
 import {
-  CLUSTER_IPS_CHECK,
-  DROP_CHAIN,
-  EXTERNAL_LOCAL,
-  MARK_FOR_MASQUERADE,
-  parseChainName,
-} from "../../ruleset/chain-names.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, HAIRPIN_CONNECTIONS, REFUSED } from "../../ruleset/sets.ts";
+  AFFINITY,
+  BALANCERS,
+  CLUSTER_IPS,
+  FIREWALL_IPS,
+  HAIRPIN_CONNECTIONS,
+  NO_ENDPOINTS,
+  REFUSED,
+} from "../../ruleset/sets.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Step } from "../../trace/outcome.ts";
 
@@ -22,10 +25,16 @@ export function stepRuleText({ text, rule }: RuleStep): string {
   return text ?? ruleText(rule as Rule);
 }
 
-/** The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing. */
-export function stepWords(step: RuleStep): string | undefined {
-  const words = step.effects.flatMap((effect) => effectWords(effect, step) ?? []);
-  return words.length === 0 ? undefined : words.join("; ");
+/** Names a list of endpoints by its id: `list 17 of shop/cart port http (80/tcp)`. */
+export type ListNames = (id: number) => string;
+
+/**
+ * The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing.
+ * @param listName absent where the ids of lists are not known
+ */
+export function stepWords(step: RuleStep, listName?: ListNames): string | undefined {
+  const words = new Set(step.effects.flatMap((effect) => effectWords(effect, step, listName) ?? []));
+  return words.size === 0 ? undefined : [...words].join("; ");
 }
 
 /** The meaning of a step in a table of other software; undefined for a step that neither ends nor changes a packet. */
@@ -54,11 +63,12 @@ function otherEffectWords(effect: Effect): string | undefined {
   }
 }
 
-function effectWords(effect: Effect, step: RuleStep): string | undefined {
+function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undefined): string | undefined {
   switch (effect.kind) {
     case "found":
-      return foundWords(effect, step);
+      return foundWords(effect, step, listName);
     case "verdict":
+      if (verdictTarget(effect.verdict) === EXTERNAL_LOCAL) return "an external address by the policy Local";
       return effect.verdict === "drop" ? dropWords(step) : undefined;
     case "random":
       return choiceWords(effect.choices, step);
@@ -80,7 +90,9 @@ function effectWords(effect: Effect, step: RuleStep): string | undefined {
       if (effect.map === REFUSED) return undefined;
       return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
-      return step.chain === MARK_FOR_MASQUERADE ? "marked to be masqueraded" : undefined;
+      return step.chain === EXTERNAL && effect.register === "mark"
+        ? "an external address by the policy Cluster: marked to be masqueraded"
+        : undefined;
   }
 }
 
@@ -90,11 +102,12 @@ function resetWords({ chain }: RuleStep): string {
     : "reset: a packet amid a connection that is not known";
 }
 
-function choiceWords(choices: number, { chain }: RuleStep): string {
-  if (choices === 1) return "the only endpoint";
+function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
   const role = parseChainName(chain);
-  if (role?.kind !== "balancer") return `one of ${choices} at random`;
-  const { scheduler, slots } = role.balancer;
+  if (role?.kind !== "balancer") return choices === 1 ? undefined : `one of ${choices} at random`;
+  const { scheduler, slots, count } = role.balancer;
+  // With affinity, the key of an endpoint's id has a number that is always the same.
+  if (choices === 1) return count === 1 ? "the only endpoint" : undefined;
   const what = slots ? `${choices} slots` : `${choices} endpoints`;
   switch (scheduler) {
     case "random":
@@ -111,24 +124,18 @@ function choiceWords(choices: number, { chain }: RuleStep): string {
 
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
-function foundWords({ set, value }: Found, step: RuleStep): string | undefined {
+function foundWords({ set, key, value }: Found, step: RuleStep, listName: ListNames | undefined): string | undefined {
   switch (set) {
-    case FRONTEND_MAPS.service.services:
-    case FRONTEND_MAPS.nodeport.services:
-      return "a Service with endpoints";
-    case FRONTEND_MAPS.service.external:
-    case FRONTEND_MAPS.nodeport.external:
-      return externalWords(value);
-    case FRONTEND_MAPS.service.shortcut:
-    case FRONTEND_MAPS.nodeport.shortcut:
-      return "pods and this node reach the endpoints of the whole cluster";
-    case FRONTEND_MAPS.service.noEndpoints:
-    case FRONTEND_MAPS.nodeport.noEndpoints:
+    case BALANCERS: {
+      const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
+      const isShortcut = step.chain === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
+      return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
+    }
+    case NO_ENDPOINTS:
       return value === `goto ${DROP_CHAIN}`
         ? "a Service without an endpoint on this node"
         : "a Service without endpoints";
-    case FRONTEND_MAPS.service.affinity:
-    case FRONTEND_MAPS.nodeport.affinity:
+    case AFFINITY:
       return "the client has an endpoint already";
     case FIREWALL_IPS:
       return "guarded by source ranges";
@@ -139,12 +146,6 @@ function foundWords({ set, value }: Found, step: RuleStep): string | undefined {
     default:
       return undefined;
   }
-}
-
-function externalWords(verdict: string): string {
-  return Object.values<string>(EXTERNAL_LOCAL).includes(verdictTarget(verdict) ?? "")
-    ? "an external address by the policy Local"
-    : "an external address by the policy Cluster";
 }
 
 /** Being a cluster IP alone has no effect. */

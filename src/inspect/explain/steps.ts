@@ -3,7 +3,7 @@ import { elementText } from "../../nft/text/table-text.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, ruleAsItStands } from "./other-tables.ts";
-import { otherStepWords, stepRuleText, stepWords } from "./step-words.ts";
+import { type ListNames, otherStepWords, stepRuleText, stepWords } from "./step-words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -18,15 +18,20 @@ interface MergedStep {
  * The rules that decided something, over all ways that the connection may take: a rule that several ways have in
  * common is there once, with all elements that it finds on them.
  * @param table nft-proxy's table; undefined when the kernel has none
+ * @param listName names the lists of this table
  */
-export function explainSteps(outcomes: readonly Outcome[], table: Table | undefined): ExplainedStep[] {
+export function explainSteps(
+  outcomes: readonly Outcome[],
+  table: Table | undefined,
+  listName: ListNames,
+): ExplainedStep[] {
   const order: string[] = [];
   const merged = new Map<string, MergedStep>();
   for (const { steps, probability } of outcomes) {
     let at = 0;
     for (const step of steps) {
       if (!("chain" in step)) continue;
-      const message = messageOf(step);
+      const message = messageOf(step, listName);
       if (message === undefined) continue;
       const index = step.kind === "policy" ? "policy" : step.index;
       const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
@@ -45,8 +50,8 @@ export function explainSteps(outcomes: readonly Outcome[], table: Table | undefi
   });
 }
 
-function messageOf(step: PlacedStep): string | undefined {
-  return step.kind === "rule" && !isOtherTable(step.table) ? stepWords(step) : otherStepWords(step);
+function messageOf(step: PlacedStep, listName: ListNames): string | undefined {
+  return step.kind === "rule" && !isOtherTable(step.table) ? stepWords(step, listName) : otherStepWords(step);
 }
 
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {

@@ -1,5 +1,7 @@
 import type { ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { listNumber, parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
 import { OUTCOME_NAMES } from "../../ruleset/view-words.ts";
 import type { Connection, Result } from "./explanation.ts";
 
@@ -11,6 +13,15 @@ export function portText({ service, spec }: Pick<ServicePort, "service" | "spec"
 /** `http (80/tcp)`, or `80/tcp` of a nameless port. */
 export function portSpecText({ name, port, protocol }: Pick<ServicePortSpec, "name" | "port" | "protocol">): string {
   return name === "" ? `${port}/${protocol}` : `${name} (${port}/${protocol})`;
+}
+
+/** `list 17 of shop/cart port http (80/tcp)`, with what is known of it. */
+export function listText(id: number, state: FamilyState | undefined): string {
+  const parsed = parseId(id);
+  if (parsed === undefined) return "a list that nft-proxy does not make";
+  const owner = state?.ownerOfList(id);
+  const list = `list ${listNumber(parsed.servicePort)}${owner === undefined ? "" : ` of ${portText(owner)}`}`;
+  return parsed.way === "local" ? `${list}: this node's endpoints` : list;
 }
 
 /** `10.96.0.10 port 80/tcp`. */

@@ -11,10 +11,10 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/unserved-in-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { diffRuleset } from "../../nft/delta.ts";
-import { joinParts } from "../../nft/elements.ts";
+import { parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { listClusterObjects } from "./cluster-objects.ts";
@@ -56,9 +56,7 @@ export async function loadExplainInput(
     request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, query, isLive);
   const hostAddresses = await allLocalAddresses(hostFiles);
   const live = isLive && query !== undefined ? { live: await liveRules(request.options, query) } : {};
-  if (live.live !== undefined) {
-    parts.state.adoptPlacement(live.live.ruleset, diffRuleset(live.live.ruleset, parts.state.ruleset));
-  }
+  if (live.live !== undefined) parts.state.adopt(live.live.ruleset);
   const input = explainInputOf({
     ...parts,
     objectsKnown: comparable,
@@ -87,12 +85,14 @@ async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promis
   if (query.kind !== "connection" || query.question.fromAddress === undefined)
     return { ...tables, affinityEntries: [] };
   const { fromAddress, to, protocol, port } = query.question;
-  const { service, nodeport } = FRONTEND_MAPS;
-  const found = await Promise.all([
-    affinityEntry(nft, familyOf(to), service.affinity, joinParts(fromAddress, to, protocol, port)),
-    affinityEntry(nft, familyOf(to), nodeport.affinity, joinParts(fromAddress, protocol, port)),
-  ]);
-  return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
+  const family = familyOf(to);
+  const lists = ruleset[family]?.sets.get(LISTS)?.elements;
+  const frontends = [frontendKey(to, protocol, port), nodePortKey(family, protocol, port)];
+  const ids = frontends.flatMap((key) => parseId(Number(lists?.get(key) ?? 0)) ?? []);
+  const entries = ids
+    .filter(({ isSticky }) => isSticky)
+    .map(({ servicePort }) => affinityEntry(nft, family, AFFINITY, fromAddress, servicePort));
+  return { ...tables, affinityEntries: (await Promise.all(entries)).flatMap((entry) => entry ?? []) };
 }
 
 async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
@@ -122,7 +122,8 @@ function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache:
   if (query?.kind !== "connection") return false;
   const { to, protocol, port } = query.question;
   const family = state.families[familyOf(to)];
-  return [joinParts(to, protocol, port), joinParts(protocol, port)].every((key) => family?.ownerOf(key) === undefined);
+  const keys = [frontendKey(to, protocol, port), nodePortKey(familyOf(to), protocol, port)];
+  return keys.every((key) => family?.ownerOf(key) === undefined);
 }
 
 /** @param isDispensable whether the kernel's rules answer the query without objects */

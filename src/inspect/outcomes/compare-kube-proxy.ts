@@ -7,8 +7,8 @@ import { readText } from "../../kube/files/read-text.ts";
 import type { AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { anyTables } from "../../nft/canonical/any-tables.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
-import { verdictTarget } from "../../nft/elements.ts";
-import { FRONTEND_MAPS } from "../../ruleset/sets.ts";
+import { joinParts, verdictTarget } from "../../nft/elements.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
 import { hostOf } from "../explain/explain-input.ts";
 import { loadDesired } from "../load/desired.ts";
 import { readKernelTables } from "../load/kernel-tables.ts";
@@ -111,10 +111,10 @@ function withoutClients(table: AnyTable): AnyTable {
 /** kube-proxy names chains `service-HASH-namespace/name/protocol/port`. */
 function theirName(tables: readonly AnyTable[], family: Family, key: string): string | undefined {
   const own = tables.find((table) => table.family === family);
-  for (const { services } of Object.values(FRONTEND_MAPS)) {
-    const target = verdictTarget(own?.sets.get(services)?.elements.get(key) ?? "");
-    const [, namespace, name, , port] = /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
-    if (namespace !== undefined) return portName(`${namespace}/${name}`, port ?? "");
-  }
-  return undefined;
+  const { address, protocol, port } = parseFrontendKey(key);
+  const [map, theirKey] =
+    address === undefined ? ["service-nodeports", joinParts(protocol, port)] : ["service-ips", key];
+  const target = verdictTarget(own?.sets.get(map)?.elements.get(theirKey) ?? "");
+  const [, namespace, name, , portOf] = /^[a-z]+-[A-Z2-7]{8}-([^/]+)\/([^/]+)\/([^/]+)\/(.*)$/.exec(target ?? "") ?? [];
+  return namespace === undefined ? undefined : portName(`${namespace}/${name}`, portOf ?? "");
 }

@@ -1,6 +1,6 @@
-import { addressText, addressWidth } from "../../base/address-interval.ts";
+import { type AddressInterval, addressText, addressWidth, parseInterval } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
-import type { AnonymousSet, AnyExpression, AnyTable } from "../../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { addressInterval } from "../../nft/canonical/address.ts";
 
 /**
@@ -14,13 +14,16 @@ export function comparedAddresses(
   isIncluded: (chain: string) => boolean,
 ): ReadonlySet<string> {
   const found = new Set<string>();
-  for (const { family, chains } of tables) {
+  for (const { family: ofTable, chains, sets } of tables) {
+    const family = ofTable === "ip6" ? "ip6" : "ip";
     for (const { name, rules } of chains.values()) {
       if (!isIncluded(name)) continue;
       for (const rule of rules) {
         for (const statement of rule) {
           if (!("match" in statement) || !isField(statement.match.left, field)) continue;
-          for (const edge of edgesOf(family === "ip6" ? "ip6" : "ip", statement.match.right)) found.add(edge);
+          const { right } = statement.match;
+          const set = typeof right === "string" && right.startsWith("@") ? sets.get(right.slice(1)) : undefined;
+          for (const edge of set === undefined ? edgesOf(family, right) : edgesOfSet(family, set)) found.add(edge);
         }
       }
     }
@@ -29,7 +32,7 @@ export function comparedAddresses(
 }
 
 function isField(left: AnyExpression, field: string): boolean {
-  return typeof left === "object" && "payload" in left && left.payload.field === field;
+  return typeof left === "object" && "payload" in left && "field" in left.payload && left.payload.field === field;
 }
 
 function isInterval(right: AnyExpression | AnonymousSet): boolean {
@@ -40,9 +43,20 @@ function edgesOf(family: Family, right: AnyExpression | AnonymousSet): string[] 
   if (typeof right === "object" && "set" in right) return right.set.flatMap((member) => edgesOf(family, member));
   const isAddress = typeof right === "string" ? !right.startsWith("@") : isInterval(right);
   if (!isAddress) return [];
-  const { first, last } = addressInterval(family, right);
+  return bothSides(family, addressInterval(family, right));
+}
+
+/** The ends of an interval, and the addresses next to it. */
+function bothSides(family: Family, { first, last }: AddressInterval): string[] {
   const most = (1n << BigInt(addressWidth(family))) - 1n;
   return [first - 1n, first, last, last + 1n]
     .filter((number) => number > 0n && number < most)
     .map((number) => addressText(family, number));
+}
+
+/** Of a set of ranges; other sets have addresses of Services and of the node. */
+function edgesOfSet(family: Family, { spec, elements, intervals = [] }: AnySet): string[] {
+  const own = spec.interval ? Array.from(elements.keys(), (key) => parseInterval(family, key)) : [];
+  const listed = intervals.flatMap(({ parts: [part] }) => (part?.kind === "addresses" ? [part] : []));
+  return [...own, ...listed].flatMap((interval) => bothSides(family, interval));
 }

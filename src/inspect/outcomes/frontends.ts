@@ -2,9 +2,10 @@ import type { Family } from "../../base/family.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { isLoopback } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
-import { joinParts, splitParts } from "../../nft/elements.ts";
+import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, FRONTEND_MAPS, NODEPORT_IPS } from "../../ruleset/sets.ts";
+import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS } from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -15,16 +16,17 @@ export interface ComparedFrontend {
    * which no Service has.
    */
   readonly kind: "address" | "node-port" | "unserved" | "unallocated";
-  /** The frontend's key in nft: `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
+  /** The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   readonly address: string;
   readonly port: number;
   readonly protocol: Protocol;
 }
 
-/** The maps that name frontends. kube-proxy calls them the same, where it has them. */
-const ADDRESS_MAPS = [...Object.values(FRONTEND_MAPS.service), FIREWALL_IPS];
-const NODEPORT_MAPS = Object.values(FRONTEND_MAPS.nodeport);
+/** The maps that name frontends, nft-proxy's and kube-proxy's. */
+const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
+/** kube-proxy's maps of NodePorts: their keys have no address. */
+const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 
 /** Of addresses of the node that both sides serve NodePorts at, or neither, more than this are not tried for each. */
 const MOST_NODE_ADDRESSES = 4;
@@ -54,15 +56,12 @@ export function comparedFrontends(tables: readonly AnyTable[], localAddresses: I
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
     const addresses = nodePortAddresses(own, ofFamily);
-    for (const key of keysOf(own, NODEPORT_MAPS)) {
-      const [protocol, port] = splitParts(key);
-      for (const address of addresses) {
-        add({ family, kind: "node-port", key, address, port: Number(port), protocol: protocol as Protocol });
+    for (const key of frontendKeys(family, own)) {
+      const { address: fixed, port, protocol } = parseFrontendKey(key);
+      for (const address of fixed === undefined ? addresses : [fixed]) {
+        const kind = fixed === undefined ? "node-port" : "address";
+        add({ family, kind, key, address, port, protocol: protocol as Protocol });
       }
-    }
-    for (const key of keysOf(own, ADDRESS_MAPS)) {
-      const [address = "", protocol, port] = splitParts(key);
-      add({ family, kind: "address", key, address, port: Number(port), protocol: protocol as Protocol });
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, frontend]) => frontend);
@@ -77,23 +76,18 @@ function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]
   return [...[...all].filter((address) => !isSame(address)), ...same.slice(0, MOST_NODE_ADDRESSES)];
 }
 
-/** Frontends alone: some of the maps have keys with an index or an endpoint's id behind the frontend. */
+/** The keys of frontends, NodePorts first: an address of the node may be that of a Service, too. */
+function frontendKeys(family: Family, tables: readonly AnyTable[]): readonly string[] {
+  const nodePorts = [...keysOf(tables, KUBE_PROXY_NODEPORT_MAPS)].map((key) => joinParts(ANY_ADDRESS[family], key));
+  const keys = new Set([...nodePorts, ...keysOf(tables, FRONTEND_MAPS)]);
+  const isNodePort = (key: string) => parseFrontendKey(key).address === undefined;
+  return [...[...keys].filter(isNodePort), ...[...keys].filter((key) => !isNodePort(key))];
+}
+
 function keysOf(tables: readonly AnyTable[], names: readonly string[]): ReadonlySet<string> {
   const keys = new Set<string>();
   for (const { sets } of tables) {
-    for (const name of names) {
-      const set = sets.get(name);
-      if (set === undefined || set.spec.dynamic) continue;
-      for (const key of set.elements.keys()) keys.add(frontendPart(key, name));
-    }
+    for (const name of names) for (const key of sets.get(name)?.elements.keys() ?? []) keys.add(key);
   }
   return keys;
-}
-
-const INDEXED: ReadonlySet<string> = new Set(
-  Object.values(FRONTEND_MAPS).flatMap(({ endpoints, affinityIds }) => [endpoints, affinityIds]),
-);
-
-function frontendPart(key: string, map: string): string {
-  return INDEXED.has(map) ? key.slice(0, key.lastIndexOf(" . ")) : key;
 }

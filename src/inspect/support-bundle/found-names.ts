@@ -8,8 +8,8 @@ const SUBDOMAIN = "(?=[\\d.-]*[a-z])[a-z\\d](?:[a-z\\d.-]*[a-z\\d])?";
 /** `shop/cart`, `shop/cart:http/tcp`; not a part of a path. */
 const QUALIFIED = new RegExp(`(?<![\\w./:-])(${LABEL})/(${SUBDOMAIN})(?::([a-z\\d-]*)/(?:tcp|udp|sctp))?`, "g");
 
-/** A chain of source ranges: `firewall-shop/cart/tcp/http`. */
-const FIREWALL = /\bfirewall-([\w-]+)\/([\w-]+)\/\w+\/([\w-]*)/g;
+/** The hash of source ranges, in the names of their chain and set: whoever has it can try which addresses give it. */
+const RANGES = /\b(?:firewall|source-ranges)-([\da-f]{20})\b/g;
 
 /** A label of a metric. */
 const METRIC_LABEL = /\b(namespace|service|port)="([^"]*)"/g;
@@ -33,15 +33,11 @@ const HOSTS = [
  * and all where no daemon answers.
  */
 export function foundNames(files: readonly ArchiveFile[]): NamesByKind {
-  const found: Record<string, string[]> = { namespace: [], service: [], port: [], node: [], host: [] };
+  const found: Record<string, string[]> = { namespace: [], service: [], port: [], node: [], host: [], ranges: [] };
   const add = (kind: string, name = "") => found[kind]?.push(name);
   for (const { name: file, text } of files) {
     if (file.endsWith("/daemon.log") || file.endsWith("/state.json")) addLogNames(text, add);
-    for (const [, namespace, service, port] of text.matchAll(FIREWALL)) {
-      add("namespace", namespace);
-      add("service", service);
-      add("port", port);
-    }
+    for (const [, hash] of text.matchAll(RANGES)) add("ranges", hash);
     for (const [, kind = "", name] of text.matchAll(METRIC_LABEL)) add(kind, name);
     for (const pattern of HOSTS) for (const [, host] of text.matchAll(pattern)) add("host", host);
   }

@@ -46,7 +46,7 @@ function namesPattern(names: readonly string[]): RegExp | undefined {
   if (names.length === 0) return undefined;
   const sorted = [...names].sort((a, b) => b.length - a.length);
   const escaped = sorted.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`(?<=firewall-|(?<![\\w-]))(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`, "g");
+  return new RegExp(`(?<=firewall-|source-ranges-|(?<![\\w-]))(?:${escaped.join("|")})(?![\\w-]|"\\s*:)`, "g");
 }
 
 function addressPseudonym(found: string, known: Map<string, string>): string {

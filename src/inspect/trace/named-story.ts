@@ -1,10 +1,9 @@
 import { socketText } from "../../base/text.ts";
 import type { FlowEnd } from "../../kernel/conntrack.ts";
-import type { Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { joinParts } from "../../nft/elements.ts";
+import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { Effect } from "../../trace/outcome.ts";
 import { stepWords } from "../explain/step-words.ts";
@@ -94,8 +93,8 @@ export class StoryNames {
     const state = address === "" ? undefined : this.#state.families[familyOf(address)];
     const isNodes = this.#nodeAddresses.has(address);
     const frontend =
-      state?.ownerOf(joinParts(address, protocol as Protocol, port)) ??
-      (isNodes ? state?.ownerOf(joinParts(protocol as Protocol, port)) : undefined);
+      state?.ownerOf(frontendKey(address, protocol, port)) ??
+      (isNodes ? state?.ownerOf(nodePortKey(familyOf(address), protocol, port)) : undefined);
     const name = frontend === undefined ? this.#machine(address) : `Service ${portText(frontend)}`;
     return { address, port, name };
   }

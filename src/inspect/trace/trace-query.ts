@@ -2,7 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
-import { splitParts } from "../../nft/elements.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 import type { PacketSelection } from "./trace-rules.ts";
@@ -80,7 +80,6 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
 }
 
 function selectionOf(family: Family, key: string): PacketSelection {
-  const parts = splitParts(key);
-  const [destination, protocol, port] = parts.length === 3 ? parts : ["node", ...parts];
-  return { family, destination: destination ?? "", protocol: protocol as Protocol, destinationPort: Number(port) };
+  const { address = "node", protocol, port } = parseFrontendKey(key);
+  return { family, destination: address, protocol: protocol as Protocol, destinationPort: port };
 }

@@ -3,7 +3,7 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { Verdict } from "./json.ts";
+import type { PayloadField, RawPayload, Verdict } from "./json.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -26,7 +26,7 @@ type Pair = readonly [AnyExpression, AnyExpression];
 export type AnyExpression =
   | string
   | number
-  | { readonly payload: { readonly protocol: string; readonly field: string } }
+  | { readonly payload: PayloadField | RawPayload }
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: string } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
@@ -114,12 +114,16 @@ export interface AnyChain {
 
 /** A set or map with its elements. */
 export interface AnySet {
-  /** `dynamic`: packets add elements. `size`: most elements that it takes. `timeout`: of its elements, in seconds. */
+  /**
+   * `dynamic`: packets add elements. `size`: most elements that it takes. `timeout`: of its elements, in seconds.
+   * `interval`: the keys of `elements` are addresses, prefixes and ranges.
+   */
   readonly spec: {
     readonly name: string;
     readonly dynamic: boolean;
     readonly size?: number;
     readonly timeout?: number;
+    readonly interval?: true;
   };
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;

@@ -6,6 +6,11 @@ export function payload(protocol: string, field: string): Expression {
   return { payload: { protocol, field } };
 }
 
+/** Bits of the packet from the start of its network header on. */
+export function networkBits(offset: number, len: number): Expression {
+  return { payload: { base: "nh", offset, len } };
+}
+
 /** A value that travels with the packet: `meta mark`, `meta l4proto`. */
 export function meta(key: string): Expression {
   return { meta: { key } };
@@ -36,8 +41,13 @@ export function atLeast(left: Expression, right: Expression): Statement {
   return { match: { op: ">=", left, right } };
 }
 
-/** The first packet of a connection. */
-export const CONNECTION_IS_NEW: Statement = { match: { op: "in", left: { ct: { key: "state" } }, right: "new" } };
+/** A value with some of its bits, the others 0. */
+export function masked(value: Expression, mask: Expression): Expression {
+  return { "&": [value, mask] };
+}
+
+/** A packet of a connection that the kernel knows already, or none at all. */
+export const CONNECTION_IS_NOT_NEW: Statement = { match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } };
 
 /** The connection's destination was translated, by us or by another. */
 export const CONNECTION_HAS_DNAT: Statement = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } };

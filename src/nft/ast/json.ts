@@ -8,7 +8,7 @@ import type { Family } from "../../base/family.ts";
 export type Expression =
   | string
   | number
-  | { readonly payload: { readonly protocol: string; readonly field: string } }
+  | { readonly payload: PayloadField | RawPayload }
   | { readonly meta: { readonly key: string } }
   | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
@@ -22,6 +22,19 @@ export type Expression =
   | { readonly "|": readonly [Expression, Expression] }
   | { readonly "&": readonly [Expression, Expression] }
   | { readonly "^": readonly [Expression, Expression] };
+
+/** A field of a header by its name: `ip daddr`, `th dport`. */
+export interface PayloadField {
+  readonly protocol: string;
+  readonly field: string;
+}
+
+/** Bits of a packet from the start of a header on: `@nh,96,96`. */
+export interface RawPayload {
+  readonly base: "ll" | "nh" | "th";
+  readonly offset: number;
+  readonly len: number;
+}
 
 /** `jhash EXPR mod M seed S offset O`: a number from `offset` on, one of `mod`. */
 export interface JhashExpression {

@@ -2,7 +2,7 @@ import type { Family } from "../../base/family.ts";
 import type { Rule } from "./json.ts";
 
 /** The data types of our keys and values, by nft's names. */
-export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "classid";
+export type DataType = "ipv4_addr" | "ipv6_addr" | "inet_proto" | "inet_service" | "classid" | "integer";
 
 /** The hook of a base chain, its priority as a number (dstnat is -100, filter 0, srcnat 100). */
 export interface BaseChain {
@@ -32,14 +32,15 @@ export interface SetSpec {
   readonly timeout?: number;
   /** Every element counts the packets that it matched. */
   readonly counter: boolean;
-  /** Declared by the names of its types, not by `typeof` as ours are: older versions of nft crash on it. */
-  readonly byTypeNames?: true;
+  /** Its elements are prefixes, ranges and single addresses; only sets of one data type. */
+  readonly interval?: true;
 }
 
 /**
  * A set or map with its elements. Keys and values are canonical text, parts joined with " . " in nft's
- * way: `10.96.0.10 . tcp . 53 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a
- * set. Numbers are decimal (a classid too), addresses as ip.ts makes them.
+ * way: `2147483652 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a set. Numbers are decimal
+ * (a classid too), addresses as ip.ts makes them; a key of an interval set is `10.0.0.1`, `10.0.0.0/8` or
+ * `10.0.0.1-10.0.0.9`, no two of which overlap or touch.
  */
 export interface ElementSet {
   readonly spec: SetSpec;

@@ -1,6 +1,7 @@
 import type { AnonymousSet, AnyExpression, AnySet } from "../ast/any-table.ts";
 import { type AnyType, anyConstant } from "./any-constant.ts";
 import { anyElements } from "./any-elements.ts";
+import { canonicalPayload } from "./expression.ts";
 import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 /** Reads an expression of any rule. A part that is not understood stays in it as such. */
@@ -18,10 +19,8 @@ function readExpression(value: unknown, type: AnyType): AnyExpression {
   if (Array.isArray(value)) return { set: value.map((one) => anyExpression(one, type)) };
   const [kind, body] = asTagged(value, "expression");
   switch (kind) {
-    case "payload": {
-      const { protocol, field } = asObjectOf(body, ["protocol", "field"], kind);
-      return { payload: { protocol: asText(protocol, kind), field: asText(field, kind) } };
-    }
+    case "payload":
+      return { payload: canonicalPayload(body) };
     case "meta":
       return { meta: { key: asText(asObjectOf(body, ["key"], kind).key, kind) } };
     case "ct": {
@@ -122,7 +121,9 @@ export function partTypes(key: AnyExpression): readonly AnyType[] {
 /** How constants beside an expression are to be read. */
 export function anyTypeOf(field: AnyExpression): AnyType {
   if (typeof field !== "object") return "any";
-  if ("payload" in field) return payloadType(field.payload.protocol, field.payload.field);
+  if ("payload" in field) {
+    return "base" in field.payload ? "number" : payloadType(field.payload.protocol, field.payload.field);
+  }
   if ("meta" in field) {
     const { key } = field.meta;
     if (key === "priority") return "classid";

@@ -90,7 +90,7 @@ function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatemen
   const field = anyExpression(key);
   if (typeof field !== "object") throw notUnderstood("assignment", key);
   const isHarmless =
-    ("payload" in field && HARMLESS_FIELDS.has(field.payload.field)) ||
+    ("payload" in field && "field" in field.payload && HARMLESS_FIELDS.has(field.payload.field)) ||
     ("meta" in field && HARMLESS_META.has(field.meta.key)) ||
     (typeof key === "object" && key !== null && "tcp option" in key);
   if (isHarmless) return { noEffect: statement };

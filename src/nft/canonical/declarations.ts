@@ -9,6 +9,7 @@ const DATA_TYPES: ReadonlySet<string> = new Set<DataType>([
   "inet_proto",
   "inet_service",
   "classid",
+  "integer",
 ]);
 
 /** The priorities that have names in the families ip and ip6. Source: nft(8), "Standard priority names". */
@@ -21,8 +22,8 @@ export const PRIORITIES: Readonly<Record<string, number>> = {
   srcnat: 100,
 };
 
-/** Of our sets and maps: plain, filled by packets, and with elements that end by themselves. */
-const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic,timeout", "timeout"]);
+/** Of our sets and maps: plain, filled by packets, with elements that end by themselves, and with ranges. */
+const KNOWN_FLAGS: ReadonlySet<string> = new Set(["", "dynamic,timeout", "timeout", "interval"]);
 
 const HOOKS: readonly string[] = ["prerouting", "input", "forward", "output", "postrouting"];
 
@@ -53,7 +54,6 @@ export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
   const flags = asFlags(set.flags ?? [], "flags").join(",");
   const isKnown = flags === "dynamic,timeout" || (flags === "timeout") === (set.timeout !== undefined);
   if (!isKnown || !KNOWN_FLAGS.has(flags)) throw notUnderstood("flags", set.flags);
-  const isTypeofKey = isTypeof(set.type);
   return {
     name: asText(set.name, "name"),
     key: parseTypes(set.type),
@@ -62,8 +62,7 @@ export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
     ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
     ...(set.timeout !== undefined && { timeout: asNumber(set.timeout, "timeout") }),
     counter: set.stmt !== undefined && parseStatements(set.stmt),
-    // Of the values, nft's JSON always gives the names of the types.
-    ...(!isTypeofKey && { byTypeNames: true as const }),
+    ...(flags === "interval" && { interval: true as const }),
   };
 }
 
@@ -73,7 +72,7 @@ function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
   return isVerdict ? "verdict" : parseTypes(value);
 }
 
-/** Types come as expressions, or as names: a list, text joined with dots, or one name, by nft's version. */
+/** Types come as expressions, those of values as names: a list, text joined with dots, or one name, by nft's version. */
 function parseTypes(value: unknown): readonly DataType[] {
   if (isTypeof(value)) return typesOfExpression(value.typeof);
   const names = typeof value === "string" ? value.split(" . ") : asList(value, "types");

@@ -1,4 +1,4 @@
-import type { Expression } from "../ast/json.ts";
+import type { Expression, PayloadField, RawPayload } from "../ast/json.ts";
 import { canonicalAddresses } from "./address.ts";
 import { type ConstantType, parseClassid, parseProtocol } from "./constant.ts";
 import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -12,10 +12,8 @@ export function canonicalExpression(value: unknown, type: ConstantType = "text")
   if (typeof value === "string" || typeof value === "number") return canonicalConstant(value, type);
   const [kind, body] = asTagged(value, "expression");
   switch (kind) {
-    case "payload": {
-      const payload = asObjectOf(body, ["protocol", "field"], "payload");
-      return { payload: { protocol: asText(payload.protocol, kind), field: asText(payload.field, kind) } };
-    }
+    case "payload":
+      return { payload: canonicalPayload(body) };
     case "meta":
       return { meta: { key: asText(asObjectOf(body, ["key"], "meta").key, kind) } };
     case "ct":
@@ -54,6 +52,7 @@ export function canonicalExpression(value: unknown, type: ConstantType = "text")
 export function constantTypeOf(field: Expression): ConstantType {
   if (typeof field !== "object") return "text";
   if ("payload" in field) {
+    if ("base" in field.payload) return "number";
     const { protocol, field: name } = field.payload;
     if ((name === "saddr" || name === "daddr") && (protocol === "ip" || protocol === "ip6")) return protocol;
     if (protocol === "tcp" && name === "flags") return "text";
@@ -64,7 +63,8 @@ export function constantTypeOf(field: Expression): ConstantType {
     if (field.meta.key === "l4proto") return "protocol";
     return field.meta.key === "mark" ? "number" : "text";
   }
-  return "|" in field || "&" in field || "^" in field ? "number" : "text";
+  if ("&" in field) return constantTypeOf(field["&"][0]);
+  return "|" in field || "^" in field ? "number" : "text";
 }
 
 /** The name of a set or map, with its `@`. */
@@ -89,6 +89,17 @@ function canonicalConstant(value: string | number, type: ConstantType): Expressi
     case "text":
       return value;
   }
+}
+
+/** Reads a payload, as every reader of nft's JSON does. @throws AppError NFT_OUTPUT */
+export function canonicalPayload(body: unknown): PayloadField | RawPayload {
+  const payload = asObjectOf(body, ["protocol", "field", "base", "offset", "len"], "payload");
+  const { base } = payload;
+  if (base === undefined) {
+    return { protocol: asText(payload.protocol, "payload"), field: asText(payload.field, "payload") };
+  }
+  if (base !== "ll" && base !== "nh" && base !== "th") throw notUnderstood("base of a payload", body);
+  return { base, offset: asNumber(payload.offset, "payload offset"), len: asNumber(payload.len, "payload length") };
 }
 
 function canonicalConntrack(body: unknown): Expression {
@@ -124,9 +135,10 @@ function canonicalOffset(offset: unknown): number {
 }
 
 function canonicalOperands(body: unknown): readonly [Expression, Expression] {
-  const [left, right, more] = asList(body, "operands").map((operand) => canonicalExpression(operand, "number"));
+  const [left, right, more] = asList(body, "operands");
   if (left === undefined || right === undefined || more !== undefined) throw notUnderstood("operands", body);
-  return [left, right];
+  const value = canonicalExpression(left, "number");
+  return [value, canonicalExpression(right, constantTypeOf(value))];
 }
 
 function canonicalSet(items: readonly unknown[], type: ConstantType): Expression {

@@ -2,7 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { Ruleset, SetSpec } from "../ast/ruleset.ts";
 import type { TimedElement } from "../elements.ts";
-import { dataText, valueText } from "../text/element-text.ts";
+import { keyText, valueText } from "../text/element-text.ts";
 import { parseSetSpec } from "./declarations.ts";
 import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
 import { asList, asNumber, asObject, asTagged, type JsonObject, notUnderstood } from "./shape.ts";
@@ -16,8 +16,6 @@ export interface Listing {
 export interface DynamicElement extends TimedElement {
   readonly family: Family;
   readonly map: string;
-  /** The map is declared by type names: see SetSpec. */
-  readonly byTypeNames?: true;
 }
 
 /** Reads the JSON text that nft printed. @throws AppError NFT_OUTPUT for other text */
@@ -52,9 +50,7 @@ export function parseListing(listing: Listing): Ruleset {
 export function dynamicElements(listing: Listing): readonly DynamicElement[] {
   const found: DynamicElement[] = [];
   forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
-    if (!spec.dynamic) return;
-    const form = spec.byTypeNames && { byTypeNames: spec.byTypeNames };
-    found.push({ family, map: spec.name, key, value, ...lifeOf(properties), ...form });
+    if (spec.dynamic) found.push({ family, map: spec.name, key, value, ...lifeOf(properties) });
   });
   return found;
 }
@@ -74,7 +70,7 @@ export function parseCountedElement(spec: SetSpec, item: unknown): CountedElemen
   const { counter } = propertiesOf(key);
   if (counter === undefined) return undefined;
   const packets = asNumber(asObject(counter, "counter").packets, "packets");
-  return { key: dataText(unwrapKey(key), spec.key), value: valueText(value, spec.value), packets };
+  return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value), packets };
 }
 
 interface MapElement {
@@ -96,7 +92,7 @@ function forEachMapElement(listing: Listing, use: (element: MapElement) => void)
     const spec = parseSetSpec(kind, map);
     for (const item of asList(map.elem ?? [], "elements")) {
       const split = splitElement(item, true);
-      const key = dataText(unwrapKey(split.key), spec.key);
+      const key = keyText(unwrapKey(split.key), spec);
       use({ family, spec, key, value: valueText(split.value, spec.value), properties: propertiesOf(split.key) });
     }
   }

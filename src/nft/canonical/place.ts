@@ -2,7 +2,7 @@ import type { Family } from "../../base/family.ts";
 import type { Rule } from "../ast/json.ts";
 import { type Chain, type ElementSet, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "../ast/ruleset.ts";
 import type { Element } from "../elements.ts";
-import { dataText, valueText } from "../text/element-text.ts";
+import { keyText, valueText } from "../text/element-text.ts";
 import { parseBaseChain, parseSetSpec } from "./declarations.ts";
 import { canonicalRule } from "./rule.ts";
 import { asList, asObject, asText, type JsonObject, notUnderstood } from "./shape.ts";
@@ -90,7 +90,7 @@ function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): 
 /** An element of a set or map as listed, in canonical form. @throws AppError NFT_OUTPUT when it is not understood */
 export function parseElement(spec: SetSpec, item: unknown): Element {
   const { key, value } = splitElement(item, spec.value !== undefined);
-  return { key: dataText(unwrapKey(key), spec.key), value: valueText(value, spec.value) };
+  return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value) };
 }
 
 /** An element's two halves; the value is undefined in a set. */

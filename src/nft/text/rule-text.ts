@@ -1,4 +1,4 @@
-import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
+import type { Expression, MapStatement, PayloadField, RawPayload, Rule, SetStatement, Statement } from "../ast/json.ts";
 import { type ConstantType, formatClassid } from "../canonical/constant.ts";
 import { constantTypeOf } from "../canonical/expression.ts";
 import { verdictText } from "../elements.ts";
@@ -70,13 +70,16 @@ function typeBeside(field: Expression): PrintedType {
 /** An expression as nft prints it; `type` says how constants are written. */
 export function expressionText(expression: Expression, type: PrintedType = "text"): string {
   if (typeof expression !== "object") return constantText(expression, type);
-  if ("payload" in expression) return `${expression.payload.protocol} ${expression.payload.field}`;
+  if ("payload" in expression) return payloadText(expression.payload);
   if ("meta" in expression) return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
   if ("ct" in expression)
     return `ct ${expression.ct.dir === undefined ? "" : `${expression.ct.dir} `}${expression.ct.key}`;
   if ("fib" in expression) return `fib ${expression.fib.flags.join(" . ")} ${expression.fib.result}`;
   if ("concat" in expression) return expression.concat.map((part) => expressionText(part)).join(" . ");
-  if ("set" in expression) return `{ ${expression.set.map((member) => expressionText(member, type)).join(", ")} }`;
+  if ("set" in expression)
+    return `{ ${inPrintedOrder(expression.set, type)
+      .map((member) => expressionText(member, type))
+      .join(", ")} }`;
   if ("prefix" in expression) return `${expression.prefix.addr}/${expression.prefix.len}`;
   if ("range" in expression) return expression.range.map((end) => expressionText(end, type)).join("-");
   if ("map" in expression) return `${expressionText(expression.map.key)} map ${expressionText(expression.map.data)}`;
@@ -93,12 +96,25 @@ export function expressionText(expression: Expression, type: PrintedType = "text
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");
 }
 
+const PROTOCOLS_BY_NUMBER: readonly Expression[] = ["tcp", "udp", "sctp"];
+
+/** nft prints protocols in the order of their numbers. */
+function inPrintedOrder(members: readonly Expression[], type: PrintedType): readonly Expression[] {
+  return type === "protocol" ? PROTOCOLS_BY_NUMBER.filter((protocol) => members.includes(protocol)) : members;
+}
+
+function payloadText(payload: PayloadField | RawPayload): string {
+  return "base" in payload
+    ? `@${payload.base},${payload.offset},${payload.len}`
+    : `${payload.protocol} ${payload.field}`;
+}
+
 function isOperation(expression: Expression): boolean {
   return typeof expression === "object" && ("|" in expression || "&" in expression || "^" in expression);
 }
 
-function operationText(operands: readonly [Expression, Expression], operator: string): string {
-  return operands.map((operand) => expressionText(operand, "word")).join(` ${operator} `);
+function operationText([left, right]: readonly [Expression, Expression], operator: string): string {
+  return `${expressionText(left)} ${operator} ${expressionText(right, typeBeside(left))}`;
 }
 
 function constantText(constant: string | number, type: PrintedType): string {

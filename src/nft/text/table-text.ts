@@ -35,14 +35,15 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
 }
 
 /** The declaration of a set or map in lines: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
-export function declarationLines({ key, value, size, timeout, dynamic, counter, byTypeNames }: SetSpec): string[] {
+export function declarationLines({ key, value, size, timeout, dynamic, counter, interval }: SetSpec): string[] {
   const typesText = (types: readonly DataType[], side: "key" | "value") =>
-    byTypeNames ? types.join(" . ") : expressionText(declaringExpression(types, side));
+    expressionText(declaringExpression(types, side));
   const valueText = value === undefined ? "" : ` : ${value === "verdict" ? "verdict" : typesText(value, "value")}`;
   return [
-    `${byTypeNames ? "type" : "typeof"} ${typesText(key, "key")}${valueText}`,
+    `typeof ${typesText(key, "key")}${valueText}`,
     ...(size === undefined ? [] : [`size ${size}`]),
     ...(dynamic ? ["flags dynamic,timeout"] : []),
+    ...(interval ? ["flags interval"] : []),
     ...(timeout === undefined ? [] : [`timeout ${durationText(timeout)}`]),
     ...(counter ? ["counter"] : []),
   ];

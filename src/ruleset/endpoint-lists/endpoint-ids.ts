@@ -1,39 +1,34 @@
-import type { Endpoint } from "../../model/endpoint.ts";
+import { FIRST_ENDPOINT, MOST_STICKY_ENDPOINTS } from "./list-ids.ts";
 
-/** Which list an endpoint id belongs to: a client of one list must not be kept on an endpoint of another. */
-export type EndpointList = "cluster" | "local" | "shortcut";
-
-/** Ids start here, above the indexes. */
-const ID_BASE = 0xc000_0000;
-const LIST_BITS: Readonly<Record<EndpointList, number>> = { cluster: 0, local: 0x2000_0000, shortcut: 0x1000_0000 };
-
-/** Ids of the first versions started here, with one more bit of the hash. */
-const FORMER_ID_BASE = 0x8000_0000;
-const FORMER_HASH_MASK = 0x1fff_ffff;
-const HASH_MASK = FORMER_HASH_MASK >>> 1;
+/** The ids of a service port's endpoints, by target: numbers that are added to its own id. */
+export type EndpointIds = ReadonlyMap<string, number>;
 
 /**
- * An id for each endpoint of a list: the same for the same endpoint as long as it is there, whatever others come
- * and go, except where two of them collide, which the order of targets decides.
- * @param endpoints sorted by target
- * @returns 32-bit unsigned numbers, unique, in the order of `endpoints`
+ * Gives endpoints ids: those that have one keep it, so that their clients stay, and the others get free ones, by their
+ * hash, so that clients of an endpoint that is gone are not all sent to one that comes.
+ * @param targets `address . port`, {@link MOST_STICKY_ENDPOINTS} at most; sorted
+ * @param known ids of the same service port; numbers that are no ids, and the second of two equal ones, are ignored
  */
-export function endpointIds(endpoints: readonly Endpoint[], list: EndpointList): number[] {
+export function endpointIds(targets: Iterable<string>, known: EndpointIds): EndpointIds {
+  const ids = new Map<string, number>();
   const taken = new Set<number>();
-  return endpoints.map(({ target }) => {
-    let hash = (hashText(target) & FORMER_HASH_MASK) >>> 1;
-    while (taken.has(hash)) hash = (hash + 1) & HASH_MASK;
-    taken.add(hash);
-    return ID_BASE + LIST_BITS[list] + hash;
-  });
-}
-
-/**
- * The id of today for an id that a former version gave, so that clients stay sticky over an upgrade.
- * @param former from a map that was declared by type names
- */
-export function upgradedId(former: number): number {
-  return ID_BASE + Math.floor((former - FORMER_ID_BASE) / 2);
+  const arriving: string[] = [];
+  for (const target of targets) {
+    const id = known.get(target);
+    if (id === undefined || taken.has(id) || id < FIRST_ENDPOINT || id >= FIRST_ENDPOINT + MOST_STICKY_ENDPOINTS) {
+      arriving.push(target);
+      continue;
+    }
+    ids.set(target, id);
+    taken.add(id);
+  }
+  for (const target of arriving) {
+    let place = hashText(target) % MOST_STICKY_ENDPOINTS;
+    while (taken.has(FIRST_ENDPOINT + place)) place = (place + 1) % MOST_STICKY_ENDPOINTS;
+    ids.set(target, FIRST_ENDPOINT + place);
+    taken.add(FIRST_ENDPOINT + place);
+  }
+  return ids;
 }
 
 /** FNV-1a with MurmurHash3's finalizer, which spreads the differences of like addresses over all bits. */
@@ -42,5 +37,5 @@ function hashText(text: string): number {
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
-  return hash ^ (hash >>> 16);
+  return (hash ^ (hash >>> 16)) >>> 0;
 }

@@ -1,120 +1,336 @@
 import { SharedValues } from "../../base/shared-values.ts";
-import type { Endpoint } from "../../model/endpoint.ts";
-import type { Scheduler } from "../../model/scheduler.ts";
-import { joinParts } from "../../nft/elements.ts";
-import { firstIndex } from "../balancers.ts";
-import { type Balancer, balancerName } from "../chain-names.ts";
-import { FRONTEND_MAPS, type FrontendKind, type SetName } from "../sets.ts";
-import { type EndpointList, endpointIds } from "./endpoint-ids.ts";
-import { fillSlots, slotCount } from "./slot-table.ts";
+import type { ServicePortKey } from "../../model/ids.ts";
+import type { Table } from "../../nft/ast/ruleset.ts";
+import { balancerName } from "../chain-names.ts";
+import type { DeltaTracker } from "../delta-tracker.ts";
+import { BALANCERS, ENDPOINTS, LISTS } from "../sets.ts";
+import type { SharedObjects } from "../shared-objects.ts";
+import { type EndpointIds, endpointIds } from "./endpoint-ids.ts";
+import { type EndpointList, isPlaceable, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
+import {
+  LIST_NAMES,
+  type ListIds,
+  type ListName,
+  listId,
+  memberKey,
+  numberElement,
+  parseId,
+  WAYS,
+  type Way,
+} from "./list-ids.ts";
+import { placed } from "./placement.ts";
 
-/** One element that a service port wants in a set or map; `value` is "" in a set. */
-export interface DesiredElement {
-  readonly set: SetName;
-  readonly key: string;
-  readonly value: string;
+/** A service port that some frontend leads to. */
+interface KnownPort {
+  readonly key: ServicePortKey;
+  id: number;
+  /** The lists of its rules. */
+  wanted: ServicePortLists;
+  /** How many frontends come by each way, in the order of WAYS. */
+  readonly users: number[];
+  /** The lists that the table has. */
+  programmed: ServicePortLists;
+  /** The targets of programmed lists by number, where these are not sorted. */
+  orders: Orders;
+  /** With session affinity, the endpoints' ids. */
+  endpointIds: EndpointIds;
 }
 
-/** A frontend's key in the maps of its kind: `10.96.0.10 . tcp . 53`, or `tcp . 30080` for a NodePort. */
-export interface Frontend {
-  readonly kind: FrontendKind;
-  readonly key: string;
-}
+type Orders = Readonly<Partial<Record<ListName, readonly string[]>>>;
 
-/** A list of endpoints among which connections to a frontend are balanced. */
-export interface BalancedList {
-  readonly balancer: Balancer;
-  /** The endpoints as `address . port`, sorted. */
-  readonly targets: readonly string[];
-  /** The id of each target, for session affinity: decimal numbers. */
-  readonly ids?: readonly string[];
-  /** For each slot the index of its target. */
-  readonly slots?: Uint32Array;
-}
+const NOT_STICKY: ServicePortLists = { isSticky: false };
+const STICKY: ServicePortLists = { isSticky: true };
+const SORTED: Orders = {};
+const NO_IDS: EndpointIds = new Map();
 
-/** One for all lists that are balanced alike, and one verdict that leads there. */
-const balancers = new SharedValues<Balancer>();
+/** One verdict for all lists of a balancer. */
 const verdicts = new SharedValues<string>();
 
-/** How a service port wants connections to be balanced. */
-export type Balancing = Pick<Balancer, "scheduler" | "affinitySeconds">;
-
 /**
- * A list of at least one endpoint.
- * @param endpoints sorted by target
+ * The lists of endpoints of one family's service ports: their ids, the number of each endpoint in a list, and the elements
+ * that say so. A service port has its lists as long as a frontend leads there. Numbers of a list are 0 to N-1; which endpoint
+ * has which is free, so that a change within a long list changes few elements. A new list is sorted.
  */
-export function balancedList(
-  kind: FrontendKind,
-  endpoints: readonly Endpoint[],
+export class EndpointLists {
+  readonly ids: ListIds;
+  readonly #tracker: DeltaTracker;
+  readonly #shared: SharedObjects;
+  readonly #ports = new Map<ServicePortKey, KnownPort>();
+  /** The service port of each id. */
+  readonly #byId = new Map<number, ServicePortKey>();
+
+  /** @param tracker the writer of the table, of which `shared` has the balancers' chains */
+  constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds) {
+    this.#tracker = tracker;
+    this.#shared = shared;
+    this.ids = ids;
+  }
+
+  /** The service port to which the id of a list or endpoint belongs. */
+  ownerOf(id: number): ServicePortKey | undefined {
+    const parsed = parseId(id);
+    return parsed && this.#byId.get(parsed.servicePort);
+  }
+
+  /**
+   * Adds a frontend that leads to a service port.
+   * @returns the id of the list or external way that the frontend is to have in `lists`
+   */
+  add(key: ServicePortKey, lists: ServicePortLists, way: Way): number {
+    const port = this.#ports.get(key) ?? this.#addPort(key, lists);
+    this.#count(port, way, 1);
+    return listId(port.id, way);
+  }
+
+  /** Takes a frontend away, and with the last one the lists. */
+  remove(key: ServicePortKey, way: Way): void {
+    const port = this.#ports.get(key);
+    if (port === undefined) return;
+    this.#count(port, way, -1);
+    if (port.users.some((users) => users > 0)) return;
+    this.#ports.delete(key);
+    this.#byId.delete(port.id);
+    this.ids.release(key);
+  }
+
+  /** Replaces the lists of a service port, if it has any; endpoints that stay keep their numbers and ids. */
+  replace(key: ServicePortKey, lists: ServicePortLists): void {
+    const port = this.#ports.get(key);
+    if (port === undefined) return;
+    if (port.wanted.isSticky !== lists.isSticky) {
+      this.#clear(port);
+      port.wanted = lists;
+      this.#identify(port);
+    }
+    port.wanted = lists;
+    this.#program(port);
+  }
+
+  /**
+   * Gives service ports the ids that they have in another table, and to others none that it has.
+   * @param frontends the keys of the frontends of each service port
+   * @returns the service ports whose ids changed: the values of their frontends in `lists` are to be put again
+   */
+  adoptIds(actual: Table, frontends: ReadonlyMap<ServicePortKey, readonly string[]>): readonly ServicePortKey[] {
+    const changed = this.ids.adopt(this.#wantedIds(actual, frontends), idsIn(actual));
+    const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
+    // None may be written before all are gone: one may get what another one had.
+    for (const port of ports) this.#clear(port);
+    for (const port of ports) {
+      this.#identify(port);
+      this.#program(port);
+    }
+    return changed;
+  }
+
+  /** Gives the endpoints of service ports the numbers and ids that they have in another table, as far as that has them. */
+  adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
+    const ports = [...keys].flatMap((key) => this.#ports.get(key) ?? []);
+    const known = ports.some(({ wanted }) => wanted.isSticky) ? endpointIdsIn(actual) : undefined;
+    for (const port of ports) {
+      this.#clear(port);
+      this.#identify(port);
+      port.endpointIds = known?.get(port.id) ?? NO_IDS;
+      port.orders = ordersIn(actual, port);
+      this.#program(port);
+    }
+  }
+
+  /** The service port ids that frontends have in a table, if these are of the right kind and no other has them. */
+  #wantedIds(
+    actual: Table,
+    frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
+  ): ReadonlyMap<ServicePortKey, number> {
+    const known = actual.sets.get(LISTS)?.elements ?? new Map<string, string>();
+    const wanted = new Map<ServicePortKey, number>();
+    const claimed = new Set<number>();
+    for (const [key, keys] of frontends) {
+      const isSticky = this.#ports.get(key)?.wanted.isSticky;
+      for (const frontend of keys) {
+        const id = parseId(Number(known.get(frontend) ?? 0));
+        if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
+        wanted.set(key, id.servicePort);
+        claimed.add(id.servicePort);
+        break;
+      }
+    }
+    return wanted;
+  }
+
+  #addPort(key: ServicePortKey, wanted: ServicePortLists): KnownPort {
+    const port: KnownPort = {
+      key,
+      id: 0,
+      wanted,
+      users: [0, 0, 0, 0],
+      programmed: NOT_STICKY,
+      orders: SORTED,
+      endpointIds: NO_IDS,
+    };
+    this.#ports.set(key, port);
+    this.#identify(port);
+    return port;
+  }
+
+  #identify(port: KnownPort): void {
+    const id = this.ids.assign(port.key, port.wanted.isSticky);
+    if (id === undefined) throw new Error(`no list id is left for ${port.key}`);
+    port.id = id;
+    this.#byId.set(id, port.key);
+  }
+
+  #count(port: KnownPort, way: Way, change: 1 | -1): void {
+    const index = WAYS.indexOf(way);
+    const users = (port.users[index] ?? 0) + change;
+    port.users[index] = users;
+    if (users === 0 || (users === 1 && change === 1)) this.#program(port);
+  }
+
+  /** Takes everything of a service port out of the table. */
+  #clear(port: KnownPort): void {
+    const { wanted } = port;
+    port.wanted = empty(port.programmed.isSticky);
+    this.#program(port);
+    port.wanted = wanted;
+    this.#byId.delete(port.id);
+  }
+
+  /** Brings the table to the lists that a service port wants. */
+  #program(port: KnownPort): void {
+    const before = { lists: port.programmed, ids: port.endpointIds, orders: port.orders };
+    const lists = usedLists(port);
+    const ids = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
+    port.programmed = lists;
+    port.endpointIds = ids;
+    for (const name of LIST_NAMES) {
+      const [from, to] = [before.lists[name], lists[name]];
+      if (from === to) continue;
+      const order = to === undefined ? undefined : orderOf(to, before.orders[name] ?? from?.targets);
+      port.orders = withOrder(port.orders, name, order === to?.targets ? undefined : order);
+      if (to !== undefined) this.#shared.addBalancer(to.balancer);
+      this.#writeBalancer(port, name, to);
+      const numbers = [
+        from === undefined ? [] : valuesOf(port.id, from, before.orders[name], before.ids),
+        to === undefined ? [] : valuesOf(port.id, to, order, ids),
+      ] as const;
+      this.#writeNumbers(port, name, ...numbers);
+      if (lists.isSticky) this.#writeMembers(port, name, { targets: from?.targets, ids: before.ids }, to?.targets);
+      if (from !== undefined) this.#shared.dropChain(balancerName(from.balancer));
+    }
+  }
+
+  #writeBalancer({ id }: KnownPort, name: ListName, list: EndpointList | undefined): void {
+    const key = String(listId(id, name));
+    const chain = list && balancerName(list.balancer);
+    if (chain === undefined) this.#tracker.deleteElement(BALANCERS, key);
+    else this.#tracker.putElement(BALANCERS, key, verdicts.share(chain, `goto ${chain}`));
+  }
+
+  #writeNumbers(port: KnownPort, name: ListName, from: readonly string[], to: readonly string[]): void {
+    const { isSticky } = port.programmed;
+    for (let number = 0; number < Math.max(from.length, to.length); number++) {
+      const value = to[number];
+      if (value === from[number]) continue;
+      const { set, key } = numberElement(port.id, name, number, isSticky);
+      if (value === undefined) this.#tracker.deleteElement(set, key);
+      else this.#tracker.putElement(set, key, value);
+    }
+  }
+
+  /** With session affinity: the endpoints by their ids, apart for each list, so that no client stays where it may not be. */
+  #writeMembers(
+    { id, endpointIds: ids }: KnownPort,
+    name: ListName,
+    from: { readonly targets: readonly string[] | undefined; readonly ids: EndpointIds },
+    to: readonly string[] = [],
+  ): void {
+    const key = (endpoint: number | undefined) => memberKey(id + (endpoint ?? 0), name);
+    const wanted = new Set(to);
+    for (const target of from.targets ?? []) {
+      if (!wanted.has(target)) this.#tracker.deleteElement(ENDPOINTS, key(from.ids.get(target)));
+    }
+    for (const target of to) this.#tracker.putElement(ENDPOINTS, key(ids.get(target)), target);
+  }
+}
+
+/** The lists to which some frontend leads. */
+function usedLists({ wanted, users }: KnownPort): ServicePortLists {
+  const [cluster = 0, local = 0, externalCluster = 0, externalLocal = 0] = users;
+  const isClusterUsed = cluster + externalCluster + externalLocal > 0;
+  const isLocalUsed = local + externalLocal > 0;
+  if (isClusterUsed && (isLocalUsed || wanted.local === undefined)) return wanted;
+  const { isSticky } = wanted;
+  if (isClusterUsed) return wanted.cluster === undefined ? empty(isSticky) : { cluster: wanted.cluster, isSticky };
+  return isLocalUsed && wanted.local !== undefined ? { local: wanted.local, isSticky } : empty(isSticky);
+}
+
+function empty(isSticky: boolean): ServicePortLists {
+  return isSticky ? STICKY : NOT_STICKY;
+}
+
+function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
+  if (cluster === undefined || local === undefined) return (cluster ?? local)?.targets ?? [];
+  return [...new Set([...cluster.targets, ...local.targets])].sort();
+}
+
+/** The targets of a list by number: those that had a number keep it, as far as that is possible. */
+function orderOf(list: EndpointList, before: readonly string[] = []): readonly string[] {
+  return isPlaceable(list) ? placed(before, list.targets) : list.targets;
+}
+
+function withOrder(orders: Orders, name: ListName, order: readonly string[] | undefined): Orders {
+  if (orders[name] === order) return orders;
+  const { [name]: _, ...others } = orders;
+  return order === undefined ? others : { ...others, [name]: order };
+}
+
+/** The values at the numbers of a list: targets, or with session affinity their ids. */
+function valuesOf(
+  servicePortId: number,
   list: EndpointList,
-  { scheduler, affinitySeconds }: Balancing,
-): BalancedList {
-  const slots = slotsOf(endpoints, scheduler);
-  const balancer: Balancer = {
-    kind,
-    // A single endpoint needs no choice, and shares the chain of all others.
-    scheduler: endpoints.length === 1 ? "random" : scheduler,
-    slots: slots !== undefined,
-    shortcut: list === "shortcut",
-    count: slots?.length ?? endpoints.length,
-    affinitySeconds,
-  };
-  return {
-    balancer: balancers.share(balancerName(balancer), balancer),
-    targets: endpoints.map(({ target }) => target),
-    ...(affinitySeconds === 0 ? {} : { ids: endpointIds(endpoints, list).map(String) }),
-    ...(slots === undefined ? {} : { slots }),
-  };
+  order: readonly string[] = list.targets,
+  ids: EndpointIds,
+): readonly string[] {
+  const values = ids.size === 0 ? order : order.map((target) => String(servicePortId + (ids.get(target) ?? 0)));
+  return numberedValues(list, values);
 }
 
-/** The tables of lists that several frontends of a service port have. */
-const tables = new WeakMap<readonly Endpoint[], Uint32Array>();
-
-/** The slot table of a list, undefined for one that needs none: no hash, and all weights alike. */
-function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Array | undefined {
-  const [first] = endpoints;
-  if (first === undefined || endpoints.length === 1) return undefined;
-  const isHashed = scheduler === "source-hash" || scheduler === "flow-hash";
-  if (!isHashed && endpoints.every(({ weight }) => weight === first.weight)) return undefined;
-  const known = tables.get(endpoints);
-  if (known !== undefined) return known;
-  // Weights of 0 come only where nothing else is left, and then all of them are.
-  const owners = endpoints.map(({ address, port, weight }) => ({ address, port, weight: Math.max(1, weight) }));
-  const table = fillSlots(owners, slotCount(owners));
-  tables.set(endpoints, table);
-  return table;
+/** The ids of service ports that packets can get from a table: those to which a frontend leads. */
+function idsIn({ sets }: Table): ReadonlySet<number> {
+  const ids = new Set<number>();
+  for (const value of sets.get(LISTS)?.elements.values() ?? []) {
+    const parsed = parseId(Number(value));
+    if (parsed !== undefined) ids.add(parsed.servicePort);
+  }
+  return ids;
 }
 
-/** The element that sends connections to a frontend to one of its lists. */
-export function dispatchElement({ kind, key }: Frontend, { balancer }: BalancedList): DesiredElement {
-  const { services, shortcut } = FRONTEND_MAPS[kind];
-  const name = balancerName(balancer);
-  return { set: balancer.shortcut ? shortcut : services, key, value: verdicts.share(name, `goto ${name}`) };
+/** The endpoints' ids in a table: service port id to target to id. */
+function endpointIdsIn({ sets }: Table): ReadonlyMap<number, ReadonlyMap<string, number>> {
+  const found = new Map<number, Map<string, number>>();
+  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
+    const id = Number.parseInt(key, 10);
+    const parsed = parseId(id);
+    if (parsed === undefined || !parsed.isSticky) continue;
+    const ids = found.get(parsed.servicePort) ?? new Map<string, number>();
+    found.set(parsed.servicePort, ids.set(target, id - parsed.servicePort));
+  }
+  return found;
 }
 
-/** The values that a list's chain finds by index or slot: endpoints, or with session affinity their ids. */
-export function indexedValues({ targets, ids, slots }: BalancedList): readonly string[] {
-  const values = ids ?? targets;
-  return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
-}
-
-/** Whether any endpoint may have any index; a slot's place decides which hash leads to it. */
-export function isPlaceable({ slots }: BalancedList): boolean {
-  return slots === undefined;
-}
-
-/** The map in which a list's chain looks an index up. */
-export function indexedSet(kind: FrontendKind, { ids }: BalancedList): SetName {
-  const { endpoints, affinityIds } = FRONTEND_MAPS[kind];
-  return ids === undefined ? endpoints : affinityIds;
-}
-
-/** The key of a list's index, counted from 0. */
-export function indexKey({ key }: Frontend, { balancer }: BalancedList, index: number): string {
-  return joinParts(key, firstIndex(balancer) + index);
-}
-
-/** The map in which the chain of a list with session affinity looks an id up, and its key there. */
-export function idElementOf({ kind, key }: Frontend, id: string): Pick<DesiredElement, "set" | "key"> {
-  return { set: FRONTEND_MAPS[kind].endpoints, key: joinParts(key, id) };
+/** The targets that a table has at the numbers of a service port's lists. */
+function ordersIn({ sets }: Table, { id, wanted, endpointIds: ids }: KnownPort): Orders {
+  const byId = new Map([...ids].map(([target, endpoint]) => [String(id + endpoint), target]));
+  let orders = SORTED;
+  for (const name of LIST_NAMES) {
+    const order: string[] = [];
+    while (true) {
+      const { set, key } = numberElement(id, name, order.length, wanted.isSticky);
+      const value = sets.get(set)?.elements.get(key);
+      if (value === undefined) break;
+      order.push(wanted.isSticky ? (byId.get(value) ?? "") : value);
+    }
+    orders = withOrder(orders, name, order);
+  }
+  return orders;
 }

@@ -85,9 +85,9 @@ test("a failed clean-up is no warning", () => {
 
 test("a quarantined service port is named when its quarantine begins and ends", () => {
   const { log, messages } = setUp();
-  const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
-  for (const keys of [quarantined, quarantined, new Set<ServicePortKey>()]) {
-    log.synced(syncReport({ kind: "partial", quarantined: keys }));
+  const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
+  for (const each of [quarantined, quarantined, new Map()]) {
+    log.synced(syncReport({ kind: "partial", quarantined: each }));
   }
   expect(messages().filter(([level]) => level !== "debug")).toEqual([
     ["error", "service port quarantined: the kernel refuses its rules"],
@@ -101,7 +101,7 @@ test("a conflict is named once", () => {
   const { state } = renderAll({ services: [old, young] });
   for (let n = 0; n < 2; n++) log.synced(syncReport({ state }));
   expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
-    { fields: { frontend: "10.96.0.10 . tcp . 80", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
+    { fields: { frontend: "10.96.0.10:80/tcp", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
   ]);
 });
 

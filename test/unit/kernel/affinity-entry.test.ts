@@ -3,7 +3,8 @@ import { affinityEntry } from "../../../src/kernel/affinity-entry.ts";
 import { Nft } from "../../../src/kernel/nft.ts";
 import type { ProcessResult } from "../../../src/kernel/process.ts";
 
-const KEY = "10.0.0.1 . 10.96.0.1 . tcp . 80";
+const CLIENT = "10.0.0.1";
+const SERVICE_PORT = 0xc000_4000;
 
 const ANSWER: ProcessResult = {
   exitCode: 0,
@@ -27,11 +28,11 @@ function answering(result: Partial<ProcessResult>): { readonly nft: Nft; readonl
 }
 
 const printed = (expires: string) => `table ip nft-proxy {
-	map affinity {
-		type ipv4_addr . ipv4_addr . inet_proto . inet_service : classid
+	map affinity-clients {
+		typeof meta priority . ip daddr : meta priority
 		size 1048576
 		flags dynamic,timeout
-		elements = { ${KEY} timeout 10m expires ${expires} : 8000:1234 }
+		elements = { c000:4000 . ${CLIENT} timeout 10m expires ${expires} : c000:5234 }
 	}
 }
 `;
@@ -43,22 +44,24 @@ test.each([
   ["824ms", "0s"],
 ])("affinityEntry reads the remaining time of an entry (%s)", async (expires, left) => {
   const { nft, asked } = answering({ stdout: printed(expires) });
-  expect(await affinityEntry(nft, "ip", "affinity", KEY)).toEqual({
+  expect(await affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).toEqual({
     family: "ip",
-    map: "affinity",
-    key: KEY,
-    value: String(0x80001234),
+    map: "affinity-clients",
+    key: `${SERVICE_PORT} . ${CLIENT}`,
+    value: String(0xc000_5234),
     expires: left,
   });
-  expect(asked).toEqual([["get", "element", "ip", "nft-proxy", "affinity", `{ ${KEY} }`]]);
+  expect(asked).toEqual([["get", "element", "ip", "nft-proxy", "affinity-clients", `{ c000:4000 . ${CLIENT} }`]]);
 });
 
 test("affinityEntry is undefined for a client without an entry", async () => {
   const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: No such file or directory\n" });
-  expect(await affinityEntry(nft, "ip", "affinity", KEY)).toBeUndefined();
+  expect(await affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).toBeUndefined();
 });
 
 test("affinityEntry rejects with any other failure of nft", async () => {
   const { nft } = answering({ exitCode: 1, stderr: "Error: Could not process rule: Invalid argument\n" });
-  await expect(affinityEntry(nft, "ip", "affinity", KEY)).rejects.toMatchObject({ code: "NFT_OUTPUT" });
+  await expect(affinityEntry(nft, "ip", "affinity-clients", CLIENT, SERVICE_PORT)).rejects.toMatchObject({
+    code: "NFT_OUTPUT",
+  });
 });

@@ -29,25 +29,26 @@ function selected(name: string): Table {
 
 test("selectElements keeps a Service's elements, the chains they lead to and the sets these look into", () => {
   const { chains, sets } = selected("web");
-  expect([...chains.keys()].sort()).toEqual(["balance-2", "mark-for-masquerade", "nodeport-balance-2"]);
+  expect([...chains.keys()]).toEqual(["balance-2"]);
   expect([...sets].map(([name, { elements }]) => `${name} ${elements.size}`).sort()).toEqual([
+    "balancers 1",
     "cluster-ips 1",
     "endpoints 2",
-    "external-nodeports 1",
-    "nodeport-endpoints 2",
-    "service-ips 1",
-    "service-nodeports 1",
+    "lists 2",
   ]);
 });
 
 test("selectElements declares the map that session affinity writes into", () => {
   const { chains, sets } = selected("sticky");
   expect([...chains.keys()]).toEqual(["affinity-2-600"]);
-  expect(sets.get("affinity")?.elements.size).toBe(0);
+  expect(sets.get("affinity-clients")?.elements.size).toBe(0);
 });
 
-test("selectElements keeps the firewall chain of a Service", () => {
-  expect([...selected("fenced").chains.keys()]).toContain("firewall-default/fenced/tcp/");
+test("selectElements keeps the source ranges of a Service, with their chain", () => {
+  const { chains, sets } = selected("fenced");
+  const named = (names: Iterable<string>) => [...names].filter((name) => /-[\da-f]{20}$/.test(name));
+  expect(named(chains.keys())).toHaveLength(1);
+  expect(named(sets.keys()).map((name) => sets.get(name)?.elements.size)).toEqual([2]);
 });
 
 test("selectElements keeps nothing of an unknown Service", () => {

@@ -2,97 +2,76 @@ import { describe, expect, test } from "vitest";
 import { balancerChain } from "../../../src/ruleset/balancers.ts";
 import { type Balancer, balancerName } from "../../../src/ruleset/chain-names.ts";
 
-const plain: Balancer = {
-  ...{ kind: "service", shortcut: false, count: 3, affinitySeconds: 0 },
-  ...{ scheduler: "random", slots: false },
-};
+const plain: Balancer = { scheduler: "random", slots: false, count: 3, affinitySeconds: 0, local: false };
 
 test.each<[string, Partial<Balancer>]>([
   ["balance-3", {}],
-  ["balance-cluster-3", { shortcut: true }],
   ["affinity-3-600", { affinitySeconds: 600 }],
-  ["affinity-cluster-3-600", { affinitySeconds: 600, shortcut: true }],
+  ["affinity-local-3-600", { affinitySeconds: 600, local: true }],
   ["slots-251", { slots: true, count: 251 }],
   ["round-robin-3", { scheduler: "round-robin" }],
-  ["round-robin-slots-cluster-251", { scheduler: "round-robin", slots: true, shortcut: true, count: 251 }],
+  ["round-robin-slots-251", { scheduler: "round-robin", slots: true, count: 251 }],
   ["source-hash-251", { scheduler: "source-hash", slots: true, count: 251 }],
-  ["nodeport-flow-hash-251", { scheduler: "flow-hash", slots: true, count: 251, kind: "nodeport" }],
+  ["flow-hash-251", { scheduler: "flow-hash", slots: true, count: 251 }],
   ["affinity-slots-251-60", { slots: true, count: 251, affinitySeconds: 60 }],
   ["affinity-source-hash-251-60", { scheduler: "source-hash", slots: true, count: 251, affinitySeconds: 60 }],
-  ["nodeport-balance-3", { kind: "nodeport" }],
-  ["nodeport-balance-cluster-3", { kind: "nodeport", shortcut: true }],
-  ["nodeport-affinity-3-600", { kind: "nodeport", affinitySeconds: 600 }],
-  ["nodeport-affinity-cluster-3-600", { kind: "nodeport", affinitySeconds: 600, shortcut: true }],
+  ["affinity-local-round-robin-3-60", { scheduler: "round-robin", affinitySeconds: 60, local: true }],
 ])("the chain name %s tells all that the balancer depends on", (name, options) => {
   expect(balancerName({ ...plain, ...options })).toBe(name);
   expect(balancerChain("ip", { ...plain, ...options }).name).toBe(name);
 });
 
+const REGISTER = { meta: { key: "priority" } };
+const SERVICE_PORT = { "&": [REGISTER, 0xffff_c000] };
+const TRANSPORT = { match: { op: "==", left: { meta: { key: "l4proto" } }, right: { set: ["sctp", "tcp", "udp"] } } };
+const numgen = (mode: string, mod: number, offset = 0) => ({ numgen: { mode, mod, offset } });
+const toEndpoint = (number: object) => ({
+  dnat: { family: "ip", addr: { map: { key: { concat: [REGISTER, number] }, data: "@endpoints" } } },
+});
+
 describe("a balancer's chain", () => {
-  test("without affinity is one rule: draw a number, and go to the endpoint that has it", () => {
-    const frontend = [
-      { payload: { protocol: "ip", field: "daddr" } },
-      { meta: { key: "l4proto" } },
-      { payload: { protocol: "th", field: "dport" } },
-    ];
-    const register = { meta: { key: "priority" } };
-    expect(balancerChain("ip", plain).rules).toEqual([
-      [
-        { mangle: { key: register, value: { numgen: { mode: "random", mod: 3, offset: 0x8000_0000 } } } },
-        { dnat: { family: "ip", addr: { map: { key: { concat: [...frontend, register] }, data: "@endpoints" } } } },
-      ],
+  test.each<[string, Partial<Balancer>, object]>([
+    ["draws a number at random", {}, numgen("random", 3)],
+    ["takes numbers in turn for round-robin", { scheduler: "round-robin" }, numgen("inc", 3)],
+    [
+      "hashes the client's address for source-hash",
+      { scheduler: "source-hash", slots: true, count: 251 },
+      { jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr: { payload: { protocol: "ip", field: "saddr" } } } },
+    ],
+    [
+      "hashes addresses and ports, as bits of the packet, for flow-hash",
+      { scheduler: "flow-hash", slots: true, count: 251 },
+      { jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr: { payload: { base: "nh", offset: 96, len: 96 } } } },
+    ],
+  ])("without affinity is one rule, which %s and goes to the endpoint that has it", (_, options, number) => {
+    expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([[TRANSPORT, toEndpoint(number)]]);
+  });
+
+  test("hashes longer addresses for flow-hash in IPv6", () => {
+    const text = JSON.stringify(balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }));
+    expect(text).toContain('{"payload":{"base":"nh","offset":64,"len":288}}');
+  });
+
+  test("with affinity keeps a client, else forgets, draws and remembers, and needs no room in the map at last", () => {
+    const client = { concat: [SERVICE_PORT, { payload: { protocol: "ip", field: "saddr" } }] };
+    const remember = {
+      map: { op: "update", elem: { elem: { val: client, timeout: 60 } }, data: REGISTER, map: "@affinity-clients" },
+    };
+    const assign = (key: object, map: string) => ({ mangle: { key: REGISTER, value: { map: { key, data: map } } } });
+    const drawn = { concat: [SERVICE_PORT, numgen("random", 3)] };
+    const endpoint = toEndpoint(numgen("random", 1));
+    expect(balancerChain("ip", { ...plain, affinitySeconds: 60 }).rules).toEqual([
+      [TRANSPORT, assign(client, "@affinity-clients"), remember, endpoint],
+      [{ map: { op: "delete", elem: client, data: 0, map: "@affinity-clients" } }],
+      [TRANSPORT, assign(drawn, "@affinity-ids"), remember, endpoint],
+      [TRANSPORT, endpoint],
     ]);
   });
 
-  test.each<[string, Partial<Balancer>, object]>([
-    [
-      "takes numbers in turn for round-robin",
-      { scheduler: "round-robin" },
-      { numgen: { mode: "inc", mod: 3, offset: 0x8000_0000 } },
-    ],
-    [
-      "hashes the client's address for source-hash",
-      { scheduler: "source-hash", slots: true, count: 251, shortcut: true },
-      {
-        jhash: {
-          mod: 251,
-          seed: 0x6e667470,
-          offset: 0x8001_0000,
-          expr: { payload: { protocol: "ip", field: "saddr" } },
-        },
-      },
-    ],
-  ])("%s", (_, options, value) => {
-    const [rule] = balancerChain("ip", { ...plain, ...options }).rules;
-    expect(rule?.[0]).toEqual({ mangle: { key: { meta: { key: "priority" } }, value } });
-  });
-
-  test("hashes a flow's addresses and ports for flow-hash", () => {
-    const text = JSON.stringify(balancerChain("ip6", { ...plain, scheduler: "flow-hash", slots: true, count: 251 }));
-    expect(text.match(/"(?:saddr|daddr|sport)"/g)).toEqual(['"saddr"', '"daddr"', '"sport"', '"daddr"']);
-  });
-
-  test("of NodePorts looks up the port alone, in the maps of NodePorts", () => {
-    const text = JSON.stringify(balancerChain("ip6", { ...plain, kind: "nodeport", affinitySeconds: 60 }));
-    expect(text).not.toContain("daddr");
-    expect(new Set(text.match(/@[a-z-]+/g))).toEqual(
-      new Set(["@nodeport-endpoints", "@nodeport-affinity", "@nodeport-affinity-ids"]),
+  test("with affinity over the node's own endpoints has numbers and members apart from those of the cluster", () => {
+    const text = JSON.stringify(balancerChain("ip", { ...plain, affinitySeconds: 60, local: true }));
+    expect(new Set(text.match(/"mod":\d+,"offset":\d+/g))).toEqual(
+      new Set(['"mod":3,"offset":65536', '"mod":1,"offset":1']),
     );
-  });
-
-  test("of the cluster-wide list draws its numbers above those of the local list", () => {
-    expect(JSON.stringify(balancerChain("ip", { ...plain, shortcut: true }))).toContain('"mod":3,"offset":2147549184');
-  });
-
-  test("with affinity stores a client for as long as the Service says", () => {
-    const chain = balancerChain("ip", { ...plain, affinitySeconds: 10800 });
-    const timeouts = JSON.stringify(chain).match(/"timeout":\d+/g);
-    expect(timeouts).toEqual(['"timeout":10800', '"timeout":10800']);
-  });
-
-  test("with affinity ends in a rule that needs no room in the map", () => {
-    const last = balancerChain("ip", { ...plain, affinitySeconds: 60 }).rules.at(-1);
-    expect(JSON.stringify(last)).not.toContain('@affinity"');
-    expect(last?.at(-1)).toHaveProperty("dnat");
   });
 });

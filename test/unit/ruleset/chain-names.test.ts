@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { type Balancer, balancerName, firewallName, parseChainName } from "../../../src/ruleset/chain-names.ts";
+import { type Balancer, balancerName, firewallNames, parseChainName } from "../../../src/ruleset/chain-names.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
-import { familyContext, servicePort } from "../../support/build.ts";
-
-const KINDS = ["service", "nodeport"] as const;
+import { familyContext } from "../../support/build.ts";
 
 const CHOICES: readonly Pick<Balancer, "scheduler" | "slots">[] = [
   { scheduler: "random", slots: false },
@@ -16,25 +14,23 @@ const CHOICES: readonly Pick<Balancer, "scheduler" | "slots">[] = [
 
 describe("parseChainName", () => {
   test("reads every balancer's name back", () => {
-    const balancers = KINDS.flatMap((kind) =>
-      [true, false].flatMap((shortcut) =>
-        [0, 1, 10800].flatMap((affinitySeconds) =>
-          CHOICES.map((choice): Balancer => ({ kind, shortcut, count: 12, affinitySeconds, ...choice })),
-        ),
-      ),
+    const kinds = [0, 1, 10800].flatMap((affinitySeconds) =>
+      (affinitySeconds === 0 ? [false] : [true, false]).map((local) => ({ affinitySeconds, local })),
     );
-    for (const balancer of balancers) {
-      expect(parseChainName(balancerName(balancer))).toEqual({ kind: "balancer", balancer });
+    for (const kind of kinds) {
+      for (const choice of CHOICES) {
+        const balancer: Balancer = { count: 12, ...kind, ...choice };
+        expect(parseChainName(balancerName(balancer))).toEqual({ kind: "balancer", balancer });
+      }
     }
   });
 
-  test("reads the name of a firewall chain, also of a nameless port", () => {
-    expect(parseChainName(firewallName(servicePort({})))).toEqual({ kind: "firewall" });
-    expect(parseChainName("firewall-shop/cart/sctp/http-alt")).toEqual({ kind: "firewall" });
+  test("reads the name of a chain of source ranges", () => {
+    expect(parseChainName(firewallNames("0123456789abcdef0123").chain)).toEqual({ kind: "firewall" });
   });
 
   test("reads the name of every static chain", () => {
-    for (const { name } of staticChains(familyContext("ip"))) {
+    for (const { name } of staticChains(familyContext("ip", { resetVanished: true }))) {
       expect(parseChainName(name)).toEqual({ kind: "static", name });
     }
   });
@@ -44,12 +40,14 @@ describe("parseChainName", () => {
     "balance-",
     "balance-0",
     "balance-3-60",
+    "balance-local-3",
     "affinity-3",
-    "affinity-cluster-3",
+    "affinity-local-3",
     "my-balance-3",
     "affinity-balance-3-60",
     "hash-251",
     "source-hash-0",
     "firewall-x",
+    "firewall-shop/cart/tcp/http",
   ])("gives undefined for %j, which is no name of ours", (name) => expect(parseChainName(name)).toBeUndefined());
 });

@@ -77,6 +77,33 @@ describe("a delta tracker", () => {
     expect(tracker.table.chains.size).toBe(0);
   });
 
+  test("has sets pending that were added and deleted, and not those that came and went", () => {
+    const ranges: SetSpec = {
+      name: "source-ranges-1",
+      key: ["ipv4_addr"],
+      dynamic: false,
+      counter: false,
+      interval: true,
+    };
+    const passing: SetSpec = { ...ranges, name: "source-ranges-2" };
+    const tracker = committed();
+    tracker.putSet(ranges, ["10.0.0.0/8"]);
+    tracker.putSet(passing, ["10.0.0.0/8"]);
+    tracker.deleteSet(passing.name);
+    expect(tracker.pending()).toMatchObject({
+      addedSets: [ranges],
+      deletedSets: [],
+      elements: [{ spec: ranges, deleted: [], added: [{ key: "10.0.0.0/8", value: "" }] }],
+    });
+    expect([...tracker.committedTable().sets.keys()]).toEqual([SET.name, MAP.name]);
+    tracker.committed();
+    tracker.deleteSet(ranges.name);
+    expect(tracker.pending()).toMatchObject({ addedSets: [], deletedSets: [ranges], elements: [] });
+    expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual(["10.0.0.0/8"]);
+    tracker.putSet(ranges, ["10.0.0.0/8"]);
+    expect(tracker.pending()).toBeUndefined();
+  });
+
   test("refuses an element of a set that the table does not have", () => {
     expect(() => committed().putElement("endpoints", "10.96.0.1", "")).toThrow("no set endpoints");
   });

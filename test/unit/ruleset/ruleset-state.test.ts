@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Service } from "../../../src/model/service.ts";
+import { programmedFrontend } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
   cacheOf,
@@ -20,7 +21,7 @@ function candidate(name: string, createdAt: number, options: ServiceOptions = {}
   return service({ name, createdAt, clusterIPs: [`10.96.1.${createdAt}`], externalIPs: [CONTESTED], ...options });
 }
 
-/** One endpoint for the first, two for the second, and so on: the balancer shows who has the frontend. */
+/** One endpoint for the first, two for the second, and so on: the number of endpoints shows who has a frontend. */
 function slicesOf(...names: string[]) {
   return names.map((name, index) =>
     slice({
@@ -30,20 +31,36 @@ function slicesOf(...names: string[]) {
   );
 }
 
-const external = (renderer: Renderer) => elementsOf(renderer, "service-ips").filter((text) => text.startsWith("203."));
+/** The frontends at an address, each with the number of endpoints to which it leads. */
+function frontendsAt(renderer: Renderer, address: string): string[] {
+  const table = renderer.state.families.ip?.table;
+  if (table === undefined) throw new Error("no table");
+  const keys = elementsOf(renderer, "lists").map((text) => text.slice(0, text.indexOf(":")));
+  return keys
+    .filter((key) => key.startsWith(`${address} `))
+    .map((key) => `${key}: ${programmedFrontend(table, key)?.lists.cluster?.targets.size}`);
+}
 
-test("the chain of source ranges stays while one of a Service's load-balancer addresses is left", () => {
+const external = (renderer: Renderer) => frontendsAt(renderer, CONTESTED);
+
+test("source ranges are one set and one chain for all who have them, as long as one does", () => {
   const cache = cacheOf({ slices: slicesOf("web") });
   const renderer = new Renderer(cache, testNodeContext());
-  const guarded = (...addresses: readonly string[]) => {
-    cache.putService(service({ name: "web", loadBalancerIPs: addresses, sourceRanges: ["192.0.2.0/24"] }));
+  const guarded = (name: string, addresses: readonly string[], sourceRanges = ["198.51.100.0/24"]) => {
+    cache.putService(
+      service({ name, clusterIPs: [`10.96.0.${name.length}`], loadBalancerIPs: addresses, sourceRanges }),
+    );
     renderer.update(cache.takeDirty());
-    const chains = [...(renderer.state.families.ip?.table.chains.keys() ?? [])];
-    return chains.filter((name) => name.startsWith("firewall-default/"));
+    const { chains, sets } = renderer.state.families.ip?.table ?? {};
+    const ofRanges = [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])];
+    return ofRanges.filter((part) => /^(?:firewall|source-ranges)-[\da-f]{20}$/.test(part)).length;
   };
-  expect(guarded("203.0.113.1", "203.0.113.2")).toEqual(["firewall-default/web/tcp/"]);
-  expect(guarded("203.0.113.2")).toEqual(["firewall-default/web/tcp/"]);
-  expect(guarded()).toEqual([]);
+  expect(guarded("web", ["203.0.113.1", "203.0.113.2"])).toBe(2);
+  expect(guarded("other", ["203.0.113.3"])).toBe(2);
+  expect(guarded("others", ["203.0.113.4"], ["192.168.0.0/16"])).toBe(4);
+  expect(guarded("web", [])).toBe(4);
+  expect(guarded("others", [])).toBe(2);
+  expect(guarded("other", ["203.0.113.3"], [])).toBe(0);
 });
 
 describe("two Services that want one frontend", () => {
@@ -54,7 +71,7 @@ describe("two Services that want one frontend", () => {
     ["the newer first", { ...objects, services: objects.services.toReversed() }],
   ])("give it to the older one, and the newer one is reported (%s)", (_, given) => {
     const renderer = renderAll(given);
-    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 1"]);
     expect(
       renderer.state.conflicts().map(({ family, frontend, winner, losers }) => ({
         family,
@@ -81,9 +98,7 @@ describe("two Services that want one frontend", () => {
       );
       renderer.update(cache.takeDirty());
     }
-    const own = (set: string) => elementsOf(renderer, set).filter((text) => text.startsWith("10.96.1.9 "));
-    expect(own("service-ips")).toEqual(["10.96.1.9 . tcp . 80: goto balance-1"]);
-    expect(own("external-ips")).toEqual([]);
+    expect(frontendsAt(renderer, "10.96.1.9")).toEqual(["10.96.1.9 . tcp . 80: 1"]);
     expect(renderer.state.conflicts()).toMatchObject([
       { winner: { name: "default/own:/tcp" }, losers: [{ name: "default/thief:/tcp" }] },
     ]);
@@ -91,11 +106,9 @@ describe("two Services that want one frontend", () => {
 
   test("leave nothing of the loser, except for its own cluster IP", () => {
     const renderer = renderAll(objects);
-    const endpoints = elementsOf(renderer, "endpoints");
-    expect(endpoints.filter((text) => text.startsWith("203."))).toEqual([
-      "203.0.113.1 . tcp . 80 . 2147483648: 10.244.2.10 . 8080",
-    ]);
-    expect(endpoints.filter((text) => text.startsWith("10.96.1.2 "))).toHaveLength(2);
+    expect(frontendsAt(renderer, "10.96.1.2")).toEqual(["10.96.1.2 . tcp . 80: 2"]);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 1"]);
+    expect(elementsOf(renderer, "endpoints")).toHaveLength(3);
   });
 
   test("hand it to the loser when the winner goes, and back when it returns", () => {
@@ -104,11 +117,11 @@ describe("two Services that want one frontend", () => {
     renderer.update(cache.takeDirty());
     cache.deleteService(named("old"));
     renderer.update(cache.takeDirty());
-    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 2"]);
     expect(renderer.state.conflicts()).toEqual([]);
     cache.putService(candidate("old", 1));
     renderer.update(cache.takeDirty());
-    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 1"]);
   });
 
   test("hand it to the loser when the winner no longer wants it", () => {
@@ -117,7 +130,7 @@ describe("two Services that want one frontend", () => {
     renderer.update(cache.takeDirty());
     cache.putService(candidate("old", 1, { externalIPs: [] }));
     renderer.update(cache.takeDirty());
-    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+    expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 2"]);
   });
 
   test("are in no conflict over other ports and protocols of one address", () => {
@@ -134,8 +147,8 @@ describe("two Services that want one frontend", () => {
       service({ name, createdAt: index, clusterIPs: [`10.96.1.${index}`], ports: [port(80, { nodePort: 30080 })] }),
     );
     const renderer = renderAll({ services, slices: slicesOf("a", "b") });
-    expect(elementsOf(renderer, "service-nodeports")).toEqual(["tcp . 30080: goto nodeport-balance-1"]);
-    expect(renderer.state.conflicts().map(({ frontend }) => frontend)).toEqual(["tcp . 30080"]);
+    expect(frontendsAt(renderer, "0.0.0.0")).toEqual(["0.0.0.0 . tcp . 30080: 1"]);
+    expect(renderer.state.conflicts().map(({ frontend }) => frontend)).toEqual(["0.0.0.0 . tcp . 30080"]);
   });
 });
 
@@ -150,31 +163,36 @@ test("three Services that want one frontend are listed in the order in which the
   expect(conflict?.losers.map(({ name }) => name)).toEqual(["default/b:/tcp", "default/c:/tcp"]);
   cache.deleteService(named("b"));
   renderer.update(cache.takeDirty());
-  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-1"]);
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 1"]);
   cache.deleteService(named("a"));
   renderer.update(cache.takeDirty());
-  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-3"]);
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 3"]);
   cache.deleteService(named("c"));
   renderer.update(cache.takeDirty());
   expect(external(renderer)).toEqual([]);
 });
 
-test("the loser of a conflict has neither firewall nor balancer chains", () => {
+test("the loser of a conflict has neither lists nor source ranges", () => {
   const guarded = candidate("new", 2, {
+    clusterIPs: [CONTESTED],
     externalIPs: [],
     loadBalancerIPs: [CONTESTED],
-    sourceRanges: ["192.0.2.0/24"],
+    sourceRanges: ["198.51.100.0/24"],
     affinitySeconds: 600,
-    internal: "Local",
   });
   const slices = slicesOf("old", "new");
-  const alone = renderAll({ services: [guarded], slices });
-  const added = ["affinity-2-600", "firewall-default/new/tcp/"];
-  expect(chainNames(alone)).toEqual(expect.arrayContaining(added));
-  expect(elementsOf(alone, "firewall-ips")).toEqual(["203.0.113.1 . tcp . 80: goto firewall-default/new/tcp/"]);
-  const beside = renderAll({ services: [candidate("old", 1), guarded], slices });
-  expect(chainNames(beside).filter((name) => added.includes(name))).toEqual([]);
+  const added = /^(?:affinity-2-600|firewall-[\da-f]+)$/;
+  const free = { ...guarded, clusterIPs: { ip: "10.96.1.2", ip6: "" } };
+  const alone = renderAll({ services: [free], slices });
+  expect(chainNames(alone).filter((name) => added.test(name))).toHaveLength(2);
+  expect(elementsOf(alone, "firewall-ips")).toHaveLength(1);
+  const beside = renderAll({
+    services: [candidate("old", 1, { clusterIPs: [CONTESTED], externalIPs: [] }), guarded],
+    slices,
+  });
+  expect(chainNames(beside).filter((name) => added.test(name))).toEqual([]);
   expect(elementsOf(beside, "firewall-ips")).toEqual([]);
+  expect(elementsOf(beside, "endpoints")).toHaveLength(1);
 });
 
 test("an excluded service port is no candidate for a frontend", () => {
@@ -182,5 +200,5 @@ test("an excluded service port is no candidate for a frontend", () => {
   const all = renderAll(objects);
   const winner = all.state.conflicts()[0]?.winner.key;
   const renderer = renderAll(objects, testNodeContext(), new Set(winner === undefined ? [] : [winner]));
-  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: goto balance-2"]);
+  expect(external(renderer)).toEqual(["203.0.113.1 . tcp . 80: 2"]);
 });

@@ -2,15 +2,9 @@ import { describe, expect, test } from "vitest";
 import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
-import {
-  type BalancedList,
-  type DesiredElement,
-  idElementOf,
-  indexedSet,
-  indexedValues,
-  indexKey,
-} from "../../../src/ruleset/endpoint-lists/endpoint-lists.ts";
-import { type FrontendRules, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
+import { balancerName } from "../../../src/ruleset/chain-names.ts";
+import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/endpoint-lists/list-ids.ts";
+import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import {
   endpoint,
   familyContext,
@@ -24,142 +18,120 @@ import {
 
 const CLUSTER = "10.96.0.10 . tcp . 80";
 const EXTERNAL = "203.0.113.1 . tcp . 80";
-const NODEPORT = "tcp . 30080";
+const NODEPORT = "0.0.0.0 . tcp . 30080";
 const reachable: ServiceOptions = { externalIPs: ["203.0.113.1"], ports: [port(80, { nodePort: 30080 })] };
 
-function render(options: ServiceOptions, endpoints: readonly (SliceEndpoint | string)[]) {
+type Endpoints = readonly (SliceEndpoint | string)[];
+
+function render(options: ServiceOptions, endpoints: Endpoints) {
   const given = servicePort(options);
   const known = endpointsOf([slice({ endpoints, family: "ip" })], given, HERE.name);
   return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip"));
 }
 
-/** Indexes from 0 on; 65536 and more are those of the short-cut list. */
-function plainIndex(text: string): string {
-  return text.replace(/ \. (\d{10})$/, (whole, index) => (index < 0xc000_0000 ? ` . ${index - 0x8000_0000}` : whole));
-}
-
-function listElements(of: FrontendRules, list: BalancedList): DesiredElement[] {
-  const set = indexedSet(of.kind, list);
-  const indexed = indexedValues(list).map((value, i) => ({ set, key: indexKey(of, list, i), value }));
-  const byId = (list.ids ?? []).map((id, i) => ({ ...idElementOf(of, id), value: list.targets[i] ?? "" }));
-  return [...indexed, ...byId];
-}
-
-/** The elements of one frontend, as `set key: value`. */
-function frontend(key: string, options: ServiceOptions, endpoints: readonly (SliceEndpoint | string)[]): string[] {
+/** The way of one frontend and its elements, as `set: value`. */
+function frontend(key: string, options: ServiceOptions, endpoints: Endpoints): string[] {
   const found = render(options, endpoints).frontends.find((each) => each.key === key);
   if (found === undefined) throw new Error(`no frontend ${key}`);
-  const elements = [...found.elements, ...found.lists.flatMap((list) => listElements(found, list))];
-  return elements.map(({ set, key: element, value }) => `${set} ${plainIndex(element.replace(key, "K"))}: ${value}`);
+  return [found.way ?? "no way", ...found.elements.map(({ set, value }) => `${set}: ${value}`)];
+}
+
+/** The lists of a service port, each with its chain. */
+function lists(options: ServiceOptions, endpoints: Endpoints): Record<string, readonly string[]> {
+  const { cluster, local } = render(options, endpoints).lists;
+  const named = Object.entries({ cluster, local }).flatMap(([name, list]) =>
+    list === undefined ? [] : [[`${name} by ${balancerName(list.balancer)}`, list.targets] as const],
+  );
+  return Object.fromEntries(named);
 }
 
 const elsewhere = "10.244.2.1";
 const here = localEndpoint("10.244.1.1");
 
 describe("a cluster IP", () => {
-  test.each<[string, ServiceOptions, readonly (SliceEndpoint | string)[], readonly string[]]>([
-    [
-      "is balanced over indexes",
-      {},
-      [elsewhere, "10.244.2.2"],
-      ["service-ips K: goto balance-2", "endpoints K . 0: 10.244.2.1 . 8080", "endpoints K . 1: 10.244.2.2 . 8080"],
-    ],
-    ["is refused without endpoints", {}, [], ["no-endpoint-services K: goto reject-chain"]],
-    [
-      "is balanced over local endpoints by internal Local policy",
-      { internal: "Local" },
-      [elsewhere, here],
-      ["service-ips K: goto balance-1", "endpoints K . 0: 10.244.1.1 . 8080"],
-    ],
+  test.each<[string, ServiceOptions, Endpoints, readonly string[]]>([
+    ["leads to the endpoints of the cluster", {}, [elsewhere, "10.244.2.2"], ["cluster"]],
+    ["is refused without endpoints", {}, [], ["no way", "no-endpoint-services: goto reject-chain"]],
+    ["leads to local endpoints by internal Local policy", { internal: "Local" }, [elsewhere, here], ["local"]],
     [
       "is dropped by internal Local policy with endpoints elsewhere only",
       { internal: "Local" },
       [elsewhere],
-      ["no-endpoint-services K: goto drop-chain"],
+      ["no way", "no-endpoint-services: goto drop-chain"],
     ],
     [
       "is refused by internal Local policy without any endpoint",
       { internal: "Local" },
       [],
-      ["no-endpoint-services K: goto reject-chain"],
+      ["no way", "no-endpoint-services: goto reject-chain"],
     ],
-    [
-      "ignores external Local policy",
-      { ...reachable, external: "Local" },
-      [elsewhere],
-      ["service-ips K: goto balance-1", "endpoints K . 0: 10.244.2.1 . 8080"],
-    ],
+    ["ignores external Local policy", { ...reachable, external: "Local" }, [elsewhere], ["cluster"]],
   ])("%s", (_, options, endpoints, expected) => {
-    expect(new Set(frontend(CLUSTER, options, endpoints))).toEqual(new Set(expected));
-  });
-
-  test("with affinity is balanced over indexes to ids, and ids to endpoints", () => {
-    const [dispatch, toId, toEndpoint] = frontend(CLUSTER, { affinitySeconds: 60 }, [elsewhere]);
-    const id = toId?.split(": ")[1];
-    expect([dispatch, toId, toEndpoint]).toEqual([
-      "service-ips K: goto affinity-1-60",
-      `affinity-ids K . 0: ${id}`,
-      `endpoints K . ${id}: 10.244.2.1 . 8080`,
-    ]);
-    expect(Number(id)).toBeGreaterThanOrEqual(2 ** 31);
+    expect(frontend(CLUSTER, options, endpoints)).toEqual(expected);
   });
 });
 
 describe.each([
-  ["an external IP", EXTERNAL, "service-ips", "external-ips", "shortcut-ips", "endpoints", "no-endpoint-services", ""],
-  [
-    "a NodePort",
-    NODEPORT,
-    "service-nodeports",
-    "external-nodeports",
-    "shortcut-nodeports",
-    "nodeport-endpoints",
-    "no-endpoint-nodeports",
-    "nodeport-",
-  ],
-])("%s", (_, key, services, external, shortcut, endpoints, noEndpoints, prefix) => {
-  test("is masqueraded and balanced by Cluster policy", () => {
-    expect(frontend(key, reachable, [elsewhere])).toEqual([
-      `${external} K: jump mark-for-masquerade`,
-      `${services} K: goto ${prefix}balance-1`,
-      `${endpoints} K . 0: 10.244.2.1 . 8080`,
-    ]);
+  ["an external IP", EXTERNAL],
+  ["a NodePort", NODEPORT],
+])("%s", (_, key) => {
+  test("leads to the endpoints of the cluster by Cluster policy", () => {
+    expect(frontend(key, reachable, [elsewhere])).toEqual(["external-cluster"]);
   });
 
-  test("has two lists by Local policy", () => {
-    expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere, here])).toEqual([
-      `${external} K: jump ${prefix}external-local`,
-      `${shortcut} K: goto ${prefix}balance-cluster-2`,
-      `${services} K: goto ${prefix}balance-1`,
-      `${endpoints} K . 65536: 10.244.1.1 . 8080`,
-      `${endpoints} K . 65537: 10.244.2.1 . 8080`,
-      `${endpoints} K . 0: 10.244.1.1 . 8080`,
-    ]);
+  test("has a way of its own by Local policy", () => {
+    expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere, here])).toEqual(["external-local"]);
   });
 
   test("is dropped but for the short cut by Local policy without a local endpoint", () => {
     expect(frontend(key, { ...reachable, external: "Local" }, [elsewhere])).toEqual([
-      `${external} K: jump ${prefix}external-local`,
-      `${shortcut} K: goto ${prefix}balance-cluster-1`,
-      `${noEndpoints} K: goto drop-chain`,
-      ...(prefix === "" ? [`${services} K: return`] : []),
-      `${endpoints} K . 65536: 10.244.2.1 . 8080`,
+      "external-local",
+      "no-endpoint-services: goto drop-chain",
     ]);
   });
 
   test.each(["Cluster", "Local"] as const)("is refused without endpoints, by %s policy", (policy) => {
-    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual([`${noEndpoints} K: goto reject-chain`]);
+    expect(frontend(key, { ...reachable, external: policy }, [])).toEqual([
+      "no way",
+      "no-endpoint-services: goto reject-chain",
+    ]);
+  });
+});
+
+describe("the lists of a service port", () => {
+  const both = [elsewhere, here];
+
+  test("are one of the cluster's endpoints, whatever leads to it", () => {
+    const expected = { "cluster by balance-2": ["10.244.1.1 . 8080", "10.244.2.1 . 8080"] };
+    expect(lists({}, both)).toEqual(expected);
+    expect(lists(reachable, both)).toEqual(expected);
   });
 
-  test("keeps the clients of its two lists apart by their ids", () => {
-    const options: ServiceOptions = { ...reachable, external: "Local", affinitySeconds: 60 };
-    const ids = frontend(key, options, [here])
-      .filter((text) => text.startsWith(`${prefix}affinity-ids `))
-      .map((text) => text.split(": ")[1]);
-    expect(ids).toHaveLength(2);
-    expect(new Set(ids).size).toBe(2);
-    const clusterPolicy = frontend(key, { ...options, external: "Cluster" }, [here]);
-    expect(clusterPolicy.some((text) => ids.some((id) => text.endsWith(`: ${id}`)))).toBe(false);
+  test("are two by an external policy of Local", () => {
+    expect(lists({ ...reachable, external: "Local" }, both)).toEqual({
+      "cluster by balance-2": ["10.244.1.1 . 8080", "10.244.2.1 . 8080"],
+      "local by balance-1": ["10.244.1.1 . 8080"],
+    });
+  });
+
+  test("with affinity have chains of their own, as clients must not stay where a policy forbids it", () => {
+    expect(Object.keys(lists({ ...reachable, external: "Local", affinitySeconds: 60 }, both))).toEqual([
+      "cluster by affinity-2-60",
+      "local by affinity-local-1-60",
+    ]);
+  });
+
+  test("with affinity exceed a limit with more endpoints than there are ids, and without it do not", () => {
+    const many = Array.from(
+      { length: MOST_STICKY_ENDPOINTS + 1 },
+      (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`,
+    );
+    const sticky = { affinitySeconds: 60 };
+    expect(excessOf(render(sticky, many))).toBe(
+      "a Service with session affinity can have 16380 endpoints, and this one has 16381",
+    );
+    expect(excessOf(render(sticky, many.slice(1)))).toBeUndefined();
+    expect(excessOf(render({}, many))).toBeUndefined();
   });
 });
 
@@ -177,10 +149,23 @@ describe("frontends", () => {
     ]);
   });
 
-  test("are guarded by a firewall chain where the load balancer has the address", () => {
-    const options = { externalIPs: ["203.0.113.1"], loadBalancerIPs: ["203.0.113.5"], sourceRanges: ["10.0.0.0/8"] };
-    const guards = render(options, [elsewhere]).frontends.map(({ firewall }) => firewall?.name);
-    expect(guards).toEqual([undefined, undefined, "firewall-default/web/tcp/"]);
+  describe("with source ranges", () => {
+    const guarded: ServiceOptions = {
+      externalIPs: ["203.0.113.1"],
+      loadBalancerIPs: ["203.0.113.5"],
+      sourceRanges: ["10.0.0.0/8"],
+    };
+
+    test("are guarded where the load balancer has the address", () => {
+      const guards = render(guarded, [elsewhere]).frontends.map(({ guard }) => guard?.ranges);
+      expect(guards).toEqual([undefined, undefined, ["10.0.0.0/8"]]);
+    });
+
+    test("lead past the check without endpoints, too: who may not come is dropped, not refused", () => {
+      const [way, refusal, check] = frontend("203.0.113.5 . tcp . 80", guarded, []);
+      expect([way, refusal]).toEqual(["external-cluster", "no-endpoint-services: goto reject-chain"]);
+      expect(check).toMatch(/^firewall-ips: jump firewall-[\da-f]{20}$/);
+    });
   });
 });
 

@@ -50,9 +50,9 @@ test("viewService shows every frontend with its outcome, in both families", () =
     "cluster-ip 10.96.0.10 . tcp . 80 served 2",
     "external-ip 192.0.2.9 . tcp . 80 served 1",
     "load-balancer-ip 203.0.113.7 . tcp . 80 served 1 guarded",
-    "node-port tcp . 30080 served 1",
+    "node-port 0.0.0.0 . tcp . 30080 served 1",
     "cluster-ip fd00:10:96::a . tcp . 80 refused 0",
-    "node-port tcp . 30080 refused 0",
+    "node-port :: . tcp . 30080 refused 0",
   ]);
 });
 
@@ -61,11 +61,11 @@ test("viewService shows a frontend as dropped with endpoints elsewhere, and as r
   const elsewhere = view({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] });
   expect(frontendsOf(elsewhere)).toEqual([
     "cluster-ip 10.96.0.10 . tcp . 80 served 1",
-    "node-port tcp . 30080 dropped 0",
+    "node-port 0.0.0.0 . tcp . 30080 dropped 0",
   ]);
   expect(frontendsOf(view({ services }))).toEqual([
     "cluster-ip 10.96.0.10 . tcp . 80 refused 0",
-    "node-port tcp . 30080 refused 0",
+    "node-port 0.0.0.0 . tcp . 30080 refused 0",
   ]);
 });
 

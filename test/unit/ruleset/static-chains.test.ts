@@ -18,11 +18,27 @@ const mark = { meta: { key: "mark" } };
 const setMark = { mangle: { key: mark, value: { "|": [mark, 0x4000] } } };
 const podRange = { prefix: { addr: "10.244.0.0", len: 16 } };
 const fromLocal = { match: { op: "==", left: { fib: { flags: ["saddr"], result: "type" } }, right: "local" } };
-const frontend = { concat: [daddr, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }] };
-const shortcut = { vmap: { key: frontend, data: "@shortcut-ips" } };
+const register = { meta: { key: "priority" } };
+const toBalancer = { vmap: { key: register, data: "@balancers" } };
+const toList = (mask: number) => ({ mangle: { key: register, value: { "&": [register, mask] } } });
+const toClusterList = [toList(0xffff_fffc), toBalancer];
+const toOwnList = [toList(0xffff_fffd), toBalancer];
+const listOf = (address: object) => ({
+  mangle: {
+    key: register,
+    value: {
+      map: {
+        key: { concat: [address, { meta: { key: "l4proto" } }, { payload: { protocol: "th", field: "dport" } }] },
+        data: "@lists",
+      },
+    },
+  },
+});
+const goto = (target: string) => ({ goto: { target } });
+const hasBit = (bit: number) => ({ match: { op: "==", left: { "&": [register, bit] }, right: bit } });
 
 test("the base chains have the hooks and priorities that other software knows of kube-proxy", () => {
-  const hooks = staticChains(familyContext("ip6")).flatMap(({ name, base }) =>
+  const hooks = staticChains(familyContext("ip6", { resetVanished: true })).flatMap(({ name, base }) =>
     base === undefined ? [] : [`${name}: ${base.type} ${base.hook} ${base.prio} ${base.policy}`],
   );
   expect(hooks).toEqual([
@@ -35,6 +51,41 @@ test("the base chains have the hooks and priorities that other software knows of
     "nat-output: nat output -100 accept",
     "nat-postrouting: nat postrouting 100 accept",
   ]);
+});
+
+test("chains before the translation, which every packet would pass, are there for resets alone", () => {
+  const names = staticChains(familyContext("ip")).map(({ name }) => name);
+  expect(names.filter((name) => name.endsWith("-pre-dnat"))).toEqual([]);
+});
+
+describe("the way to an endpoint", () => {
+  test("begins with the list of the frontend, or of the NodePort", () => {
+    expect(rules("services").slice(-2)).toEqual([
+      [listOf(daddr), goto("balancing")],
+      [
+        { match: { op: "==", left: daddr, right: "@nodeport-ips" } },
+        listOf({ "&": [daddr, "0.0.0.0"] }),
+        goto("balancing"),
+      ],
+    ]);
+  });
+
+  test("is closed to packets that bear the key of a NodePort as their destination", () => {
+    expect(rules("services")[0]).toEqual([{ match: { op: "==", left: daddr, right: "0.0.0.0" } }, { return: null }]);
+    const destination = { payload: { protocol: "ip6", field: "daddr" } };
+    const closed = [{ match: { op: "==", left: destination, right: "::" } }, { return: null }];
+    expect(rules("services", {}, "ip6")[0]).toEqual(closed);
+  });
+
+  test("leads by the bits of the list's id: external ways are checked, and masqueraded by a policy of Cluster", () => {
+    expect(rules("balancing")).toEqual([[hasBit(2), goto("external")], [toBalancer]]);
+    const [check, ...rest] = rules("external");
+    expect(JSON.stringify(check)).toContain('"data":"@firewall-ips"');
+    expect(rest).toEqual([
+      [hasBit(1), goto("external-local")],
+      [setMark, ...toClusterList],
+    ]);
+  });
 });
 
 describe("pods are told from others", () => {
@@ -58,27 +109,24 @@ describe("pods are told from others", () => {
       { match: { op: "!=", left: { meta: { key: "iifname" } }, right: "veth*" } },
     ],
   ])("%s", (_, localTraffic, fromPods, notFromPods) => {
-    expect(rules("services", { localTraffic })[0]).toEqual([toClusterIP, notFromPods, setMark]);
+    expect(rules("services", { localTraffic })[1]).toEqual([notFromPods, toClusterIP, setMark]);
     expect(rules("external-local", { localTraffic })).toEqual([
-      [fromPods, shortcut],
-      [fromLocal, setMark],
-      [fromLocal, shortcut],
+      [fromPods, ...toClusterList],
+      [fromLocal, setMark, ...toClusterList],
+      toOwnList,
     ]);
   });
 
   test("not at all where nothing is known: nothing is masqueraded for its origin, and the node alone is short-cut", () => {
     const localTraffic: LocalTraffic = { kind: "unknown" };
     expect(JSON.stringify(rules("services", { localTraffic }))).not.toContain("cluster-ips");
-    expect(rules("external-local", { localTraffic })).toEqual([
-      [fromLocal, setMark],
-      [fromLocal, shortcut],
-    ]);
+    expect(rules("external-local", { localTraffic })).toEqual([[fromLocal, setMark, ...toClusterList], toOwnList]);
   });
 
   test.each<LocalTraffic>([{ kind: "unknown" }, { kind: "sources", cidrs: ["10.244.0.0/16"] }])(
     "in no way by masqueradeAll, which masquerades all cluster IP traffic (%o)",
     (localTraffic) => {
-      expect(rules("services", { localTraffic, masqueradeAll: true })[0]).toEqual([toClusterIP, setMark]);
+      expect(rules("services", { localTraffic, masqueradeAll: true })[1]).toEqual([toClusterIP, setMark]);
     },
   );
 });
@@ -94,27 +142,23 @@ test("another masquerade bit is set, checked and cleared", () => {
 describe("NodePorts answer", () => {
   const toNodePorts = (options: ContextOptions, family: Family = "ip") => rules("services", options, family).at(-1);
   test("on chosen addresses", () => {
-    expect(toNodePorts({})).toEqual([
-      { match: { op: "==", left: daddr, right: "@nodeport-ips" } },
-      { jump: { target: "nodeports" } },
-    ]);
+    expect(toNodePorts({})?.[0]).toEqual({ match: { op: "==", left: daddr, right: "@nodeport-ips" } });
   });
 
   test.each<[Family, object | string]>([
     ["ip", { prefix: { addr: "127.0.0.0", len: 8 } }],
     ["ip6", "::1"],
   ])("on all addresses of the node but loopback (%s)", (family, loopback) => {
-    expect(toNodePorts({ nodePorts: { kind: "all" } }, family)).toEqual([
+    expect(toNodePorts({ nodePorts: { kind: "all" } }, family)?.slice(0, 2)).toEqual([
       { match: { op: "==", left: { fib: { flags: ["daddr"], result: "type" } }, right: "local" } },
       { match: { op: "!=", left: { payload: { protocol: family, field: "daddr" } }, right: loopback } },
-      { jump: { target: "nodeports" } },
     ]);
   });
 
   test("on the same addresses as their check for endpoints", () => {
     for (const nodePorts of [{ kind: "all" }, { kind: "addresses", addresses: ["192.0.2.2"] }] as const) {
       const check = rules("nodeport-endpoints-check", { nodePorts })[0] ?? [];
-      expect(check.slice(0, -1)).toEqual((toNodePorts({ nodePorts }) ?? []).slice(0, -1));
+      expect(check.slice(0, -1)).toEqual((toNodePorts({ nodePorts }) ?? []).slice(0, -2));
     }
   });
 });
@@ -149,20 +193,25 @@ describe("refused packets", () => {
   });
 });
 
-test("input, forward and output of both families reset our priorities, and no others", () => {
-  const priority = { meta: { key: "priority" } };
-  const reset = [{ match: { op: ">=", left: priority, right: 0x8000_0000 } }, { mangle: { key: priority, value: 0 } }];
+test("input, forward and output look at new connections alone, reset our priorities and no others, and accept what was translated", () => {
+  const notNew = [{ match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } }, { accept: null }];
+  const reset = [{ match: { op: ">=", left: register, right: 0x8000_0000 } }, { mangle: { key: register, value: 0 } }];
+  const translated = [{ match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } }, { accept: null }];
   for (const family of ["ip", "ip6"] as const) {
     for (const chain of ["filter-input", "filter-forward", "filter-output"]) {
-      expect(rules(chain, {}, family).at(-1)).toEqual(reset);
+      expect(rules(chain, {}, family).slice(0, 3)).toEqual([notNew, reset, translated]);
     }
   }
 });
 
+test("a family has 11 sets and maps, whatever its Services are", () => {
+  for (const family of ["ip", "ip6"] as const) expect(setSpecs(familyContext(family))).toHaveLength(11);
+});
+
 test.each([
   ["off", []],
-  ["services", ["service-ips", "service-nodeports"]],
-  ["endpoints", ["endpoints", "nodeport-endpoints", "service-ips", "service-nodeports"]],
+  ["services", ["lists"]],
+  ["endpoints", ["endpoints", "lists"]],
 ] as const)("with counters %s, the sets that count are %j", (counters, counting) => {
   const specs = setSpecs(familyContext("ip", { counters }));
   expect(
@@ -173,13 +222,12 @@ test.each([
   ).toEqual(counting);
 });
 
-test("only the affinity maps and the refusals are filled by packets, and have the configured sizes", () => {
+test("only the affinity map and the refusals are filled by packets, and have the configured sizes", () => {
   const dynamic = setSpecs(familyContext("ip6", { affinityMapSize: 7, refusalLogSize: 8 })).filter(
     ({ dynamic }) => dynamic,
   );
   expect(dynamic.map(({ name, size, key }) => [name, size, key[0]])).toEqual([
     ["refused", 8, "ipv6_addr"],
-    ["affinity", 7, "ipv6_addr"],
-    ["nodeport-affinity", 7, "ipv6_addr"],
+    ["affinity-clients", 7, "classid"],
   ]);
 });

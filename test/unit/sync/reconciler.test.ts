@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
-import { diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
+import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/endpoint-lists/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
@@ -28,7 +28,7 @@ function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeCon
     services: cache.serviceNames().flatMap((name) => cache.service(name) ?? []),
     slices: cache.serviceNames().flatMap((name) => cache.slices(name)),
   };
-  return diffRuleset(fake.kernel.ruleset, renderAll(objects, nodeContext).state.ruleset);
+  return renderAll(objects, nodeContext).state.adopt(fake.kernel.ruleset);
 }
 
 const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({
@@ -176,6 +176,29 @@ describe("drift", () => {
 });
 
 describe("stale chains", () => {
+  test("are deleted with the sets that they looked into, unless these are in use again by then", async () => {
+    const guarded = (sourceRanges: readonly string[]) =>
+      service({ name: "lb", clusterIPs: ["10.96.8.8"], loadBalancerIPs: ["203.0.113.8"], sourceRanges });
+    const parts = setUp();
+    const names = () => {
+      const { chains, sets } = parts.fake.kernel.ruleset.ip ?? {};
+      const all = [...(chains?.keys() ?? []), ...(sets?.keys() ?? [])];
+      return all.filter((name) => /^(?:firewall|source-ranges)-[\da-f]+$/.test(name)).length;
+    };
+    const follow = async (ranges: readonly string[]) => {
+      parts.cache.putService(guarded(ranges));
+      await parts.sync();
+      return names();
+    };
+    parts.cache.putSlice(slice({ service: "lb", endpoints: ["10.244.2.20"] }));
+    await parts.sync();
+    const seen = [await follow(["10.0.0.0/8"]), await follow(["192.0.2.0/24"]), await follow(["10.0.0.0/8"])];
+    expect(seen).toEqual([2, 4, 4]);
+    await parts.reconciler.deleteStaleChains();
+    expect(names()).toBe(2);
+    expect(missing(parts)).toEqual([]);
+  });
+
   test("are deleted later, unless they are in use again by then", async () => {
     const parts = setUp();
     await parts.sync();
@@ -230,7 +253,7 @@ describe("quarantine", () => {
     expect(
       missing(parts).flatMap(({ elements }) => elements.flatMap(({ added }) => added.map(({ key }) => key))),
     ).toEqual(["10.96.6.66", "10.96.6.66 . tcp . 80"]);
-    expect([...parts.reconciler.quarantined]).toEqual(start.refused);
+    expect([...parts.reconciler.quarantined]).toEqual([["ip default/bad:/tcp", "the kernel refuses its rules"]]);
 
     parts.cache.putSlice(slice({ endpoints: ["10.244.2.15"] }));
     expect(summary(await parts.sync()), "others go on as ever").toMatchObject({
@@ -252,6 +275,23 @@ describe("quarantine", () => {
     expect((await parts.sync()).refused).toEqual(["ip default/bad:/tcp"]);
     expect(JSON.stringify(parts.fake.transactions)).not.toContain("flush ruleset");
     expect(JSON.stringify(parts.fake.transactions)).toContain("10.244.2.12");
+  });
+
+  test("takes out a service port that exceeds a limit, with the limit as the reason, until it does no longer", async () => {
+    const sticky = service({ name: "sticky", clusterIPs: ["10.96.7.7"], affinitySeconds: 60 });
+    const endpoints = Array.from({ length: MOST_STICKY_ENDPOINTS + 1 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
+    const parts = setUp(
+      cacheOf({ services: [web, sticky], slices: [webSlice, slice({ service: "sticky", endpoints })] }),
+    );
+    await parts.sync();
+    expect([...parts.reconciler.quarantined]).toEqual([
+      ["ip default/sticky:/tcp", "a Service with session affinity can have 16380 endpoints, and this one has 16381"],
+    ]);
+    expect(JSON.stringify(parts.fake.transactions)).not.toContain("10.96.7.7");
+    parts.cache.putSlice(slice({ service: "sticky", endpoints: endpoints.slice(1) }));
+    expect(await parts.sync()).toMatchObject({ kind: "partial" });
+    expect([...parts.reconciler.quarantined]).toEqual([]);
+    expect(missing(parts)).toEqual([]);
   });
 
   test("leaves the other changes of the same sync to be programmed", async () => {

@@ -1,7 +1,7 @@
 import { listText } from "../../../base/text.ts";
 import { hasClusterIP } from "../../../model/service-port.ts";
 import { durationText } from "../../../nft/text/rule-text.ts";
-import { EXTERNAL_LOCAL, MARK_FOR_MASQUERADE, MASQUERADING } from "../../../ruleset/chain-names.ts";
+import { EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../../ruleset/chain-names.ts";
 import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
 import type { Outcome } from "../../../trace/outcome.ts";
 import type { ExplainInput } from "../explain-input.ts";
@@ -69,10 +69,9 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const marking = markings.find(({ table }) => !isOtherTable(table));
   const [first] = markings;
   if (marking === undefined && first !== undefined) return `${chainText(first)} sets the mark that asks for it`;
-  if (marking?.chain === MARK_FOR_MASQUERADE)
+  if (marking?.chain === EXTERNAL)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
-  if (Object.values<string>(EXTERNAL_LOCAL).includes(marking?.chain ?? ""))
-    return "this node itself uses an external address of the Service";
+  if (marking?.chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
     : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
@@ -84,7 +83,7 @@ function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): No
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
-  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint goes; each frontend of the Service remembers its own clients`;
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port, whichever of its addresses the client uses`;
   const before = live?.affinityEntries.find(({ map }) => map === first.map);
   const known =
     before === undefined

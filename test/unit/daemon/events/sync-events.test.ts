@@ -74,7 +74,7 @@ test("repaired drift is reported with what was found", async () => {
 
 test("a refused service port is reported about its Service", async () => {
   const { subscriber, sent, settle } = setUp();
-  subscriber.synced(syncReport({ refused: ["ip default/bad:/tcp" as ServicePortKey] }));
+  subscriber.synced(syncReport({ quarantined: new Map([["ip default/bad:/tcp" as ServicePortKey, "EINVAL"]]) }));
   await settle();
   expect(sent).toMatchObject([
     { reason: "ServicePortQuarantined", regarding: { name: "bad", uid: "uid-default/bad" } },

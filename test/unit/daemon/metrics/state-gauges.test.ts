@@ -15,14 +15,14 @@ const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 test("the state gauges show the present state, times in seconds", async () => {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
-  const quarantined = new Set(["ip default/bad:/tcp" as ServicePortKey]);
+  const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
   setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history });
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
   expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
   expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
   expect(await value("nft_proxy_map_elements", 'family="ip",map="cluster-ips"')).toBe(1);
-  expect(await value("nft_proxy_map_capacity", 'family="ip",map="affinity"')).toBe(1024);
+  expect(await value("nft_proxy_map_capacity", 'family="ip",map="affinity-clients"')).toBe(1024);
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
@@ -49,7 +49,7 @@ test("Local policies without a local endpoint are counted until there is one", a
   const show = async (endpoint: ReturnType<typeof localEndpoint> | string) => {
     const { state } = renderAll({ services: [local], slices: [slice({ endpoints: [endpoint] })] });
     setStateGauges(metrics, {
-      reconciler: { state, quarantined: new Set(), excludedFamilies },
+      reconciler: { state, quarantined: new Map(), excludedFamilies },
       tracker,
       runner,
       health,

@@ -134,7 +134,7 @@ test("after nftables mode, only session affinity and contested addresses change"
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, conflicts } });
   expect(checksOf(found)).toEqual(["migration", "migration-affinity", "migration-conflict"]);
   expect(only(found, "migration-affinity")).toBe("warning: 1 Service with session affinity (shop/cart)");
-  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9 tcp 80 is wanted by shop/old and shop/new");
+  expect(only(found, "migration-conflict")).toBe("warning: 10.96.0.9:80/tcp is wanted by shop/old and shop/new");
 });
 
 test("the mode that kube-proxy answers is used when its rules cannot be seen", () => {

@@ -35,10 +35,10 @@ test.each<[string, string, string, Record<string, readonly string[]>]>([
     {},
   ],
   [
-    "a chain of source ranges",
+    "the hash of source ranges",
     "kernel-ip.json",
-    '"name": "firewall-shop/cart/tcp/http"',
-    { namespace: ["shop"], service: ["cart"], port: ["http"] },
+    '"name": "firewall-0123456789abcdef0123", "set": "@source-ranges-00112233445566778899", "jump firewall-12"',
+    { ranges: ["0123456789abcdef0123", "00112233445566778899"] },
   ],
   [
     "the labels of metrics",

@@ -9,12 +9,17 @@ const NAMES = {
   port: ["ab", "s"],
   zone: ["zone"],
   host: ["api.example.org"],
+  ranges: ["0123456789abcdef0123"],
 };
 
 test.each([
   ["a qualified name", "shop/cart", "namespace-1/service-1"],
   ["a name within a longer one", "shop/cart-v2 and cart-7d9f-x2x", "namespace-1/service-2 and pod-1"],
-  ["a chain of source ranges", "firewall-shop/cart/tcp/http", "firewall-namespace-1/service-1/tcp/http"],
+  [
+    "the hash of source ranges",
+    "firewall-0123456789abcdef0123 source-ranges-0123456789abcdef0123",
+    "firewall-ranges-1 source-ranges-ranges-1",
+  ],
   ["a node with dots", "on worker-1.example.org.", "on node-1."],
   ["names of every cluster", "default/kubernetes", "default/kubernetes"],
   ["an IPv4 address, twice", "10.96.0.10 . tcp . 53, 10.96.0.10:53", "ip4-1 . tcp . 53, ip4-1:53"],

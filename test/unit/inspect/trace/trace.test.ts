@@ -370,7 +370,8 @@ describe("StoryNames", () => {
       `trace id 00000001 ip tracer c packet: ${headers("10.96.0.10")} tcp dport 80 tcp flags == syn `,
       "trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)",
       `${own} nat-prerouting packet: ${headers("10.96.0.10")} tcp dport 80 `,
-      `${own} services rule ip daddr . meta l4proto . th dport vmap @service-ips (verdict goto balance-1)`,
+      `${own} services rule meta priority set ip daddr . meta l4proto . th dport map @lists goto balancing (verdict goto balancing)`,
+      `${own} balancing rule meta priority vmap @balancers (verdict goto balance-1)`,
       `trace id 00000001 inet fw forward packet: ${headers("10.1.1.1")} tcp dport 8080 `,
       "trace id 00000001 inet fw forward policy drop ",
     ]);
@@ -381,7 +382,7 @@ describe("StoryNames", () => {
       source: { name: "this node" },
       destination: { name: "Service shop/cart port 80/tcp" },
       stages: [
-        { rules: [{ means: "a Service with endpoints" }] },
+        { rules: [{}, { means: "a Service with endpoints" }] },
         { destination: { address: "10.1.1.1", port: 8080, name: "shop/cart-1" }, policy: "drop" },
       ],
       message: "dropped by the policy of chain forward in table inet fw, which is not nft-proxy's",

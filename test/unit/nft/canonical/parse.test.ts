@@ -51,8 +51,25 @@ describe("parseListing", () => {
       value: ["ipv4_addr", "inet_service"],
       dynamic: true,
       counter: false,
-      byTypeNames: true,
     });
+  });
+
+  test("reads a set of ranges, however nft writes them", () => {
+    const elem = ["10.0.0.1", { prefix: { addr: "10.1.0.0", len: 16 } }, { range: ["10.2.0.1", "10.2.0.9"] }];
+    const equal = [{ prefix: { addr: "10.0.0.1", len: 32 } }, { range: ["10.1.0.0", "10.1.255.255"] }, elem[2]];
+    for (const elements of [elem, equal]) {
+      const set = {
+        family: "ip",
+        table: "nft-proxy",
+        name: "s",
+        type: "ipv4_addr",
+        flags: ["interval"],
+        elem: elements,
+      };
+      const { spec, elements: read } = parse({ set })?.sets.get("s") ?? {};
+      expect(spec).toEqual({ name: "s", key: ["ipv4_addr"], dynamic: false, counter: false, interval: true });
+      expect([...(read?.keys() ?? [])]).toEqual(["10.0.0.1", "10.1.0.0/16", "10.2.0.1-10.2.0.9"]);
+    }
   });
 
   test("reads a declaration by expressions, whose values nft lists by the names of their types", () => {
@@ -97,7 +114,7 @@ describe("parseListing", () => {
 
   test.each([
     ["a foreign type", map({ type: "mark" })],
-    ["a foreign flag", map({ flags: ["interval"] })],
+    ["a foreign flag", map({ flags: ["constant"] })],
     ["a short key", map({ elem: [[{ concat: ["10.0.0.1"] }, "none"]] })],
     ["a rule of a missing chain", { rule: { family: "ip", table: "nft-proxy", chain: "no", expr: [] } }],
     ["an unknown object", { flowtable: { family: "ip", table: "nft-proxy", name: "f" } }],
@@ -125,7 +142,6 @@ describe("dynamicElements", () => {
         value: "2147483649",
         timeout: 600,
         expires: 599,
-        byTypeNames: true,
       },
     ]);
   });

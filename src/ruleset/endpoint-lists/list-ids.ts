@@ -1,0 +1,245 @@
+import type { ServicePortKey } from "../../model/ids.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { AFFINITY_IDS, ENDPOINTS } from "../sets.ts";
+
+/**
+ * The numbers that stand for the endpoints of a service port, in `meta priority` and in maps. A service port has an id, to
+ * which is added the way by which a connection comes: that is a list id. With session affinity, an id has room for the
+ * ids of endpoints, of which the client's is remembered:
+ *
+ *     without affinity   1 0 n n n n n n n n n n n n n n  n n n n n n n n n n n n n n w w
+ *     with affinity      1 1 n n n n n n n n n n n n n n  n n e e e e e e e e e e e e e e
+ *
+ * n: number of the service port, from 1; w: way; e: way (0 to 3), or endpoint (4 to 16383).
+ */
+
+/** All values that we put into `meta priority` are at least this, so that others' priorities are told from ours and stay. */
+export const LEAST_REGISTER_VALUE = 0x8000_0000;
+
+const FIRST_STICKY = 0xc000_0000;
+const PLAIN_STEP = 4;
+const STICKY_STEP = 0x4000;
+
+/** The bits of a list or endpoint id that are the service port's, with session affinity. */
+export const STICKY_MASK = 0x1_0000_0000 - STICKY_STEP;
+
+/** The most service ports of one family that can have session affinity. */
+export const MOST_STICKY_PORTS = 0x4000_0000 / STICKY_STEP - 1;
+const MOST_PLAIN_PORTS = 0x4000_0000 / PLAIN_STEP - 1;
+
+/** The ids of endpoints are the service port's and one of these. */
+export const FIRST_ENDPOINT = PLAIN_STEP;
+/** The most endpoints of a service port with session affinity. */
+export const MOST_STICKY_ENDPOINTS = STICKY_STEP - FIRST_ENDPOINT;
+
+/**
+ * The ways by which connections come to a service port: to its endpoints of the whole cluster or of this node alone, or
+ * from outside, by an external policy of Cluster or Local.
+ */
+export type Way = "cluster" | "local" | "external-cluster" | "external-local";
+
+export const WAYS = ["cluster", "local", "external-cluster", "external-local"] as const satisfies readonly Way[];
+
+/** The lists of a service port: of the endpoints of the whole cluster, and of this node. */
+export type ListName = "cluster" | "local";
+
+export const LIST_NAMES = ["cluster", "local"] as const satisfies readonly ListName[];
+
+/** The bits of a way. */
+export const LOCAL_BIT = 1;
+export const EXTERNAL_BIT = 2;
+
+/** Masks that lead from an external way to the list of the whole cluster, or to the one of its policy. */
+export const TO_CLUSTER_LIST = 0xffff_fffc;
+export const TO_OWN_LIST = 0xffff_ffff - EXTERNAL_BIT;
+
+/** The id of a list, or of an external way to it. */
+export function listId(servicePortId: number, way: Way): number {
+  return servicePortId + WAYS.indexOf(way);
+}
+
+/** Where the numbers of a list begin in `affinity-ids`, in which both lists of a service port have its own id. */
+export const FIRST_STICKY_NUMBER: Readonly<Record<ListName, number>> = { cluster: 0, local: 0x1_0000 };
+
+/** What an endpoint's id has beside it in `endpoints`, for each list that the endpoint is in. */
+export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
+
+/** The map in which a balancing chain looks a number of a list up, from 0, and the key there. */
+export function numberElement(
+  servicePortId: number,
+  list: ListName,
+  number: number,
+  isSticky: boolean,
+): { readonly set: typeof ENDPOINTS | typeof AFFINITY_IDS; readonly key: string } {
+  return isSticky
+    ? { set: AFFINITY_IDS, key: joinParts(servicePortId, FIRST_STICKY_NUMBER[list] + number) }
+    : { set: ENDPOINTS, key: joinParts(listId(servicePortId, list), number) };
+}
+
+/** The key in `endpoints` under which a balancing chain with affinity finds an endpoint of a list. */
+export function memberKey(endpointId: number, list: ListName): string {
+  return joinParts(endpointId, MEMBERSHIP[list]);
+}
+
+/** A list or endpoint id, read. */
+export interface ParsedId {
+  /** The id of the service port. */
+  readonly servicePort: number;
+  readonly isSticky: boolean;
+  /** The way of a list id; undefined for an endpoint id. */
+  readonly way: Way | undefined;
+}
+
+/** Reads a list or endpoint id; undefined for a number that is none. */
+export function parseId(id: number): ParsedId | undefined {
+  if (id < LEAST_REGISTER_VALUE + PLAIN_STEP) return undefined;
+  const isSticky = id >= FIRST_STICKY;
+  if (isSticky && id < FIRST_STICKY + STICKY_STEP) return undefined;
+  const rest = id % (isSticky ? STICKY_STEP : PLAIN_STEP);
+  return { servicePort: id - rest, isSticky, way: WAYS[rest] };
+}
+
+/** The number of a service port by which people know its lists: `list 17`. */
+export function listNumber(servicePortId: number): number {
+  return servicePortId >= FIRST_STICKY
+    ? (servicePortId - FIRST_STICKY) / STICKY_STEP
+    : (servicePortId - LEAST_REGISTER_VALUE) / PLAIN_STEP;
+}
+
+/** Ids of one kind: used again only after the transaction that took them out of the kernel. */
+class IdPool {
+  readonly #first: number;
+  readonly #step: number;
+  readonly #most: number;
+  /** The ids that were taken at one time are those of these numbers and below. */
+  #highest = 0;
+  #free: number[] = [];
+  /** Free once the kernel has them no more. */
+  #released: number[] = [];
+
+  constructor(first: number, step: number, most: number) {
+    this.#first = first;
+    this.#step = step;
+    this.#most = most;
+  }
+
+  /** Undefined when all are taken. Those that were released just now are the last resort. */
+  take(): number | undefined {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (this.#highest < this.#most) return this.#first + this.#step * ++this.#highest;
+    return this.#released.pop();
+  }
+
+  get hasMore(): boolean {
+    return this.#free.length + this.#released.length > 0 || this.#highest < this.#most;
+  }
+
+  release(id: number): void {
+    this.#released.push(id);
+  }
+
+  committed(): void {
+    if (this.#released.length > 0) this.#free.push(...this.#released.splice(0));
+  }
+
+  /** Starts over with ids that are taken, and some that the kernel still has. */
+  reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
+    this.#highest = 0;
+    for (const id of [...taken, ...kernel]) this.#highest = Math.max(this.#highest, (id - this.#first) / this.#step);
+    this.#free = [];
+    this.#released = [];
+    for (let number = this.#highest; number > 0; number--) {
+      const id = this.#first + this.#step * number;
+      if (!taken.has(id)) (kernel.has(id) ? this.#released : this.#free).push(id);
+    }
+  }
+}
+
+/**
+ * The ids of the service ports of one family: dense, freed and used again. No id is used again before the kernel has lost
+ * its elements: a packet that is under way while a transaction comes into force may still carry it.
+ */
+export class ListIds {
+  readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS);
+  readonly #sticky = new IdPool(FIRST_STICKY, STICKY_STEP, MOST_STICKY_PORTS);
+  readonly #ids = new Map<ServicePortKey, number>();
+
+  /** A copy that can be changed without changing this. */
+  copy(): ListIds {
+    const copy = new ListIds();
+    copy.adopt(this.#ids, new Set());
+    for (const [key, id] of this.#ids) copy.#ids.set(key, id);
+    return copy;
+  }
+
+  /** The id of a service port; undefined when it has none. */
+  of(key: ServicePortKey): number | undefined {
+    return this.#ids.get(key);
+  }
+
+  /** Whether a service port has an id of a kind, or could get one. */
+  hasFor(key: ServicePortKey, isSticky: boolean): boolean {
+    const known = this.#ids.get(key);
+    return (known !== undefined && known >= FIRST_STICKY === isSticky) || this.#pool(isSticky).hasMore;
+  }
+
+  /** Gives a service port an id, in place of one of the other kind. @returns undefined when there are no more */
+  assign(key: ServicePortKey, isSticky: boolean): number | undefined {
+    const known = this.#ids.get(key);
+    if (known !== undefined && known >= FIRST_STICKY === isSticky) return known;
+    const id = this.#pool(isSticky).take();
+    if (id === undefined) return undefined;
+    this.release(key);
+    this.#ids.set(key, id);
+    return id;
+  }
+
+  /** Takes the id of a service port away. */
+  release(key: ServicePortKey): void {
+    const id = this.#ids.get(key);
+    if (id === undefined) return;
+    this.#ids.delete(key);
+    this.#pool(id >= FIRST_STICKY).release(id);
+  }
+
+  /** The kernel has what the ids stand for now, and nothing of those that were released. */
+  committed(): void {
+    this.#plain.committed();
+    this.#sticky.committed();
+  }
+
+  /**
+   * Gives service ports the ids that they have in the kernel, and the others ids that the kernel does not have.
+   * @param wanted an id of the right kind for each that is known there, no id twice
+   * @param kernel all ids in the kernel
+   * @returns the service ports whose ids changed
+   */
+  adopt(wanted: ReadonlyMap<ServicePortKey, number>, kernel: ReadonlySet<number>): ServicePortKey[] {
+    const changed: ServicePortKey[] = [];
+    const taken = new Set(wanted.values());
+    const homeless: ServicePortKey[] = [];
+    for (const [key, id] of this.#ids) {
+      const own = wanted.get(key);
+      if (own === id) continue;
+      if (own === undefined && !kernel.has(id) && !taken.has(id)) {
+        taken.add(id);
+        continue;
+      }
+      changed.push(key);
+      if (own === undefined) homeless.push(key);
+      else this.#ids.set(key, own);
+    }
+    const kinds = new Map(homeless.map((key) => [key, (this.#ids.get(key) ?? 0) >= FIRST_STICKY]));
+    for (const isSticky of [true, false]) {
+      const ofKind = (ids: Iterable<number>) => new Set([...ids].filter((id) => id >= FIRST_STICKY === isSticky));
+      this.#pool(isSticky).reset(ofKind(taken), ofKind(kernel));
+    }
+    for (const key of homeless) this.#ids.set(key, this.#pool(kinds.get(key) === true).take() ?? 0);
+    return changed;
+  }
+
+  #pool(isSticky: boolean): IdPool {
+    return isSticky ? this.#sticky : this.#plain;
+  }
+}

@@ -1,0 +1,90 @@
+import type { Table } from "../nft/ast/ruleset.ts";
+import { verdictTarget } from "../nft/elements.ts";
+import { type Balancer, balancerName, DROP_CHAIN, parseChainName } from "./chain-names.ts";
+import {
+  LIST_NAMES,
+  type ListName,
+  listId,
+  memberKey,
+  numberElement,
+  type ParsedId,
+  parseId,
+  type Way,
+} from "./endpoint-lists/list-ids.ts";
+import { BALANCERS, ENDPOINTS, FIREWALL_IPS, LISTS, NO_ENDPOINTS } from "./sets.ts";
+
+/** A list of endpoints as a table has it. */
+export interface ProgrammedList {
+  readonly balancer: Balancer;
+  /** Endpoints as `address . port`. */
+  readonly targets: ReadonlySet<string>;
+}
+
+/** What a table does with connections to a frontend. */
+export interface ProgrammedFrontend {
+  /** The way to the endpoints; undefined where none leads to any. */
+  readonly way: Way | undefined;
+  readonly lists: Readonly<Partial<Record<ListName, ProgrammedList>>>;
+  /** What happens to connections for which there is no endpoint; undefined where nothing is said of these. */
+  readonly refusal: "refused" | "dropped" | undefined;
+  /** Only some sources may come. */
+  readonly isGuarded: boolean;
+}
+
+/** Reads what a table, of the kernel or a desired one, does with connections to a frontend; undefined for nothing. */
+export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
+  const id = parseId(Number(sets.get(LISTS)?.elements.get(key) ?? 0));
+  const refusal = sets.get(NO_ENDPOINTS)?.elements.get(key);
+  const isGuarded = sets.get(FIREWALL_IPS)?.elements.has(key) ?? false;
+  if (id === undefined && refusal === undefined && !isGuarded) return undefined;
+  const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
+    const list = id && programmedList({ sets }, id, name);
+    return list === undefined ? [] : [[name, list] as const];
+  });
+  return {
+    way: id?.way,
+    lists: Object.fromEntries(lists),
+    refusal: refusal === undefined ? undefined : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
+    isGuarded,
+  };
+}
+
+/** Whether two tables do the same with connections to a frontend, by whichever ids and numbers. */
+export function isSameFrontend(a: ProgrammedFrontend, b: ProgrammedFrontend): boolean {
+  return (
+    a.way === b.way &&
+    a.refusal === b.refusal &&
+    a.isGuarded === b.isGuarded &&
+    LIST_NAMES.every((name) => isSameList(a.lists[name], b.lists[name]))
+  );
+}
+
+function isSameList(a: ProgrammedList | undefined, b: ProgrammedList | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  const isSameChoice = balancerName(a.balancer) === balancerName(b.balancer) && a.targets.size === b.targets.size;
+  return isSameChoice && [...a.targets].every((target) => b.targets.has(target));
+}
+
+function leadsTo(way: Way | undefined, list: ListName): boolean {
+  if (way === undefined) return false;
+  if (way === "external-local") return true;
+  return way === list || (way === "external-cluster" && list === "cluster");
+}
+
+function programmedList(
+  { sets }: Pick<Table, "sets">,
+  { servicePort, isSticky }: ParsedId,
+  name: ListName,
+): ProgrammedList | undefined {
+  const verdict = sets.get(BALANCERS)?.elements.get(String(listId(servicePort, name)));
+  const role = parseChainName(verdictTarget(verdict ?? "") ?? "");
+  if (role?.kind !== "balancer") return undefined;
+  const targets = new Set<string>();
+  for (let number = 0; number < role.balancer.count; number++) {
+    const { set, key } = numberElement(servicePort, name, number, isSticky);
+    const value = sets.get(set)?.elements.get(key);
+    const target = isSticky ? sets.get(ENDPOINTS)?.elements.get(memberKey(Number(value), name)) : value;
+    if (target !== undefined) targets.add(target);
+  }
+  return { balancer: role.balancer, targets };
+}

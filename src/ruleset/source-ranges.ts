@@ -1,0 +1,51 @@
+import { intervalText, joinIntervals, parseInterval } from "../base/address-interval.ts";
+import { digest } from "../base/digest.ts";
+import type { Family } from "../base/family.ts";
+import { cidrContains } from "../model/ip.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import { differs } from "../nft/ast/expression.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
+import { type FirewallName, firewallNames } from "./chain-names.ts";
+import { sourceAddress } from "./keys.ts";
+import type { FamilyContext } from "./node-context.ts";
+import { recordingRules } from "./refusals.ts";
+import { type NamedSetSpec, sourceRangesSpec } from "./sets.ts";
+
+/** The chain that guards frontends by a list of source ranges, and the set that has these: one for each distinct list. */
+export interface SourceRanges {
+  readonly chain: Chain & { readonly name: FirewallName };
+  readonly set: NamedSetSpec;
+  /** The keys of the set's elements: ascending, what overlaps or touches joined. */
+  readonly ranges: readonly string[];
+}
+
+/**
+ * The source ranges that guard a service port's load-balancer addresses (`loadBalancerSourceRanges`), or undefined when there
+ * is nothing to guard.
+ *
+ * Where the node itself is allowed, so are the load-balancer addresses: a node that has such an address bound
+ * to itself uses it as the source of its own requests to it (kube-proxy does the same).
+ */
+export function sourceRanges({ service }: ServicePort, context: FamilyContext): SourceRanges | undefined {
+  const { family, nodeAddress } = context;
+  const cidrs = service.loadBalancerSourceRanges[family];
+  const addresses = service.loadBalancerIPs[family];
+  if (cidrs.length === 0 || addresses.length === 0) return undefined;
+  const allowsNode = nodeAddress !== "" && cidrs.some((cidr) => cidrContains(cidr, nodeAddress));
+  const ranges = joinedRanges(family, allowsNode ? [...cidrs, ...addresses] : cidrs);
+  if (ranges.length === 1 && ranges[0]?.endsWith("/0")) return undefined;
+  const names = firewallNames(digest(ranges.join()));
+  const isForbidden = differs(sourceAddress(family), `@${names.set}`);
+  return {
+    chain: {
+      name: names.chain,
+      rules: [...recordingRules(context, isForbidden), [isForbidden, { drop: null }]],
+    },
+    set: sourceRangesSpec(names.set, context),
+    ranges,
+  };
+}
+
+function joinedRanges(family: Family, ranges: readonly string[]): readonly string[] {
+  return joinIntervals(ranges.map((range) => parseInterval(family, range))).map((one) => intervalText(family, one));
+}

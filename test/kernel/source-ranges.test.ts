@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { fullSync } from "../../src/sync/full-sync.ts";
+import { type Objects, port, renderAll, type ServiceOptions, service, slice, slicePort } from "../support/build.ts";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+import { nftOf } from "../support/lab/nft-of.ts";
+import type { Outcome, Probe } from "../support/lab/outcome.ts";
+import { ProgrammedLab } from "../support/programmed-lab.ts";
+
+// Source ranges with real connections. Of the two clients outside, `ext` may not come and `ext2` may.
+
+const PORTS = [port(80, { name: "http" }), port(53, { name: "dns", protocol: "udp" })];
+const SLICE_PORTS = [slicePort(8080, { name: "http" }), slicePort(5353, { name: "dns", protocol: "udp" })];
+
+interface Addresses {
+  /** The load-balancer IPs of two Services. */
+  readonly first: string;
+  readonly second: string;
+  readonly clusterIPs: readonly string[];
+  readonly endpoint: string;
+  /** One list of ranges with `ext2`, in two ways to write it. */
+  readonly ranges: readonly string[];
+  readonly sameRanges: readonly string[];
+  /** Ranges with `ext`. */
+  readonly otherRanges: readonly string[];
+}
+
+const ADDRESSES: ByFamily<Addresses> = {
+  ip: {
+    first: "203.0.113.70",
+    second: "203.0.113.71",
+    clusterIPs: ["10.96.7.1", "10.96.7.2"],
+    endpoint: "10.244.2.11",
+    ranges: ["198.51.100.0/24", "192.0.2.128/25"],
+    sameRanges: ["192.0.2.192/26", "192.0.2.128/26", "198.51.100.0/24", "198.51.100.7/32"],
+    otherRanges: ["192.0.2.0/25"],
+  },
+  ip6: {
+    first: "fd00:1b::70",
+    second: "fd00:1b::71",
+    clusterIPs: ["fd00:10:96::71", "fd00:10:96::72"],
+    endpoint: "fd00:244:2::11",
+    ranges: ["fd00:99::/64", "fd00:c0::100/120", "fd00:c0::200/120"],
+    sameRanges: ["fd00:c0::200/120", "fd00:99::/64", "fd00:c0::100/120"],
+    otherRanges: ["fd00:c0::/120"],
+  },
+};
+
+interface Cluster {
+  readonly ranges: readonly string[];
+  /** Those of a second Service; none for one Service alone. */
+  readonly others?: readonly string[];
+  readonly endpoints?: readonly string[];
+}
+
+function cluster(family: Family, { ranges, others, endpoints }: Cluster): Objects {
+  const { first, second, clusterIPs, endpoint } = ADDRESSES[family];
+  const options = (index: number, address: string, sourceRanges: readonly string[]): ServiceOptions => ({
+    name: `guarded-${family}-${index}`,
+    clusterIPs: clusterIPs.slice(index, index + 1),
+    loadBalancerIPs: [address],
+    ports: PORTS,
+    sourceRanges,
+  });
+  const all = [options(0, first, ranges), ...(others === undefined ? [] : [options(1, second, others)])];
+  return {
+    services: all.map((each) => service(each)),
+    slices: all.map(({ name = "" }) =>
+      slice({ service: name, ports: SLICE_PORTS, endpoints: endpoints ?? [endpoint], family }),
+    ),
+  };
+}
+
+const PROTOCOLS = [
+  ["tcp", 80],
+  ["udp", 53],
+] as const;
+
+const served: Outcome = { result: "ok" };
+const dropped: Outcome = { result: "timeout" };
+const refused: Outcome = { result: "refused" };
+
+let node: ProgrammedLab;
+beforeAll(async () => {
+  node = await ProgrammedLab.create();
+});
+afterAll(() => node?.close());
+
+/** What becomes of packets of both clients to addresses, by TCP and UDP: `ext 203.0.113.70 tcp`. */
+async function outcomes(...addresses: readonly string[]): Promise<Record<string, Outcome>> {
+  const probes = addresses.flatMap((to) =>
+    PROTOCOLS.flatMap(([proto, number]) =>
+      (["ext", "ext2"] as const).map((from): Probe => {
+        return { id: `${from} ${to} ${proto}`, from, to, port: number, proto, n: 1 };
+      }),
+    ),
+  );
+  const seen = await node.lab.probe(probes);
+  return Object.fromEntries([...seen].map(([id, { result }]) => [id, { result }]));
+}
+
+/** Those {@link outcomes} when the same becomes of all packets of a client. */
+function ofClients(ext: Outcome, ext2: Outcome, ...addresses: readonly string[]): Record<string, Outcome> {
+  return Object.fromEntries(
+    addresses.flatMap((to) =>
+      PROTOCOLS.flatMap(([proto]) => [
+        [`ext ${to} ${proto}`, ext],
+        [`ext2 ${to} ${proto}`, ext2],
+      ]),
+    ),
+  );
+}
+
+/** How many sets of source ranges the kernel has, and how many chains that look into them. */
+async function guards(family: Family): Promise<{ readonly sets: number; readonly chains: number }> {
+  const table = parseListing(readListing(await node.nft("-j", "list", "table", family, "nft-proxy")))[family];
+  return {
+    sets: [...(table?.sets.keys() ?? [])].filter((name) => name.startsWith("source-ranges-")).length,
+    chains: [...(table?.chains.keys() ?? [])].filter((name) => name.startsWith("firewall-")).length,
+  };
+}
+
+describe.each(FAMILIES)("source ranges (%s)", (family) => {
+  const { first, second, clusterIPs, ranges, sameRanges, otherRanges } = ADDRESSES[family];
+
+  test("that two Services have in common are one set and one chain, and guard both", async () => {
+    await node.program(cluster(family, { ranges, others: sameRanges }));
+    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    expect(await outcomes(first, second)).toEqual(ofClients(dropped, served, first, second));
+  });
+
+  test("guard a Service when the other one that has them gets other ranges, or goes", async () => {
+    await node.program(cluster(family, { ranges, others: otherRanges }));
+    expect(await guards(family)).toEqual({ sets: 2, chains: 2 });
+    expect(await outcomes(first, second)).toEqual({
+      ...ofClients(dropped, served, first),
+      ...ofClients(served, dropped, second),
+    });
+    await node.follow(cluster(family, { ranges, others: sameRanges }));
+    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    await node.follow(cluster(family, { ranges }));
+    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    expect(await outcomes(first)).toEqual(ofClients(dropped, served, first));
+  });
+
+  test("are gone with the last Service that has them", async () => {
+    await node.program(cluster(family, { ranges, others: sameRanges }));
+    await node.follow(cluster(family, { ranges: [], others: sameRanges }));
+    expect(await guards(family)).toEqual({ sets: 1, chains: 1 });
+    await node.follow(cluster(family, { ranges: [], others: [] }));
+    expect(await guards(family)).toEqual({ sets: 0, chains: 0 });
+    expect(await outcomes(first, second)).toEqual(ofClients(served, served, first, second));
+  });
+
+  test("of a Service without endpoints drop clients that may not come; those that may are refused", async () => {
+    await node.program(cluster(family, { ranges, others: otherRanges, endpoints: [] }));
+    expect(await outcomes(first, second, ...clusterIPs)).toEqual({
+      ...ofClients(dropped, refused, first),
+      ...ofClients(refused, dropped, second),
+      ...ofClients(refused, refused, ...clusterIPs),
+    });
+  });
+});
+
+/** 20,000 ranges of four addresses, none of which touch: the first, those between, and the last one. */
+const MANY: ByFamily<readonly string[]> = {
+  ip: ["11.0.0.0/30", ...many((n) => `20.${n >> 13}.${(n >> 5) & 255}.${(n & 31) * 8}/30`), "223.255.0.4/30"],
+  ip6: ["fd00:11::/126", ...many((n) => `fd00:20::${n.toString(16)}:0/126`), "fd00:ff::4/126"],
+};
+
+function many(rangeOf: (n: number) => string): string[] {
+  return Array.from({ length: 19_998 }, (_, n) => rangeOf(n));
+}
+
+/** Clients within the first range, one between and the last one, and the addresses before and after each of these. */
+const INSIDE: ByFamily<readonly string[]> = {
+  ip: ["11.0.0.0", "11.0.0.3", "20.1.0.8", "20.1.0.11", "223.255.0.4", "223.255.0.7"],
+  ip6: ["fd00:11::", "fd00:11::3", "fd00:20::2001:0", "fd00:20::2001:3", "fd00:ff::4", "fd00:ff::7"],
+};
+const BESIDE: ByFamily<readonly string[]> = {
+  ip: ["10.255.255.255", "11.0.0.4", "20.1.0.7", "20.1.0.12", "223.255.0.3", "223.255.0.8"],
+  ip6: ["fd00:10:ffff::1", "fd00:11::4", "fd00:20::2000:ffff", "fd00:20::2001:4", "fd00:ff::3", "fd00:ff::8"],
+};
+
+/** Connects to an address and port from each of some addresses; prints `ok ADDRESS` for those that are answered in 2 s. */
+const CONNECT = `
+  const [host, port, ...sources] = process.argv.slice(1);
+  for (const localAddress of sources) {
+    const socket = require("node:net").connect({ host, port, localAddress, timeout: 2000 });
+    socket.on("data", () => console.log("ok " + localAddress));
+    socket.on("timeout", () => socket.destroy());
+    socket.on("error", (error) => console.log(error.code + " " + localAddress));
+  }
+`;
+
+describe("20,000 source ranges of one Service, loaded in several transactions", () => {
+  let lab: Lab;
+  beforeAll(async () => {
+    lab = await createLab();
+    const clusters = FAMILIES.map((family) => cluster(family, { ranges: MANY[family] }));
+    const objects: Objects = {
+      services: clusters.flatMap(({ services = [] }) => services),
+      slices: clusters.flatMap(({ slices = [] }) => slices),
+    };
+    const desired = renderAll(objects).state.ruleset;
+    const { applied } = await fullSync(nftOf(lab), desired);
+    expect(applied.length, "transactions").toBeGreaterThan(5);
+    expect((await fullSync(nftOf(lab), desired)).deltas).toEqual([]);
+  });
+  afterAll(() => lab?.close());
+
+  test.each(FAMILIES)("serve the clients at the ends of ranges, and none beside them (%s)", async (family) => {
+    const sources = [...INSIDE[family], ...BESIDE[family]];
+    const length = family === "ip" ? 32 : 128;
+    for (const source of sources) await lab.mustRun("ext", ["ip", "addr", "add", `${source}/${length}`, "dev", "lo"]);
+    const connect = [process.execPath, "--eval", CONNECT, ADDRESSES[family].first, "80", ...sources] as const;
+    const lines = (await lab.mustRun("ext", connect)).split("\n");
+    expect(lines.sort()).toEqual(INSIDE[family].map((source) => `ok ${source}`).sort());
+  });
+});

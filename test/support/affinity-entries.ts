@@ -1,0 +1,49 @@
+import { familyOf } from "../../src/model/ip.ts";
+import type { Table } from "../../src/nft/ast/ruleset.ts";
+import { formatClassid } from "../../src/nft/canonical/constant.ts";
+import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
+import { joinParts, splitParts } from "../../src/nft/elements.ts";
+import { parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts";
+import { familyContext } from "./build.ts";
+
+/**
+ * The key under which session affinity remembers a client, as nft reads it.
+ * @param servicePort the id of a Service port's lists
+ */
+export function affinityKey(client: string, servicePort: number): string {
+  const spec = setSpecs(familyContext(familyOf(client))).find(({ name }) => name === AFFINITY);
+  return joinParts(...(spec?.key ?? []).map((type) => (type === "classid" ? formatClassid(servicePort) : client)));
+}
+
+/** Reads such a key in canonical form. */
+export function parseAffinityKey(key: string): { readonly client: string; readonly servicePort: number } {
+  const parts = splitParts(key);
+  const isId = (part: string) => /^\d+$/.test(part);
+  return { client: parts.find((part) => !isId(part)) ?? "", servicePort: Number(parts.find(isId)) };
+}
+
+/** The id of the Service port that has a frontend in a table, and the endpoint of each of its endpoint ids. */
+export function endpointIdsOf(
+  { sets }: Table,
+  frontend: string,
+): { readonly servicePort: number; readonly endpoints: ReadonlyMap<number, string> } {
+  const servicePort = parseId(Number(sets.get(LISTS)?.elements.get(frontend) ?? 0))?.servicePort;
+  if (servicePort === undefined) throw new Error(`no list for ${frontend}`);
+  const endpoints = [...(sets.get(ENDPOINTS)?.elements ?? [])].flatMap(([key, target]) => {
+    const id = Number.parseInt(key, 10);
+    return parseId(id)?.servicePort === servicePort ? [[id, target] as const] : [];
+  });
+  return { servicePort, endpoints: new Map(endpoints) };
+}
+
+/**
+ * What session affinity remembers of the Service port that has a frontend: client to the address and port of its endpoint.
+ * @param listing of the map of session affinity, as JSON
+ */
+export function rememberedEndpoints(table: Table, listing: string, frontend: string): ReadonlyMap<string, string> {
+  const { servicePort, endpoints } = endpointIdsOf(table, frontend);
+  const entries = dynamicElements(readListing(listing)).map((entry) => ({ ...entry, ...parseAffinityKey(entry.key) }));
+  const own = entries.filter((entry) => entry.servicePort === servicePort);
+  return new Map(own.map(({ client, value }) => [client, endpoints.get(Number(value)) ?? `nothing (${value})`]));
+}

@@ -1,0 +1,108 @@
+import { describe, expect, test } from "vitest";
+import type { ServicePortKey } from "../../../../src/model/ids.ts";
+import {
+  ListIds,
+  listId,
+  listNumber,
+  MOST_STICKY_PORTS,
+  parseId,
+  STICKY_MASK,
+  TO_CLUSTER_LIST,
+  TO_OWN_LIST,
+  WAYS,
+} from "../../../../src/ruleset/endpoint-lists/list-ids.ts";
+
+const key = (name: string | number) => `ip default/${name}:/tcp` as ServicePortKey;
+
+/** Ids for so many service ports, which are there from then on. */
+function assigned(count: number, isSticky = false): ListIds {
+  const ids = new ListIds();
+  for (let i = 0; i < count; i++) ids.assign(key(i), isSticky);
+  ids.committed();
+  return ids;
+}
+
+describe.each([
+  ["without affinity", false],
+  ["with affinity", true],
+])("the id of a service port %s", (_, isSticky) => {
+  test("gives the ids of its lists, of external ways to them, and back", () => {
+    const id = assigned(17, isSticky).of(key(16)) ?? 0;
+    expect(listNumber(id)).toBe(17);
+    for (const way of WAYS) expect(parseId(listId(id, way))).toEqual({ servicePort: id, isSticky, way });
+  });
+
+  test("is found behind a mask from each external way", () => {
+    const id = assigned(3, isSticky).of(key(2)) ?? 0;
+    const masked = (way: (typeof WAYS)[number], mask: number) => (listId(id, way) & mask) >>> 0;
+    expect(masked("external-cluster", TO_CLUSTER_LIST)).toBe(listId(id, "cluster"));
+    expect(masked("external-local", TO_CLUSTER_LIST)).toBe(listId(id, "cluster"));
+    expect(masked("external-cluster", TO_OWN_LIST)).toBe(listId(id, "cluster"));
+    expect(masked("external-local", TO_OWN_LIST)).toBe(listId(id, "local"));
+    if (isSticky) expect(((id + 16_383) & STICKY_MASK) >>> 0).toBe(id);
+  });
+});
+
+test.each([0, 1, 0x7fff_ffff, 0x8000_0000, 0x8000_0003, 0xc000_0000, 0xc000_3fff])("%s is no id", (id) => {
+  expect(parseId(id)).toBeUndefined();
+});
+
+test("an endpoint's id has no way", () => {
+  expect(parseId(0xc000_4004)).toEqual({ servicePort: 0xc000_4000, isSticky: true, way: undefined });
+});
+
+describe("ListIds", () => {
+  test("are dense, and used again only after the kernel has lost them", () => {
+    const ids = assigned(3);
+    const freed = ids.of(key(1));
+    ids.release(key(1));
+    expect(listNumber(ids.assign(key("a"), false) ?? 0)).toBe(4);
+    ids.committed();
+    expect(ids.assign(key("b"), false)).toBe(freed);
+    expect(listNumber(ids.assign(key("c"), false) ?? 0)).toBe(5);
+  });
+
+  test("change with affinity, and only then", () => {
+    const ids = assigned(1);
+    const plain = ids.of(key(0));
+    expect(ids.assign(key(0), false)).toBe(plain);
+    const sticky = ids.assign(key(0), true);
+    expect(parseId(sticky ?? 0)).toMatchObject({ isSticky: true, way: "cluster" });
+    ids.committed();
+    expect(ids.assign(key("other"), false)).toBe(plain);
+  });
+
+  test("with affinity end, and then one that is free at last is used again at once", () => {
+    const ids = assigned(MOST_STICKY_PORTS, true);
+    expect(ids.hasFor(key("late"), true)).toBe(false);
+    expect(ids.hasFor(key(0), true)).toBe(true);
+    expect(ids.hasFor(key("late"), false)).toBe(true);
+    expect(ids.assign(key("late"), true)).toBeUndefined();
+    const freed = ids.of(key(7));
+    ids.release(key(7));
+    expect(ids.assign(key("late"), true)).toBe(freed);
+  });
+
+  test("adopt what the kernel has, and give others none of its ids before it has lost them", () => {
+    const ids = assigned(3);
+    const [one = 0, two = 0, three = 0] = [0, 1, 2].map((number) => ids.of(key(number)));
+    // The kernel has the second's id for the first, and a fourth that is nobody's any more.
+    const foreign = three + 4;
+    const changed = ids.adopt(new Map([[key(0), two]]), new Set([two, foreign]));
+    expect(changed.sort()).toEqual([key(0), key(1)]);
+    expect([ids.of(key(0)), ids.of(key(1)), ids.of(key(2))]).toEqual([two, one, three]);
+    expect(listNumber(ids.assign(key("new"), false) ?? 0)).toBe(5);
+    ids.committed();
+    expect(ids.assign(key("newer"), false)).toBe(foreign);
+  });
+
+  test("of a copy change apart from the original", () => {
+    const ids = assigned(2);
+    const copy = ids.copy();
+    copy.release(key(0));
+    copy.assign(key("x"), false);
+    expect(copy.of(key(1))).toBe(ids.of(key(1)));
+    expect([ids.of(key(0)), copy.of(key(0))]).toEqual([expect.any(Number), undefined]);
+    expect(ids.of(key("x"))).toBeUndefined();
+  });
+});
