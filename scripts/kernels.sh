@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # kernels.sh [RELEASE...]: boots the cloud kernel of each Debian release (all of them: bullseye 5.10, bookworm 6.1,
 # trixie 6.12 and sid's) in qemu without hardware virtualisation, runs the tests of vitest.kernels.config.ts there, and
-# prints a table of what passed. Needs no root; Debian's apt, dpkg-deb, e2fsprogs, cpio and xz, some 3 GB in .cache, a
-# built bundle (npm run build) and 10 to 20 minutes a kernel on 2 cores. Exit 1 when a test failed or a kernel did not end.
-# KERNELS_MINUTES is how long one kernel may take, 60 unless set. KERNELS_TESTS chooses test files by parts of their names,
-# such as towns,affinity; all unless set.
+# prints a table of what passed. Then it boots trixie's again and counts the instructions of round trips, without rules, with
+# kube-proxy's and with this checkout's (scripts/kernels-instructions.sh). Needs no root; Debian's apt, dpkg-deb, e2fsprogs,
+# cpio and xz, gcc to count, some 3 GB in .cache, a built bundle (npm run build), 10 to 20 minutes a kernel on 2 cores, and 3
+# to count. Exit 1 when a test failed, a kernel did not end or a budget of scripts/instruction-results.mjs is exceeded.
+# KERNELS_MINUTES is how long one kernel may take, 60 unless set.
+# KERNELS_TESTS chooses test files by parts of their names, such as towns,affinity; all unless set. With the word instructions
+# among them it counts, on each RELEASE; KERNELS_TESTS=instructions does nothing else.
+# KERNELS_TRANSACTION is a file with another version's rules, as make_instructions dumps them, to be counted too, as "other".
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}/.."
@@ -13,6 +17,7 @@ source scripts/debian.sh
 PATH=$PATH:/usr/sbin:/sbin
 cache=$project/.cache/kernels
 results=$cache/results
+instructions=$cache/instructions
 (($#)) || set -- bullseye bookworm trixie sid
 
 fail() {
@@ -49,6 +54,7 @@ make_image() {
     mkdir -p "$staging/usr/lib/modules"
     cp -a "$(modules_of "$release")" "$staging/usr/lib/modules/"
   done
+  [[ ! -d $instructions ]] || cp -a "$instructions" "$staging/"
   rm -f "$cache/root.img"
   mke2fs -q -t ext4 -d "$staging" -E root_owner=0:0 "$cache/root.img" 3G
   rm -rf "$staging"
@@ -103,25 +109,58 @@ INIT
   (cd "$staging" && find . | cpio -o -H newc -R 0:0 --quiet) >"$cache/initramfs-$release"
 }
 
-# run RELEASE: what the guest's serial port says goes to RELEASE.log, its results to RELEASE.json. KVM is not asked for:
-# it is not to be had inside most build machines. qemu before 10 is too slow at several guest processors.
-run() {
-  local release=$1 kernel disk=$results/$1.disk
+# What round trips are made with, and the rules that this checkout makes of the recorded town.
+make_instructions() {
+  command -v gcc >/dev/null || fail "gcc is missing (packages gcc and libc6-dev); KERNELS_TESTS can choose tests without counting"
+  mkdir -p "$instructions"
+  gcc -O2 -static -o "$instructions/round-trips" test/bench/round-trips.c || fail "gcc cannot compile test/bench/round-trips.c"
+  node dist/nft-proxy.js dump --from test/fixtures/town/objects --hostname-override node-1 \
+    --cluster-cidr 10.244.0.0/16,fd00:244::/32 --nodeport-addresses primary >"$instructions/nft-proxy.json"
+  [[ -z ${KERNELS_TRANSACTION:-} ]] || cp "$KERNELS_TRANSACTION" "$instructions/other.json"
+}
+
+# run_tests RELEASE: qemu before 10 is too slow at several guest processors.
+run_tests() {
+  boot "$1" "$1" "tests=${KERNELS_TESTS:-}" -accel tcg,thread=multi -smp 2
+}
+
+# count_instructions RELEASE: -icount moves the guest's clock by 1 ns (2^0) with each instruction, and asks for one thread.
+count_instructions() {
+  local rules=none,kube-proxy,nft-proxy
+  [[ -z ${KERNELS_TRANSACTION:-} ]] || rules+=,other
+  boot "instructions-$1" "$1" "instructions=$rules" -accel tcg,thread=single -icount shift=0,sleep=off -smp 1
+}
+
+# boot NAME RELEASE PARAMETER OPTION...: what the guest's serial port says goes to NAME.log, its results to NAME.json.
+# PARAMETER tells kernels-guest.sh what to do. KVM is not asked for: it is not to be had inside most build machines.
+boot() {
+  local name=$1 release=$2 parameter=$3 kernel disk=$results/$1.disk
   kernel=$(kernel_of "$release")
+  echo "kernels: $release, $(basename "$(modules_of "$release")"), $parameter" >&2
   truncate -s 4M "$disk"
   timeout "$((${KERNELS_MINUTES:-60} * 60))" env QEMU_MODULE_DIR="$(echo "$cache"/qemu/root/usr/lib/*/qemu)" \
     "$cache/qemu/bin/qemu-system-x86_64" -L "$cache/qemu/root/usr/share/seabios" -L "$cache/qemu/root/usr/share/qemu" \
-    -accel tcg,thread=multi -cpu Nehalem -smp 2 -m 3072 -nographic -nodefaults -no-reboot -serial "file:$results/$release.log" \
-    -kernel "$kernel" -initrd "$cache/initramfs-$release" -append "console=ttyS0 panic=-1 quiet tests=${KERNELS_TESTS:-}" \
+    "${@:4}" -cpu Nehalem -m 3072 -nographic -nodefaults -no-reboot -serial "file:$results/$name.log" \
+    -kernel "$kernel" -initrd "$cache/initramfs-$release" -append "console=ttyS0 panic=-1 quiet $parameter" \
     -drive "file=$cache/root.img,if=virtio,format=raw,snapshot=on" -drive "file=$disk,if=virtio,format=raw" </dev/null ||
     echo "kernels: $release did not end within ${KERNELS_MINUTES:-60} minutes" >&2
-  tr -d '\0' <"$disk" >"$results/$release.json"
+  tr -d '\0' <"$disk" >"$results/$name.json"
   rm "$disk"
 }
 
 for tool in mke2fs cpio xz depmod; do command -v "$tool" >/dev/null || fail "$tool is missing (packages e2fsprogs, cpio, xz-utils, kmod)"; done
 [[ -f dist/nft-proxy.js ]] || fail "no bundle: npm run build"
 mkdir -p "$results"
+rm -rf "$instructions"
+
+# The releases whose instructions are counted.
+counted=()
+case ,${KERNELS_TESTS:-}, in
+  ,,) [[ " $* " != *" trixie "* ]] || counted=(trixie) ;;
+  *,instructions,*) counted=("$@") ;;
+esac
+((${#counted[@]} == 0)) || make_instructions
+
 fetch trixie "$cache/qemu" qemu-system-x86
 [[ -x $cache/qemu/bin/qemu-system-x86_64 ]] || wrap_program "$cache/qemu" qemu-system-x86_64
 fetch trixie "$cache/busybox" busybox-static
@@ -129,8 +168,14 @@ for release; do fetch "$release" "$cache/kernel-$release" linux-image-cloud-amd6
 make_guest
 for release; do make_initramfs "$release"; done
 make_image "$@"
-for release; do
-  echo "kernels: $release, $(basename "$(modules_of "$release")")" >&2
-  run "$release"
-done
-node scripts/kernel-results.mjs "$results" "$@"
+
+status=0
+if [[ ${KERNELS_TESTS:-} != instructions ]]; then
+  for release; do run_tests "$release"; done
+  node scripts/kernel-results.mjs "$results" "$@" || status=1
+fi
+if ((${#counted[@]})); then
+  for release in "${counted[@]}"; do count_instructions "$release"; done
+  node scripts/instruction-results.mjs "$results" "${counted[@]}" || status=1
+fi
+exit "$status"

@@ -15,11 +15,11 @@ export function loadBefore(): string {
  * @param names the benchmarks that were measured; empty for all. The lines of the others stay as they are
  */
 export async function saveResults(figures: readonly Figure[], load: string, names: readonly string[]): Promise<void> {
+  const [before, sections] = readResults();
   if (names.length > 0) {
-    const before = readFileSync(RESULTS, "utf8");
     const table = before.indexOf("\n| ");
     const alone = `- ${names.join(", ")}: measured alone on ${today()}, load ${load} before the run\n`;
-    writeFileSync(RESULTS, `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n`);
+    writeFileSync(RESULTS, `${before.slice(0, table)}${alone}\n${tableText(figures, tableRows(before))}\n${sections}`);
     return;
   }
   const nft = (await mustRun(["nft", "--version"])).stdout.trim();
@@ -39,7 +39,14 @@ export async function saveResults(figures: readonly Figure[], load: string, name
     tableText(figures),
     "",
   ];
-  writeFileSync(RESULTS, lines.join("\n"));
+  writeFileSync(RESULTS, `${lines.join("\n")}${sections}`);
+}
+
+/** RESULTS.md as it is: what the benchmarks wrote, and the sections after it, which are measured otherwise. */
+function readResults(): readonly [string, string] {
+  const text = readFileSync(RESULTS, "utf8");
+  const sections = text.indexOf("\n## ");
+  return sections === -1 ? [text, ""] : [text.slice(0, sections), text.slice(sections)];
 }
 
 function today(): string {

@@ -1,0 +1,116 @@
+#!/bin/bash
+# kernels-instructions.sh RULES...: counts the instructions of round trips in a guest of kernels.sh whose clock moves by 1 ns
+# with each instruction, and prints them as JSON. This guest is the node of the recorded town; endpoints of some Services, a
+# client pod and a client outside are network namespaces beside it, and what both ends execute is counted too. RULES are
+# none, kube-proxy (its own, as recorded) or names of transactions in /instructions. Exit 1 when a packet is lost.
+set -euo pipefail
+
+ROUND_TRIPS=3000
+# Before the first, a short one is made that does not count: it pays for what the kernel does once after its start.
+ROUNDS=2
+
+folder=/instructions
+
+# namespace NAME NODE4 NODE6 ADDRESS4 ADDRESS6: a namespace whose way to everything is the node, with the lengths of both
+# networks in the node's addresses.
+namespace() {
+  local name=$1 node4=$2 node6=$3
+  ip netns add "$name"
+  ip link add "$name" type veth peer name eth0 netns "$name"
+  # Addresses serve at once. Without time-wait buckets, connections leave no sockets behind among which later ones would
+  # have to find a free port.
+  sysctl -qw "net.ipv6.conf.$name.accept_dad=0"
+  ip netns exec "$name" sysctl -qw net.ipv6.conf.eth0.accept_dad=0 net.ipv4.tcp_max_tw_buckets=0
+  ip addr add "$node4" dev "$name"
+  ip addr add "$node6" dev "$name"
+  ip link set "$name" up
+  ip -n "$name" addr add "$4/${node4#*/}" dev eth0
+  ip -n "$name" addr add "$5/${node6#*/}" dev eth0
+  ip -n "$name" link set lo up
+  ip -n "$name" link set eth0 up
+  ip -n "$name" route add default via "${node4%/*}"
+  ip -n "$name" route add default via "${node6%/*}"
+}
+
+# serve PROTOCOL PORT ADDRESS...
+serve() {
+  local protocol=$1 port=$2 address
+  for address in "${@:3}"; do
+    ip -n endpoints addr replace "$address" dev eth0
+    ip route replace "$address" dev endpoints
+    ip netns exec endpoints "$folder/round-trips" serve "$protocol" "$address" "$port" &
+  done
+}
+
+make_town() {
+  namespace pod 10.244.9.1/24 fd00:244:9::1/64 10.244.9.2 fd00:244:9::2
+  namespace endpoints 10.244.8.1/24 fd00:244:8::1/64 10.244.8.2 fd00:244:8::2
+  namespace outside 192.0.2.2/24 fd00:c0::2/64 192.0.2.100 fd00:c0::100
+  sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+  serve udp 53 10.244.1.16 10.244.2.14 fd00:244:1::16 fd00:244:2::14
+  serve tcp 53 10.244.1.16 10.244.2.14
+  serve udp 5353 10.244.1.15 10.244.2.13 fd00:244:1::15 fd00:244:2::13
+  serve udp 7777 10.244.1.12 10.244.2.16
+  sleep 1
+  # Before the kernel has gathered randomness, older ones take thousands of instructions for each random number.
+  head -c 1 /dev/random >/dev/null
+}
+
+# load RULES: no other rules are left, and without rules no connection tracking either. kube-proxy's sets are looked through
+# for what expired once a day: once a second, that is 30 million instructions more, which fall on one way or another.
+load() {
+  nft flush ruleset
+  case $1 in
+    none) ;;
+    kube-proxy) sed 's/^[[:space:]]*timeout .*/&; gc-interval 1d/' test/fixtures/kube-proxy/town.nft | nft -f - ;;
+    *) nft -j -f "$folder/$1.json" ;;
+  esac
+}
+
+# count RULES WAY FLOW NAMESPACE PROTOCOL FRONTEND PORT ENDPOINT PORT: without rules, the client takes the endpoint itself.
+count() {
+  local rules=$1 way=$2 flow=$3 namespace=$4 protocol=$5 address=$6 port=$7 instructions
+  [[ $rules != none ]] || { address=$8 && port=$9; }
+  conntrack -F 2>/dev/null
+  instructions=$(ip netns exec "$namespace" "$folder/round-trips" "$flow" "$protocol" "$address" "$port" "$round_trips") ||
+    { echo "kernels-instructions: $way, $flow, with the rules of $rules: failed" >&2 && exit 1; }
+  printf '{"rules": "%s", "way": "%s", "flow": "%s", "instructions": %s}\n' "$rules" "$way" "$flow" "$instructions"
+}
+
+# count_all RULES: Services dns/kube-dns, shop/multi and games/arena of the town.
+count_all() {
+  local flow
+  load "$1"
+  for flow in new established; do
+    count "$1" "UDP, ClusterIP" "$flow" pod udp 10.96.0.10 53 10.244.1.16 53
+    count "$1" "UDP, ClusterIP, IPv6" "$flow" pod udp fd00:10:96::a 53 fd00:244:1::16 53
+    count "$1" "TCP, ClusterIP" "$flow" pod tcp 10.96.0.10 53 10.244.1.16 53
+    count "$1" "UDP, NodePort from outside, masqueraded" "$flow" outside udp 192.0.2.2 30053 10.244.1.15 5353
+    count "$1" "UDP, NodePort from outside, masqueraded, IPv6" "$flow" outside udp fd00:c0::2 30053 fd00:244:1::15 5353
+  done
+  count "$1" "UDP, ClusterIP with session affinity" new pod udp 10.96.5.1 7777 10.244.1.12 7777
+}
+
+# A TCP segment that is sent again is a packet that was lost.
+check_retransmissions() {
+  local name
+  for name in pod endpoints outside; do
+    ip netns exec "$name" nstat -asz TcpRetransSegs | awk '$1 == "TcpRetransSegs" && $2 > 0 { exit 1 }' ||
+      { echo "kernels-instructions: TCP segments of the namespace $name were lost" >&2 && exit 1; }
+  done
+}
+
+# count_round ROUND-TRIPS RULES...
+count_round() {
+  local rules
+  round_trips=$1
+  for rules in "${@:2}"; do count_all "$rules"; done
+}
+
+make_town
+count_round $((ROUND_TRIPS / 10)) "$@" >/dev/null
+for ((round = 0; round < ROUNDS; round++)); do
+  count_round "$ROUND_TRIPS" "$@" >>/tmp/counts
+done
+check_retransmissions
+printf '{"kernel": "%s", "nft": "%s", "counts": [%s]}' "$(uname -r)" "$(nft --version)" "$(paste -sd, /tmp/counts)"
