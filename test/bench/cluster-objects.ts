@@ -1,9 +1,11 @@
 import type { StubObject } from "../support/stub-api/selectors.ts";
 
-/** How large a made-up cluster is: Services with a cluster IP and one port each, and endpoints of each. */
+/** How large a made-up cluster is: Services with one port each, and endpoints of each. */
 export interface ClusterSize {
   readonly services: number;
   readonly endpoints: number;
+  /** Services have a load balancer's address and a NodePort beside the cluster IP. */
+  readonly loadBalancers?: boolean;
   /** TCP if not given. */
   readonly protocol?: "TCP" | "UDP";
 }
@@ -24,15 +26,23 @@ const NAMESPACES = 50;
 const ZONES = ["zone-a", "zone-b", "zone-c"];
 const CREATED = "2026-11-20T09:22:43Z";
 
-/** `10,000 x 10` */
-export function sizeText({ services, endpoints }: ClusterSize): string {
-  return `${services.toLocaleString("en")} x ${endpoints}`;
+/** `10,000 x 10`, `10,000 x 10 with load balancers` */
+export function sizeText({ services, endpoints, loadBalancers }: ClusterSize): string {
+  return `${services.toLocaleString("en")} x ${endpoints}${loadBalancers ? " with load balancers" : ""}`;
 }
 
 /** The cluster IP of a Service, by its number. */
 export function clusterIP(service: number): string {
   return `10.${96 + (service >> 16)}.${(service >> 8) & 255}.${service & 255}`;
 }
+
+/** The load balancer's address of a Service, by its number. */
+function loadBalancerIP(service: number): string {
+  return `198.${18 + (service >> 16)}.${(service >> 8) & 255}.${service & 255}`;
+}
+
+/** Far below the usual range of NodePorts, which has room for 2,768 Services alone. */
+const FIRST_NODE_PORT = 20_000;
 
 /** The address of the n-th pod of the cluster. */
 export function podIP(pod: number): string {
@@ -95,9 +105,13 @@ const SERVICE_MANAGERS: readonly object[] = [
 ];
 
 /** A Service as an API server sends it, with all fields that a proxy ignores. */
-export function serviceObject(service: number, { protocol = "TCP" }: Pick<ClusterSize, "protocol">): StubObject {
+export function serviceObject(
+  service: number,
+  { protocol = "TCP", loadBalancers = false }: Pick<ClusterSize, "protocol" | "loadBalancers">,
+): StubObject {
   const { namespace, name } = nameOf(service);
   const ip = clusterIP(service);
+  const port = { name: "http", protocol, port: SERVICE_PORT, targetPort: "http" };
   return {
     metadata: {
       name,
@@ -115,17 +129,17 @@ export function serviceObject(service: number, { protocol = "TCP" }: Pick<Cluste
       managedFields: SERVICE_MANAGERS,
     },
     spec: {
-      ports: [{ name: "http", protocol, port: SERVICE_PORT, targetPort: "http" }],
+      ports: [loadBalancers ? { ...port, nodePort: FIRST_NODE_PORT + service } : port],
       selector: { app: name },
       clusterIP: ip,
       clusterIPs: [ip],
-      type: "ClusterIP",
+      type: loadBalancers ? "LoadBalancer" : "ClusterIP",
       sessionAffinity: "None",
       ipFamilies: ["IPv4"],
       ipFamilyPolicy: "SingleStack",
       internalTrafficPolicy: "Cluster",
     },
-    status: { loadBalancer: {} },
+    status: { loadBalancer: loadBalancers ? { ingress: [{ ip: loadBalancerIP(service) }] } : {} },
   } as StubObject;
 }
 

@@ -33,7 +33,7 @@ export interface SyncRequest {
 
 /** Measures full syncs in turn with nft alone; the middle of each figure. */
 export async function measureSync({ size, counters = "off", mode = "full", rounds = 3 }: SyncRequest) {
-  const argv = [String(size.services), String(size.endpoints), counters, mode];
+  const argv = [JSON.stringify(size), counters, mode];
   const measured: SyncMeasurement[] = [];
   for (let i = 0; i < rounds; i++) {
     const { stdout } = await mustRun(ownProgram("full-sync-program.ts", ...argv));

@@ -1,4 +1,4 @@
-// node full-sync-program.ts SERVICES ENDPOINTS COUNTERS MODE: prints a SyncMeasurement as JSON.
+// node full-sync-program.ts SIZE COUNTERS MODE, the size as JSON: prints a SyncMeasurement as JSON.
 import { writeFileSync } from "node:fs";
 import { Nft } from "../../src/kernel/nft.ts";
 import type { ServiceCounters } from "../../src/model/service.ts";
@@ -7,6 +7,7 @@ import { creation } from "../../src/nft/delta.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import { cachePath } from "./cluster-files.ts";
+import type { ClusterSize } from "./cluster-objects.ts";
 import { median } from "./figures.ts";
 import type { SyncMeasurement, SyncMode } from "./full-sync-measurement.ts";
 import { bareTransaction, clearTables } from "./kernel.ts";
@@ -31,9 +32,10 @@ async function drift(reconciler: Reconciler): Promise<void> {
   await mustRun(["nft", "-f", path]);
 }
 
+/** A key of `endpoints` as nft reads it: a list id and a number. */
 function withClassid(key: string): string {
-  const at = key.lastIndexOf(" ") + 1;
-  return `${key.slice(0, at)}${formatClassid(Number(key.slice(at)))}`;
+  const [id, number] = key.split(" . ");
+  return `${formatClassid(Number(id))} . ${number}`;
 }
 
 async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Promise<number> {
@@ -46,8 +48,8 @@ async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Pro
   return median(times);
 }
 
-const [services, endpoints, counters = "off", mode = "full"] = process.argv.slice(2);
-const size = { services: Number(services), endpoints: Number(endpoints) };
+const [sizeJson = "", counters = "off", mode = "full"] = process.argv.slice(2);
+const size = JSON.parse(sizeJson) as ClusterSize;
 const cache = loadCache(size);
 const nft = new Nft({ path: "nft" });
 await clearTables();

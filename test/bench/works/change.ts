@@ -83,6 +83,7 @@ export const change: Work = {
   run: async () => [
     ...(await measureAlone({ services: 10_000, endpoints: 10 }, { p50: 8, p99: 25 })),
     await measureClose({ services: 10_000, endpoints: 10 }),
+    ...(await measureAlone({ services: 10_000, endpoints: 10, loadBalancers: true }, { p50: 8, p99: 25 })),
     ...(await measureAlone({ services: 1, endpoints: 5000 }, { p50: 12 })),
   ],
 };

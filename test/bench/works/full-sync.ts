@@ -11,6 +11,7 @@ interface Case {
 const CASES: readonly Case[] = [
   { size: { services: 1000, endpoints: 10 }, limit: { kind: "none", at: 0 } },
   { size: { services: 10_000, endpoints: 10 }, limit: { kind: "ratio", at: 1.4 } },
+  { size: { services: 10_000, endpoints: 10, loadBalancers: true }, limit: { kind: "ratio", at: 1.3 } },
   { size: { services: 44_000, endpoints: 2 }, limit: { kind: "ms", at: 2000 } },
   { size: { services: 5000, endpoints: 50 }, limit: { kind: "ms", at: 2600 } },
 ];
@@ -18,7 +19,7 @@ const CASES: readonly Case[] = [
 /** Objects in memory, an empty kernel: render, diff, check and apply. */
 export const fullSync: Work = {
   name: "full-sync",
-  summary: "a cold full sync, render to kernel, at four sizes",
+  summary: "a cold full sync, render to kernel, at five sizes",
   run: async () => {
     const figures: Figure[] = [];
     for (const { size, limit } of CASES) {
