@@ -1,7 +1,7 @@
 import { FailureLog } from "../base/failure-log.ts";
 import { readRefusals } from "../kernel/refusals.ts";
 import { readResetPackets } from "../kernel/vanished.ts";
-import { REFUSAL_TIMEOUT } from "../ruleset/refusals.ts";
+import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import type { CoreParts, CoreState } from "./core-state.ts";
 import { readConnectionCounts } from "./metrics/connection-counts.ts";

@@ -4,7 +4,7 @@ import { FailureLog } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { deltaSize } from "../nft/delta.ts";
-import { frontendText } from "../ruleset/view-words.ts";
+import { frontendText } from "../ruleset/keys.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
 import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { ConflictWatch } from "./conflict-watch.ts";

@@ -17,9 +17,9 @@ import {
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
-import { FIRST_STICKY_NUMBER, MEMBERSHIP, STICKY_MASK } from "./endpoint-lists/list-ids.ts";
 import { sourceAddress } from "./keys.ts";
-import { HAS_PORTS } from "./refusals.ts";
+import { FIRST_STICKY_NUMBER, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
+import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_IDS, BALANCERS, ENDPOINTS } from "./sets.ts";
 
 /** The chain of a balancer. It is entered with the id of a list in `meta priority`. */

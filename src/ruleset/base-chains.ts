@@ -2,7 +2,7 @@ import { assign, atLeast, CONNECTION_HAS_DNAT, CONNECTION_IS_NOT_NEW, meta } fro
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
 import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChainName } from "./chain-names.ts";
-import { LEAST_REGISTER_VALUE } from "./endpoint-lists/list-ids.ts";
+import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { jumpsToVanishedCheck } from "./vanished.ts";

@@ -4,9 +4,9 @@ import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
-import { EndpointLists } from "./endpoint-lists/endpoint-lists.ts";
-import { ListIds, listId, type Way } from "./endpoint-lists/list-ids.ts";
+import { EndpointLists } from "./endpoint-lists.ts";
 import { parseFrontendKey } from "./keys.ts";
+import { ListIds, listId, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
 import { isOfLists, LISTS, NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";

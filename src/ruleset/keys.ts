@@ -1,5 +1,6 @@
 import { assertNever } from "../base/errors.ts";
-import type { ByFamily, Family } from "../base/family.ts";
+import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../base/family.ts";
+import { socketText } from "../base/text.ts";
 import { concat, masked, type matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
@@ -40,6 +41,14 @@ export function parseFrontendKey(key: string): FrontendParts {
   const [address = "", protocol = "", port = ""] = splitParts(key);
   const isNodePort = address === ANY_ADDRESS.ip || address === ANY_ADDRESS.ip6;
   return { address: isNodePort ? undefined : address, protocol, port: Number(port) };
+}
+
+/** A frontend by its key: `10.96.0.10:53/udp`, `NodePort 30080/tcp (IPv4)`. */
+export function frontendText(key: string): string {
+  const { address, protocol, port } = parseFrontendKey(key);
+  if (address !== undefined) return `${socketText(address, port)}/${protocol}`;
+  const family = FAMILIES.find((one) => key.startsWith(ANY_ADDRESS[one])) ?? "ip";
+  return `NodePort ${port}/${protocol} (${FAMILY_NAMES[family]})`;
 }
 
 const PROTOCOL_AND_PORT: readonly Expression[] = [meta("l4proto"), payload("th", "dport")];

@@ -2,8 +2,8 @@ import type { ByFamily } from "../base/family.ts";
 import { assign, lookup, matches } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import { REGISTER, toBalancer, toList } from "./balancers.ts";
-import { TO_OWN_LIST } from "./endpoint-lists/list-ids.ts";
 import { destinationAddress, packetNodePortKey } from "./keys.ts";
+import { TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { LISTS } from "./sets.ts";
 

@@ -10,7 +10,7 @@ import {
   type ParsedId,
   parseId,
   type Way,
-} from "./endpoint-lists/list-ids.ts";
+} from "./list-ids.ts";
 import { BALANCERS, ENDPOINTS, FIREWALL_IPS, LISTS, NO_ENDPOINTS } from "./sets.ts";
 
 /** A list of endpoints as a table has it. */

@@ -3,7 +3,7 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
-import { MOST_STICKY_PORTS } from "./endpoint-lists/list-ids.ts";
+import { MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";

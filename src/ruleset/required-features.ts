@@ -5,7 +5,7 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
-import { LEAST_REGISTER_VALUE } from "./endpoint-lists/list-ids.ts";
+import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";

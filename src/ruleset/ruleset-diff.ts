@@ -2,11 +2,11 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
-import { type ElementOwners, elementOwners } from "./element-owners.ts";
-import { parseId } from "./endpoint-lists/list-ids.ts";
 import { parseFrontendKey } from "./keys.ts";
+import { parseId } from "./list-ids.ts";
 import { isSameFrontend, type ProgrammedFrontend, programmedFrontend } from "./programmed-frontend.ts";
 import type { RulesetState } from "./ruleset-state.ts";
+import { type ElementOwners, elementOwners } from "./ruleset-state.ts";
 import { isOfFrontends, isOfLists, LISTS } from "./sets.ts";
 
 /** An element that comes (no `before`), goes (no `after`) or has another value. Values are "" in a set. */

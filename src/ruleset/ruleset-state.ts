@@ -1,5 +1,6 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServicePortKey } from "../model/ids.ts";
+import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
@@ -92,4 +93,39 @@ function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlyS
     }
   }
   return found;
+}
+
+/** Finds the service ports that elements and chains of one family belong to. */
+export interface ElementOwners {
+  /** The service ports that an element belongs to: one, several for what is shared, none for what is the node's own. */
+  ofElement(set: string, key: string): readonly ServicePort[];
+  /** The service ports that a chain or set of source ranges guards; none for every other chain and set. */
+  ofPart(name: string): readonly ServicePort[];
+}
+
+/** The owners of the elements and chains that a state holds now. Costs one pass over the rules of all service ports. */
+export function elementOwners(state: FamilyState): ElementOwners {
+  const shared = new Map<string, ServicePort[]>();
+  const parts = new Map<string, ServicePort[]>();
+  for (const { port, frontends, shared: elements } of state.allServicePortRules()) {
+    for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
+    for (const { guard } of frontends) {
+      if (guard === undefined) continue;
+      addOwner(parts, guard.chain.name, port);
+      addOwner(parts, guard.set.name, port);
+    }
+  }
+  return {
+    ofElement: (set, key) => {
+      const owner = state.ownerOfElement(set, key);
+      return owner === undefined ? (shared.get(`${set} ${key}`) ?? parts.get(set) ?? []) : [owner];
+    },
+    ofPart: (name) => parts.get(name) ?? [],
+  };
+}
+
+function addOwner(owners: Map<string, ServicePort[]>, key: string, port: ServicePort): void {
+  const known = owners.get(key);
+  if (known === undefined) owners.set(key, [port]);
+  else if (!known.includes(port)) known.push(port);
 }

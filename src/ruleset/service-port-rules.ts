@@ -2,9 +2,9 @@ import { isExternallyAccessible, type ServicePort } from "../model/service-port.
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
-import { type ServicePortLists, servicePortLists } from "./endpoint-lists/endpoint-list.ts";
-import { MOST_STICKY_ENDPOINTS, type Way } from "./endpoint-lists/list-ids.ts";
+import { type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey } from "./keys.ts";
+import { MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, NO_ENDPOINTS, type SetName } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";

@@ -25,6 +25,32 @@ export type FrontendOrigin = "cluster-ip" | "external-ip" | "load-balancer-ip" |
 /** The outcome of a connection to a frontend from outside of the cluster and of this node. */
 export type FrontendOutcome = "served" | "refused" | "dropped";
 
+/** The kinds of frontends in texts for people. */
+export const ORIGIN_NAMES: Readonly<Record<FrontendOrigin, string>> = {
+  "cluster-ip": "cluster IP",
+  "external-ip": "external IP",
+  "load-balancer-ip": "load-balancer IP",
+  "node-port": "NodePort",
+};
+
+/** The outcomes of a frontend in texts for people. */
+export const OUTCOME_NAMES: Readonly<Record<FrontendOutcome, string>> = {
+  served: "served",
+  refused: "refused",
+  dropped: "dropped",
+};
+
+/** Why an endpoint is excluded, in texts for people. */
+export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
+  "not-ready": "not ready",
+  terminating: "terminating",
+  "not-serving": "not serving",
+  "not-local": "not on this node",
+  drained: "drained (weight 0)",
+  "other-zone": "hinted for other zones",
+  "other-node": "hinted for other nodes",
+};
+
 /** A frontend that a service port wants. */
 export interface FrontendView {
   readonly origin: FrontendOrigin;

@@ -8,7 +8,7 @@ import type { Chain } from "../nft/ast/ruleset.ts";
 import { type FirewallName, firewallNames } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { recordingRules } from "./refusals.ts";
+import { recordingRules } from "./refusal-rules.ts";
 import { type NamedSetSpec, sourceRangesSpec } from "./sets.ts";
 
 /** The chain that guards frontends by a list of source ranges, and the set that has these: one for each distinct list. */

@@ -20,7 +20,6 @@ import {
   MASQUERADING,
   REJECT_CHAIN,
 } from "./chain-names.ts";
-import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./endpoint-lists/list-ids.ts";
 import {
   ANY_ADDRESS,
   addressSet,
@@ -31,8 +30,9 @@ import {
   packetNodePortKey,
   sourceAddress,
 } from "./keys.ts";
+import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { HAS_PORTS, recordingRules } from "./refusals.ts";
+import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, LISTS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RefusalEntry, readRefusals } from "../../src/kernel/refusals.ts";
-import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusals.ts";
+import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
 import { REFUSED } from "../../src/ruleset/sets.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";
 import type { Lab } from "../support/lab/lab.ts";

@@ -8,7 +8,7 @@ import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationSteps, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { parseChainName } from "../../src/ruleset/chain-names.ts";
-import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { FIRST_STICKY_NUMBER, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS, NO_ENDPOINTS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { port, renderAll, service, slice } from "../support/build.ts";

@@ -3,7 +3,7 @@ import type { Table } from "../../src/nft/ast/ruleset.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { joinParts, splitParts } from "../../src/nft/elements.ts";
-import { parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY, ENDPOINTS, LISTS, setSpecs } from "../../src/ruleset/sets.ts";
 import { familyContext } from "./build.ts";
 

@@ -1,6 +1,6 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts } from "../../src/nft/elements.ts";
-import { parseId } from "../../src/ruleset/endpoint-lists/list-ids.ts";
+import { parseId } from "../../src/ruleset/list-ids.ts";
 import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */

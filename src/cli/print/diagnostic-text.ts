@@ -2,7 +2,7 @@ import { listText } from "../../base/text.ts";
 import type { MissingNode } from "../../inspect/load/missing-node.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
-import { frontendText } from "../../ruleset/view-words.ts";
+import { frontendText } from "../../ruleset/keys.ts";
 
 /** Whether any diagnostic is an error. */
 export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {

@@ -5,8 +5,8 @@ import type { TableDelta } from "../../nft/delta.ts";
 import { deltaText } from "../../nft/text/delta-text.ts";
 import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { validateTransaction } from "../../nft/validate.ts";
-import { type ElementOwners, elementOwners } from "../../ruleset/element-owners.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { type ElementOwners, elementOwners } from "../../ruleset/ruleset-state.ts";
 
 /** The most owners of one element that are named; more are counted. */
 const MOST_NAMED = 3;

@@ -10,7 +10,7 @@ import type {
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { durationText } from "../../nft/text/rule-text.ts";
-import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
+import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { printable, type Style, wrapped } from "./style.ts";
 
 /** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */

@@ -1,8 +1,8 @@
 import { counted } from "../../base/text.ts";
 import { targetText } from "../../nft/elements.ts";
+import { frontendText } from "../../ruleset/keys.ts";
 import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
 import type { FrontendChange } from "../../ruleset/ruleset-diff.ts";
-import { frontendText } from "../../ruleset/view-words.ts";
 
 /** A frontend's change in lines: `+ 10.96.0.10:53/udp: 2 endpoints`, then the endpoints that were added or removed. */
 export function frontendLines({ key, before, after }: FrontendChange): string[] {

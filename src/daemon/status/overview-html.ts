@@ -3,7 +3,7 @@ import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
-import { frontendText } from "../../ruleset/view-words.ts";
+import { frontendText } from "../../ruleset/keys.ts";
 import type { HealthReport } from "../health/health.ts";
 import { Html, html } from "./html.ts";
 import { sparklineHtml } from "./sparkline-html.ts";

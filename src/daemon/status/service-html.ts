@@ -4,7 +4,7 @@ import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
-import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
+import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { ConnectionLookup } from "./connections.ts";
 import { type Html, html } from "./html.ts";
 import { endpointVerdict, frontendVerdict, isUsed, type Verdict } from "./words.ts";

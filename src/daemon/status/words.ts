@@ -1,6 +1,6 @@
 import { counted } from "../../base/text.ts";
 import type { EndpointView, FrontendView } from "../../ruleset/service-view.ts";
-import { EXCLUSION_NAMES, OUTCOME_NAMES } from "../../ruleset/view-words.ts";
+import { EXCLUSION_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
 
 /** The colour of a state: good, bad, or excluded for a reason. */
 export type Tone = "good" | "bad" | "idle";

@@ -1,5 +1,5 @@
 import { counted, listText } from "../../base/text.ts";
-import { frontendText } from "../../ruleset/view-words.ts";
+import { frontendText } from "../../ruleset/keys.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
 import { forwardChanges } from "./migration-forward.ts";

@@ -5,8 +5,8 @@ import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
-import { parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
+import { parseId } from "../../ruleset/list-ids.ts";
 import { isOfLists, LISTS } from "../../ruleset/sets.ts";
 import type { Connection } from "./explanation.ts";
 

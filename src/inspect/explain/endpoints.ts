@@ -3,7 +3,7 @@ import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import type { EndpointView } from "../../ruleset/service-view.ts";
-import { EXCLUSION_NAMES } from "../../ruleset/view-words.ts";
+import { EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
 import type { Summary } from "../../trace/outcome.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";

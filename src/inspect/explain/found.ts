@@ -1,4 +1,4 @@
-import { type ListName, parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { AFFINITY, BALANCERS } from "../../ruleset/sets.ts";
 import type { Effect, Outcome } from "../../trace/outcome.ts";
 

@@ -4,7 +4,7 @@ import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { durationText, ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL, EXTERNAL_LOCAL, parseChainName } from "../../ruleset/chain-names.ts";
-import { parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
+import { parseId } from "../../ruleset/list-ids.ts";
 import {
   AFFINITY,
   BALANCERS,

@@ -2,7 +2,7 @@ import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, parseChainName } from "../../ruleset/chain-names.ts";
-import { ORIGIN_NAMES } from "../../ruleset/view-words.ts";
+import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
 import { balancedReason } from "./causes/balanced-reason.ts";
 import { noEndpointReason, type Reason } from "./causes/endpoint-causes.ts";

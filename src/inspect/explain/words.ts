@@ -1,8 +1,8 @@
 import type { ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { listNumber, parseId } from "../../ruleset/endpoint-lists/list-ids.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
-import { OUTCOME_NAMES } from "../../ruleset/view-words.ts";
+import { listNumber, parseId } from "../../ruleset/list-ids.ts";
+import { OUTCOME_NAMES } from "../../ruleset/service-view.ts";
 import type { Connection, Result } from "./explanation.ts";
 
 /** `shop/cart port http (80/tcp)`. */

@@ -3,7 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { readRefusals, type SeenRefusal, withSinglePackets } from "../../kernel/refusals.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import { REFUSAL_TIMEOUT } from "../../ruleset/refusals.ts";
+import { REFUSAL_TIMEOUT } from "../../ruleset/refusal-rules.ts";
 import { REFUSED } from "../../ruleset/sets.ts";
 import { askDaemon } from "../daemon-socket/daemon-client.ts";
 import type { RunningDaemon } from "../daemon-socket/running-daemon.ts";

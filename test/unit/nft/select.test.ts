@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Table } from "../../../src/nft/ast/ruleset.ts";
 import { selectElements } from "../../../src/nft/select.ts";
-import { elementOwners } from "../../../src/ruleset/element-owners.ts";
+import { elementOwners } from "../../../src/ruleset/ruleset-state.ts";
 import { port, renderAll, service, slice } from "../../support/build.ts";
 
 const { state } = renderAll({

@@ -3,7 +3,7 @@ import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
 import { balancerName } from "../../../src/ruleset/chain-names.ts";
-import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/endpoint-lists/list-ids.ts";
+import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import {
   endpoint,

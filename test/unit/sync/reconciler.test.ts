@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
-import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/endpoint-lists/list-ids.ts";
+import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";

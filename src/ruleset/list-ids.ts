@@ -1,6 +1,6 @@
-import type { ServicePortKey } from "../../model/ids.ts";
-import { joinParts } from "../../nft/elements.ts";
-import { AFFINITY_IDS, ENDPOINTS } from "../sets.ts";
+import type { ServicePortKey } from "../model/ids.ts";
+import { joinParts } from "../nft/elements.ts";
+import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
 
 /**
  * The numbers that stand for the endpoints of a service port, in `meta priority` and in maps. A service port has an id, to

@@ -1,12 +1,10 @@
-import { SharedValues } from "../../base/shared-values.ts";
-import type { ServicePortKey } from "../../model/ids.ts";
-import type { Table } from "../../nft/ast/ruleset.ts";
-import { balancerName } from "../chain-names.ts";
-import type { DeltaTracker } from "../delta-tracker.ts";
-import { BALANCERS, ENDPOINTS, LISTS } from "../sets.ts";
-import type { SharedObjects } from "../shared-objects.ts";
-import { type EndpointIds, endpointIds } from "./endpoint-ids.ts";
+import { SharedValues } from "../base/shared-values.ts";
+import type { ServicePortKey } from "../model/ids.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
+import { balancerName } from "./chain-names.ts";
+import type { DeltaTracker } from "./delta-tracker.ts";
 import { type EndpointList, isPlaceable, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
+import { type EndpointIds, endpointIds, placed } from "./endpoint-numbers.ts";
 import {
   LIST_NAMES,
   type ListIds,
@@ -18,7 +16,8 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
-import { placed } from "./placement.ts";
+import { BALANCERS, ENDPOINTS, LISTS } from "./sets.ts";
+import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that some frontend leads to. */
 interface KnownPort {

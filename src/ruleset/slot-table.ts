@@ -1,5 +1,5 @@
-import { jhash, scaleHash } from "../../base/jhash.ts";
-import type { Endpoint } from "../../model/endpoint.ts";
+import { jhash, scaleHash } from "../base/jhash.ts";
+import type { Endpoint } from "../model/endpoint.ts";
 
 /** How many slots a table may have: primes a little under powers of two, the last under the offset of short-cut lists. */
 const SIZES = [251, 1021, 4093, 16381, 65521] as const;

@@ -1,7 +1,7 @@
-import { SharedValues } from "../../base/shared-values.ts";
-import type { Endpoint } from "../../model/endpoint.ts";
-import type { Scheduler } from "../../model/scheduler.ts";
-import { type Balancer, balancerName } from "../chain-names.ts";
+import { SharedValues } from "../base/shared-values.ts";
+import type { Endpoint } from "../model/endpoint.ts";
+import type { Scheduler } from "../model/scheduler.ts";
+import { type Balancer, balancerName } from "./chain-names.ts";
 import { fillSlots, slotCount } from "./slot-table.ts";
 
 /** A list of endpoints among which connections are balanced. */

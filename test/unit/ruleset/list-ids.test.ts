@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ServicePortKey } from "../../../../src/model/ids.ts";
+import type { ServicePortKey } from "../../../src/model/ids.ts";
 import {
   ListIds,
   listId,
@@ -10,7 +10,7 @@ import {
   TO_CLUSTER_LIST,
   TO_OWN_LIST,
   WAYS,
-} from "../../../../src/ruleset/endpoint-lists/list-ids.ts";
+} from "../../../src/ruleset/list-ids.ts";
 
 const key = (name: string | number) => `ip default/${name}:/tcp` as ServicePortKey;
 
