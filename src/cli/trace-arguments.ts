@@ -1,6 +1,6 @@
+import { parseDuration } from "../base/duration.ts";
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
-import { parseDuration } from "../config/duration.ts";
 import type { TraceQuery } from "../inspect/trace/trace-query.ts";
 import { type Argv, textArgument } from "./command.ts";
 import { readAddress, readPort, readProtocol } from "./explain-arguments.ts";

@@ -1,6 +1,6 @@
+import { parseDuration } from "../base/duration.ts";
 import { familyOf } from "../model/ip.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
-import { parseDuration } from "./duration.ts";
 import { masqueradeSettings } from "./iptables-masquerade.ts";
 import { ipvsScheduler } from "./ipvs-scheduler.ts";
 import { formatListenAddress, parseListenAddress } from "./listen-address.ts";

@@ -1,5 +1,5 @@
+import { formatDuration, parseDuration } from "../base/duration.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
-import { formatDuration, parseDuration } from "./duration.ts";
 import { valueAt } from "./field-path.ts";
 
 /** A field of KubeProxyConfiguration that has no effect here. */

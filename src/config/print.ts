@@ -1,9 +1,9 @@
 import { stringify } from "yaml";
+import { formatDuration } from "../base/duration.ts";
 import { assertNever } from "../base/errors.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { nodePortAddressList } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
-import { formatDuration } from "./duration.ts";
 import { formatListenAddress } from "./listen-address.ts";
 import type { DetectLocal, ProxyOptions } from "./options.ts";
 

@@ -1,3 +1,4 @@
+import { parseDuration } from "../base/duration.ts";
 import type { ConntrackSettings } from "../model/conntrack-settings.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import type { Scheduler } from "../model/scheduler.ts";
@@ -5,7 +6,6 @@ import type { ServiceCounters } from "../model/service.ts";
 import { parseClusterCIDRs, parseNodePortAddresses } from "./cidr-lists.ts";
 import type { KubeProxyConfiguration } from "./configuration.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "./defaults.ts";
-import { parseDuration } from "./duration.ts";
 import { parseListenAddress } from "./listen-address.ts";
 import type { ConfigChange, DetectLocal, ListenAddress, ProxyOptions } from "./options.ts";
 

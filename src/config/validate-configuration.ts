@@ -1,10 +1,10 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
+import { parseDuration } from "../base/duration.ts";
 import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
 import { parseClusterCIDRs } from "./cidr-lists.ts";
 import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";
 import type { ConfigDiagnostic } from "./diagnostic.ts";
-import { parseDuration } from "./duration.ts";
 import { FORMATS } from "./flags/formats.ts";
 
 let compiled: ValidateFunction<GivenConfiguration> | undefined;

@@ -1,3 +1,4 @@
+import { ageText } from "../../base/duration.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import type {
@@ -6,7 +7,6 @@ import type {
   ServicePortConnections,
 } from "../../inspect/connections/report.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
-import { ageText } from "./age-text.ts";
 import { printable } from "./style.ts";
 
 /** The connections for people: a heading for each Service port, a line for each endpoint. Ends with a line feed. */

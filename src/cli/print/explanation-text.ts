@@ -1,3 +1,4 @@
+import { durationText } from "../../base/duration.ts";
 import { counted, socketText } from "../../base/text.ts";
 import type { Reason } from "../../inspect/explain/causes/endpoint-causes.ts";
 import type {
@@ -9,7 +10,6 @@ import type {
 } from "../../inspect/explain/explanation.ts";
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
-import { durationText } from "../../nft/text/rule-text.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { printable, type Style, wrapped } from "./style.ts";
 

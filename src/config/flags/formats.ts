@@ -1,6 +1,6 @@
+import { parseDuration } from "../../base/duration.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { parseNodePortAddresses } from "../cidr-lists.ts";
-import { parseDuration } from "../duration.ts";
 import { parseListenAddress } from "../listen-address.ts";
 
 /** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */

@@ -1,3 +1,4 @@
+import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted } from "../../base/text.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
@@ -9,7 +10,7 @@ import { Html, html } from "./html.ts";
 import { sparklineHtml } from "./sparkline-html.ts";
 import type { DaemonStatus } from "./status-source.ts";
 import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
-import { durationWords, type Tone } from "./words.ts";
+import type { Tone } from "./words.ts";
 
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { durationWords } from "../../base/duration.ts";
 import { viewService } from "../../ruleset/service-view.ts";
 import type { HttpAnswer } from "../http/http-answers.ts";
 import { connectionLookup } from "./connections.ts";
@@ -9,7 +10,6 @@ import { listServices, type ServiceList, servicesWithProblems } from "./service-
 import { readStatusQuery, type StatusQuery, statusLink } from "./status-query.ts";
 import type { DaemonStatus } from "./status-source.ts";
 import { STATUS_STYLE } from "./status-style.ts";
-import { durationWords } from "./words.ts";
 
 /** Endpoints of a service port in the list, and on a Service's own page. */
 const ENDPOINTS_IN_LIST = 20;

@@ -39,11 +39,3 @@ export function frontendVerdict(
   if (outcome === "served") return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
   return { tone: "bad", message: `${OUTCOME_NAMES[outcome]}: no endpoints${where}` };
 }
-
-/** How long ago, in one unit: `12 s`, `3 min`, `5 h`, `2 d`. */
-export function durationWords(milliseconds: number): string {
-  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
-}

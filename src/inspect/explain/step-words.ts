@@ -1,8 +1,9 @@
+import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import { verdictTarget } from "../../nft/elements.ts";
-import { durationText, ruleText } from "../../nft/text/rule-text.ts";
+import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL, EXTERNAL_LOCAL, parseChainName } from "../../ruleset/chain-names.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {

@@ -1,3 +1,4 @@
+import { durationText } from "../../base/duration.ts";
 import type { Expression, MapStatement, PayloadField, RawPayload, Rule, SetStatement, Statement } from "../ast/json.ts";
 import { type ConstantType, formatClassid } from "../canonical/constant.ts";
 import { constantTypeOf } from "../canonical/expression.ts";
@@ -40,22 +41,6 @@ function mapStatementText({ op, elem, data, map }: MapStatement): string {
 function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
   const { val, timeout } = elem.elem;
   return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)}${" counter".repeat(stmt.length)} }`;
-}
-
-/** Seconds as nft prints them: `1d2h3m4s`. */
-export function durationText(seconds: number): string {
-  const units = [
-    [Math.floor(seconds / 86400), "d"],
-    [Math.floor(seconds / 3600) % 24, "h"],
-    [Math.floor(seconds / 60) % 60, "m"],
-    [seconds % 60, "s"],
-  ] as const;
-  return (
-    units
-      .filter(([count]) => count > 0)
-      .map(([count, unit]) => `${count}${unit}`)
-      .join("") || "0s"
-  );
 }
 
 /** How a constant is printed; names of interfaces are quoted, and marks are 32-bit words. */

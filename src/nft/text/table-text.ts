@@ -1,9 +1,10 @@
+import { durationText } from "../../base/duration.ts";
 import type { BaseChain, Chain, DataType, ElementSet, SetSpec, Table } from "../ast/ruleset.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
 import { declaringExpression } from "../data-types.ts";
 import { splitParts } from "../elements.ts";
-import { durationText, expressionText, ruleText } from "./rule-text.ts";
+import { expressionText, ruleText } from "./rule-text.ts";
 
 /** Text for `#` comments beside elements and chains; undefined for none. */
 export interface Comments {

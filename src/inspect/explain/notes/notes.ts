@@ -1,6 +1,6 @@
+import { durationText } from "../../../base/duration.ts";
 import { listText } from "../../../base/text.ts";
 import { hasClusterIP } from "../../../model/service-port.ts";
-import { durationText } from "../../../nft/text/rule-text.ts";
 import { EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../../ruleset/chain-names.ts";
 import { HAIRPIN_CONNECTIONS } from "../../../ruleset/sets.ts";
 import type { Outcome } from "../../../trace/outcome.ts";

@@ -1,8 +1,8 @@
+import { durationText } from "../../../base/duration.ts";
 import type { Family } from "../../../base/family.ts";
 import { listText } from "../../../base/text.ts";
 import { familyOf } from "../../../model/ip.ts";
 import { splitParts, targetText } from "../../../nft/elements.ts";
-import { durationText } from "../../../nft/text/rule-text.ts";
 import { VANISHED } from "../../../ruleset/sets.ts";
 import type { ExplainInput, KnownVanished, LiveRules } from "../explain-input.ts";
 import type { Connection, Note } from "../explanation.ts";

@@ -3,7 +3,6 @@ import { html } from "../../../../src/daemon/status/html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/status-query.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
-import { durationWords } from "../../../../src/daemon/status/words.ts";
 import { endpoint, type Objects, service, slice, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
 import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
@@ -98,14 +97,4 @@ test("SyncHistory counts syncs, failures and repairs, and keeps the last repair 
     verifiedAt: 1004,
     problem: "nft hangs",
   });
-});
-
-test.each([
-  [-5, "0 s"],
-  [119_999, "119 s"],
-  [120_000, "2 min"],
-  [7_200_000, "2 h"],
-  [172_800_000, "2 d"],
-])("durationWords writes %s ms as %s", (milliseconds, words) => {
-  expect(durationWords(milliseconds)).toBe(words);
 });

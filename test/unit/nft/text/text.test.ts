@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { ElementSet, Table } from "../../../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { canonicalRule } from "../../../../src/nft/canonical/rule.ts";
-import { durationText, ruleText } from "../../../../src/nft/text/rule-text.ts";
+import { ruleText } from "../../../../src/nft/text/rule-text.ts";
 import { chainText, setText, tableText } from "../../../../src/nft/text/table-text.ts";
 
 const fixture = (name: string): string =>
@@ -86,14 +86,4 @@ describe("ruleText", () => {
   ])("prints %s", (text, statement) => {
     expect(ruleText(canonicalRule([statement]))).toBe(text);
   });
-});
-
-test.each([
-  [600, "10m"],
-  [10800, "3h"],
-  [86400, "1d"],
-  [93784, "1d2h3m4s"],
-  [0, "0s"],
-])("durationText prints %d s as %s", (seconds, text) => {
-  expect(durationText(seconds)).toBe(text);
 });

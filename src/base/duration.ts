@@ -56,6 +56,44 @@ export function formatDuration(milliseconds: number): string {
   return total < HOUR ? `${sign}${minutes}` : `${sign}${total / HOUR}h${minutes}`;
 }
 
+/** The units of {@link durationText} from the largest down, in seconds. */
+const PRINTED_UNITS: readonly (readonly [name: string, seconds: number])[] = [
+  ["d", 86_400],
+  ["h", 3600],
+  ["m", 60],
+  ["s", 1],
+];
+
+/**
+ * Formats seconds as nft prints timeouts and kubectl prints ages, without the units of which there are none: `1d2h3m4s`.
+ * @param seconds a fraction is cut off; what is below 0 counts as 0
+ * @param units how many units to print, beginning with the largest one that is needed; what is below them is cut off
+ */
+export function durationText(seconds: number, units: number = PRINTED_UNITS.length): string {
+  let rest = Math.max(Math.floor(seconds), 0);
+  const first = PRINTED_UNITS.findIndex(([, size]) => rest >= size);
+  if (first === -1) return "0s";
+  const texts = PRINTED_UNITS.slice(first, first + units).map(([name, size]) => {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    return count === 0 ? "" : `${count}${name}`;
+  });
+  return texts.join("");
+}
+
+/** Formats seconds as kubectl prints ages, in their two largest units: `45s`, `5m12s`, `2h5m`, `3d`. */
+export function ageText(seconds: number): string {
+  return durationText(seconds, 2);
+}
+
+/** Formats milliseconds in one unit, as a sentence has it: `12 s`, `3 min`, `5 h`, `2 d`. */
+export function durationWords(milliseconds: number): string {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
+}
+
 /** Beyond 2^53 nanoseconds (104 days), whole milliseconds stay exact. */
 function toMilliseconds(nanoseconds: bigint): number {
   if (nanoseconds <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(nanoseconds) / 1e6;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
-import { formatDuration, parseDuration } from "../../../src/config/duration.ts";
+import { describe, expect, it, test } from "vitest";
+import { ageText, durationText, durationWords, formatDuration, parseDuration } from "../../../src/base/duration.ts";
 
 const HOUR = 3_600_000;
 
@@ -82,4 +82,35 @@ describe("formatDuration", () => {
       }),
     );
   });
+});
+
+test.each([
+  [600, "10m"],
+  [10800, "3h"],
+  [86400, "1d"],
+  [93784, "1d2h3m4s"],
+  [0, "0s"],
+])("durationText prints %d s as %s", (seconds, text) => {
+  expect(durationText(seconds)).toBe(text);
+});
+
+test.each([
+  [-1, "0s"],
+  [45.9, "45s"],
+  [312, "5m12s"],
+  [7500, "2h5m"],
+  [259_200, "3d"],
+  [259_500, "3d"],
+])("ageText prints the two largest units of %d s: %s", (seconds, text) => {
+  expect(ageText(seconds)).toBe(text);
+});
+
+test.each([
+  [-5, "0 s"],
+  [119_999, "119 s"],
+  [120_000, "2 min"],
+  [7_200_000, "2 h"],
+  [172_800_000, "2 d"],
+])("durationWords writes %s ms as %s", (milliseconds, words) => {
+  expect(durationWords(milliseconds)).toBe(words);
 });
