@@ -1,18 +1,6 @@
 import type { Clock } from "./clock.ts";
 import type { LogFields, Logger } from "./logger.ts";
 
-/** How a {@link FailureLog} logs. */
-export interface FailureLogParts {
-  readonly logger: Logger;
-  readonly clock: Clock;
-  /** The level of a failure; repetitions are logged at debug level, the end of the failures at info. */
-  readonly level?: "warn" | "error";
-  /** The message of a failure: "cannot read the files". */
-  readonly failed: string;
-  /** The message of the first success after failures: "the files can be read again". */
-  readonly recovered: string;
-}
-
 /** So many reasons are logged until a success: some messages have a part that differs each time. */
 const MOST_REASONS = 10;
 
@@ -21,14 +9,27 @@ const MOST_REASONS = 10;
  * failures there were and for how long.
  */
 export class FailureLog {
-  readonly #parts: FailureLogParts;
+  readonly #logger: Logger;
+  readonly #clock: Clock;
+  readonly #failed: string;
+  readonly #recovered: string;
+  readonly #level: "warn" | "error";
   readonly #reasons = new Set<string>();
   #count = 0;
   /** When the first failure came, on the monotonic clock. */
   #since = 0;
 
-  constructor(parts: FailureLogParts) {
-    this.#parts = parts;
+  /**
+   * @param failed the message of a failure: "cannot read the files"
+   * @param recovered the message of the first success after failures: "the files can be read again"
+   * @param level of a failure; repetitions are logged at debug level, the end of the failures at info
+   */
+  constructor(logger: Logger, clock: Clock, failed: string, recovered: string, level: "warn" | "error" = "warn") {
+    this.#logger = logger;
+    this.#clock = clock;
+    this.#failed = failed;
+    this.#recovered = recovered;
+    this.#level = level;
   }
 
   /** Whether the last try failed. */
@@ -38,26 +39,46 @@ export class FailureLog {
 
   /** Logs a failure with its reason as the field `error`, and further fields. */
   add(reason: string, fields: LogFields = {}): void {
-    const { logger, clock, level = "warn", failed } = this.#parts;
-    if (this.#count++ === 0) this.#since = clock.monotonic();
+    if (this.#count++ === 0) this.#since = this.#clock.monotonic();
     const all = { error: reason, ...fields };
     if (this.#reasons.has(reason) || this.#reasons.size >= MOST_REASONS) {
-      logger.debug(all, failed);
+      this.#logger.debug(all, this.#failed);
       return;
     }
     this.#reasons.add(reason);
-    logger[level](all, `${failed} (logged once)`);
+    this.#logger[this.#level](all, `${this.#failed} (logged once)`);
   }
 
   /** Logs the end of the failures, with further fields, if there were any since the last success. */
   end(fields: LogFields = {}): void {
     if (this.#count === 0) return;
-    const { logger, clock, recovered } = this.#parts;
-    logger.info(
-      { ...fields, failed: this.#count, seconds: Math.round(clock.monotonic() - this.#since) / 1000 },
-      recovered,
-    );
+    const seconds = Math.round(this.#clock.monotonic() - this.#since) / 1000;
+    this.#logger.info({ ...fields, failed: this.#count, seconds }, this.#recovered);
     this.#count = 0;
     this.#reasons.clear();
+  }
+}
+
+/** So many lines of one kind are logged within one window, milliseconds. */
+const MAX_LINES = 20;
+const WINDOW = 600_000;
+
+/** Keeps lines of one kind from flooding the log, as when another program changes our rules again and again. */
+export class LogLimit {
+  #startedAt = Number.NEGATIVE_INFINITY;
+  #lines = 0;
+
+  /**
+   * Counts a line that is due at `now`, milliseconds.
+   * @returns the fields to log it with, which announce a pause in the last line before one; undefined in the pause
+   */
+  fields(now: number): Readonly<Record<string, string>> | undefined {
+    if (now - this.#startedAt >= WINDOW) {
+      this.#startedAt = now;
+      this.#lines = 0;
+    }
+    this.#lines++;
+    if (this.#lines > MAX_LINES) return undefined;
+    return this.#lines === MAX_LINES ? { hint: "further ones are not logged for some minutes" } : {};
   }
 }

@@ -45,12 +45,12 @@ export class StaleFlowCleaner {
   constructor(parts: StaleFlowCleanerParts) {
     this.#parts = parts;
     const { logger, clock } = parts;
-    this.#failures = new FailureLog({
+    this.#failures = new FailureLog(
       logger,
       clock,
-      failed: "cannot delete stale UDP flows",
-      recovered: "stale UDP flows are deleted again",
-    });
+      "cannot delete stale UDP flows",
+      "stale UDP flows are deleted again",
+    );
   }
 
   /** Cleans, now or after the current cleaning; resolves when no cleaning is left to do. Never rejects. */

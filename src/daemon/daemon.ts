@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { assertNever, messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
+import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
@@ -13,7 +13,6 @@ import type { NodeContextReader } from "../sync/node-context-reader.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
-import { LogLimit } from "./log-limit.ts";
 
 /** What a daemon is made of. */
 export interface DaemonParts {
@@ -52,12 +51,12 @@ export class Daemon {
   constructor(parts: DaemonParts) {
     const { nft, clock, logger, loop } = parts;
     this.#parts = parts;
-    this.#hostFailures = new FailureLog({
+    this.#hostFailures = new FailureLog(
       logger,
       clock,
-      failed: "cannot read the addresses of this host, retrying",
-      recovered: "the addresses of this host can be read again",
-    });
+      "cannot read the addresses of this host, retrying",
+      "the addresses of this host can be read again",
+    );
     this.#watcher = new DriftWatcher({
       nft,
       clock,

@@ -19,12 +19,12 @@ export function connectionCounts({ nft, system, logger }: CoreParts, { options, 
     read: () => readConnectionCounts(nft, reconciler.state),
     now: () => system.clock.monotonic(),
     maxAge: COUNTERS_MAX_AGE,
-    failures: new FailureLog({
+    failures: new FailureLog(
       logger,
-      clock: system.clock,
-      failed: "cannot read the connection counters",
-      recovered: "the connection counters can be read again",
-    }),
+      system.clock,
+      "cannot read the connection counters",
+      "the connection counters can be read again",
+    ),
   });
 }
 
@@ -38,12 +38,12 @@ export function resetPacketCounts({ nft, system, logger }: CoreParts, { metrics,
       ),
     now: () => system.clock.monotonic(),
     maxAge: COUNTERS_MAX_AGE,
-    failures: new FailureLog({
+    failures: new FailureLog(
       logger,
-      clock: system.clock,
-      failed: "cannot read the count of resets",
-      recovered: "the count of resets can be read again",
-    }),
+      system.clock,
+      "cannot read the count of resets",
+      "the count of resets can be read again",
+    ),
   });
 }
 

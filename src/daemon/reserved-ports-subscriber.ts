@@ -31,12 +31,12 @@ export class ReservedPortsSubscriber implements SyncSubscriber {
   constructor(parts: ReservedPortsParts) {
     this.#parts = parts;
     const { logger, clock } = parts;
-    this.#failures = new FailureLog({
+    this.#failures = new FailureLog(
       logger,
       clock,
-      failed: "cannot reserve NodePorts; retrying",
-      recovered: "NodePorts are reserved again",
-    });
+      "cannot reserve NodePorts; retrying",
+      "NodePorts are reserved again",
+    );
   }
 
   synced({ state, kind }: SyncReport): void {

@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
+import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { deltaSize } from "../nft/delta.ts";
@@ -8,7 +8,6 @@ import { frontendText } from "../ruleset/keys.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
 import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { ConflictWatch } from "./conflict-watch.ts";
-import { LogLimit } from "./log-limit.ts";
 
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
@@ -21,13 +20,7 @@ export class SyncLog implements SyncSubscriber {
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
-    this.#failures = new FailureLog({
-      logger,
-      clock,
-      level: "error",
-      failed: "sync failed, retrying",
-      recovered: "sync succeeded after failures",
-    });
+    this.#failures = new FailureLog(logger, clock, "sync failed, retrying", "sync succeeded after failures", "error");
   }
 
   synced(report: SyncReport): void {

@@ -1,4 +1,4 @@
-import { exactList } from "../base/exact-list.ts";
+import { exactList } from "../base/shared-values.ts";
 import type { EndpointSlice } from "./endpoint-slice.ts";
 import type { ServiceName } from "./ids.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";

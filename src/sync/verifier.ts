@@ -69,12 +69,12 @@ export class Verifier implements SyncSubscriber {
   constructor(parts: VerifierParts) {
     this.#parts = parts;
     const { logger, clock } = parts;
-    this.#failures = new FailureLog({
+    this.#failures = new FailureLog(
       logger,
       clock,
-      failed: "cannot read our tables to verify them, retrying",
-      recovered: "our tables can be read and verified again",
-    });
+      "cannot read our tables to verify them, retrying",
+      "our tables can be read and verified again",
+    );
   }
 
   /** Begins to verify. */

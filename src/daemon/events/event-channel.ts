@@ -82,7 +82,7 @@ export class EventChannel {
 /** A sink that logs why it cannot deliver Events. */
 function loggedSink(sink: EventSink, logger: Logger, clock: Clock): EventSink {
   const failed = "the API server does not take Events";
-  const failures = new FailureLog({ logger, clock, failed, recovered: "the API server takes Events again" });
+  const failures = new FailureLog(logger, clock, failed, "the API server takes Events again");
   return {
     send: async (...call) => {
       try {

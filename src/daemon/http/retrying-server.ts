@@ -34,12 +34,7 @@ export class RetryingServer {
   constructor(options: RetryingServerOptions) {
     this.#options = options;
     const { logger, clock } = options;
-    this.#failures = new FailureLog({
-      logger,
-      clock,
-      failed: "cannot bind; retrying",
-      recovered: "bound after failures",
-    });
+    this.#failures = new FailureLog(logger, clock, "cannot bind; retrying", "bound after failures");
   }
 
   /** The port that is listened on, or undefined while there is none. */

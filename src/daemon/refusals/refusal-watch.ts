@@ -66,12 +66,12 @@ export class RefusalWatch {
   constructor(parts: RefusalWatchParts) {
     this.#parts = parts;
     const { logger, clock } = parts;
-    this.#failures = new FailureLog({
+    this.#failures = new FailureLog(
       logger,
       clock,
-      failed: "cannot read the refused connections",
-      recovered: "the refused connections can be read again",
-    });
+      "cannot read the refused connections",
+      "the refused connections can be read again",
+    );
   }
 
   /** What the kernel remembers; undefined before the first look. */

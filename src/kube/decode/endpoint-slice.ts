@@ -1,7 +1,6 @@
-import { exactList } from "../../base/exact-list.ts";
 import type { Family } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
-import { SharedValues } from "../../base/shared-values.ts";
+import { exactList, SharedValues } from "../../base/shared-values.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";

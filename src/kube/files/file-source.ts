@@ -67,12 +67,12 @@ class FileSource implements ObjectSource {
   constructor(options: FileSourceOptions) {
     this.#options = options;
     const { logger, clock } = options;
-    this.#failures = new FailureLog({
+    this.#failures = new FailureLog(
       logger,
       clock,
-      failed: "cannot read the objects; the last known objects stay in use",
-      recovered: "the files can be read again",
-    });
+      "cannot read the objects; the last known objects stay in use",
+      "the files can be read again",
+    );
     const held = <T>(handler: SourceHandler<T>): Held<T> => ({ handler, objects: new Map(), state: initialState() });
     const { services, endpointslices, nodes, servicecidrs } = options.handlers;
     this.#held = {
