@@ -5,7 +5,7 @@ import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags/flags.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
-import { isDenied, type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/running-daemon.ts";
+import { isDenied, type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/daemon-client.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";

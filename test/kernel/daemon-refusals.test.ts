@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { RefusedDestination } from "../../src/inspect/refusals/refusals.ts";
+import type { RefusedDestination } from "../../src/inspect/refusals/refused-destinations.ts";
 import { apiService } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { daemonAddress } from "../../inspect/daemon-socket/running-daemon.ts";
+import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { daemonAddress } from "../../inspect/daemon-socket/running-daemon.ts";
+import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts";

@@ -11,8 +11,7 @@ import {
 import { likelyService } from "../../inspect/explain/likely-service.ts";
 import type { ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
-import { keepVanished } from "../../inspect/load/keep-vanished.ts";
-import { readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import { keepVanished, readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { creation } from "../../nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { counted } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/defaults.ts";
-import type { FleetNode } from "../../inspect/fleet/fleet-report.ts";
-import { gatherFleet } from "../../inspect/fleet/gather-fleet.ts";
-import { areHealthy, untilHealthy } from "../../inspect/fleet/until-healthy.ts";
-import { systemClock } from "../../kernel/system-clock.ts";
+import { areHealthy, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
+import type { FleetNode } from "../../inspect/fleet/node-status.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -38,11 +36,13 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
   };
   const gather = () => gatherFleet(request);
-  const onWaiting = (nodes: readonly FleetNode[]) => progress.step(waitingText(nodes));
-  const wait = { gather, clock: systemClock, pause: () => sleep(POLL_MS), patience: WAIT_MS, onWaiting };
+  const pause = (nodes: readonly FleetNode[]) => {
+    progress.step(waitingText(nodes));
+    return sleep(POLL_MS);
+  };
   try {
     progress.step("asking the nodes");
-    const nodes = isSet(argv, "wait") ? await untilHealthy(wait) : await gather();
+    const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const output = format === "json" ? `${JSON.stringify({ nodes }, null, 2)}\n` : fleetText(nodes);
     return { exitCode: areHealthy(nodes) ? EXIT.ok : EXIT.refused, output, notices };
   } finally {

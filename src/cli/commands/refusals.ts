@@ -4,13 +4,14 @@ import { listText } from "../../base/text.ts";
 import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
-import { readSeenRefusals, type SeenRefusals } from "../../inspect/refusals/read-seen.ts";
 import {
   explainRefusals,
   MOST_DESTINATIONS,
   type RefusalFilter,
   type RefusedDestination,
-} from "../../inspect/refusals/refusals.ts";
+  readSeenRefusals,
+  type SeenRefusals,
+} from "../../inspect/refusals/refused-destinations.ts";
 import { newRefusals, refusalPackets } from "../../kernel/new-refusals.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { systemClock } from "../../kernel/system-clock.ts";

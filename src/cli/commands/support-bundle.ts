@@ -1,7 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { writePrivateFile } from "../../daemon/state-file.ts";
-import { archiveOf } from "../../inspect/support-bundle/archive.ts";
-import { collectBundle } from "../../inspect/support-bundle/collect.ts";
+import { archiveOf, collectBundle } from "../../inspect/support-bundle/collect.ts";
 import { redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -34,7 +33,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const now = systemClock.now();
   const archive = archiveOf(
     files.map(({ name, text }) => ({ name, text: redact(text) })),
-    Math.floor(now / 1000),
+    now,
   );
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
   if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };

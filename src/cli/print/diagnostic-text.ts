@@ -1,5 +1,5 @@
 import { listText } from "../../base/text.ts";
-import type { MissingNode } from "../../inspect/load/missing-node.ts";
+import type { MissingNode } from "../../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";

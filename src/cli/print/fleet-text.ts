@@ -1,6 +1,6 @@
 import { ageText } from "../../base/duration.ts";
 import { counted } from "../../base/text.ts";
-import type { FleetMetrics, FleetNode } from "../../inspect/fleet/fleet-report.ts";
+import type { FleetMetrics, FleetNode } from "../../inspect/fleet/node-status.ts";
 import { printable } from "./style.ts";
 
 const HEAD = [

@@ -1,4 +1,4 @@
-import type { DaemonFreshness, DesiredOrigin } from "../../inspect/load/desired-origin.ts";
+import type { DaemonFreshness, DesiredOrigin } from "../../inspect/load/load-request.ts";
 
 const OBJECTS: Readonly<Record<"files" | "cluster", string>> = {
   files: "objects from files",

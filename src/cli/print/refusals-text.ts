@@ -1,7 +1,7 @@
 import { ageText } from "../../base/duration.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
-import type { RefusedClient, RefusedDestination } from "../../inspect/refusals/refusals.ts";
+import type { RefusedClient, RefusedDestination } from "../../inspect/refusals/refused-destinations.ts";
 import { printable, wrapped } from "./style.ts";
 
 /** The most clients of a destination that are named. */

@@ -1,10 +1,8 @@
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
-import type { DesiredOrigin } from "../load/desired-origin.ts";
-import { keepVanished } from "../load/keep-vanished.ts";
-import { readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
-import type { LoadRequest } from "../load/load-request.ts";
+import { keepVanished, readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
+import type { DesiredOrigin, LoadRequest } from "../load/load-request.ts";
 
 /** A difference, and the diagnostics of the objects behind it. */
 export interface Comparison {

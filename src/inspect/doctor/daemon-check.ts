@@ -1,4 +1,4 @@
-import { type HealthAnswer, type HealthBody, lastSyncText, readHealth } from "./daemon-health.ts";
+import { type HttpAnswer, isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
 import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
 
 /** The state of the daemon that should run on this host, from its two servers. */
@@ -23,7 +23,7 @@ export interface DaemonSocketFact {
 export type HealthFact =
   | { readonly kind: "off" }
   | { readonly kind: "silent"; readonly url: string; readonly reason: string }
-  | { readonly kind: "answers"; readonly url: string; readonly healthz: HealthAnswer; readonly livez: HealthAnswer };
+  | { readonly kind: "answers"; readonly url: string; readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
 
 type Silent = HealthFact & { readonly kind: "silent" };
 type Answers = HealthFact & { readonly kind: "answers" };
@@ -97,7 +97,7 @@ function judgeAnswers(
     const means = "load balancers that ask there are misled";
     return diagnostic("daemon", "warning", found, means, "choose another --healthz-bind-address");
   }
-  if (readHealth(livez)?.lastVerified === undefined) return judgeOtherProxy(url, socket, hasTables);
+  if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, socket, hasTables);
   const found = `the daemon at ${url} ${lastSyncText(body)}`;
   if (hasTables === false) return judgeMissingTables(found);
   return judgeHealth(found, body, { healthz, livez }, socket);
@@ -135,7 +135,7 @@ function judgeMissingTables(found: string): HostDiagnostic {
 
 function judgeHealth(
   found: string,
-  { reasons = [] }: HealthBody,
+  { reasons = [] }: ProxyHealth,
   { healthz, livez }: Pick<Answers, "healthz" | "livez">,
   socket: DaemonSocketFact | undefined,
 ): HostDiagnostic {
@@ -161,4 +161,13 @@ function judgeSync(found: string, { problem, unfollowed }: DaemonSocketFact): Ho
   if (problem === undefined) return diagnostic("daemon", "ok", found);
   const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
   return diagnostic("daemon", "warning", found, means, LOOK);
+}
+
+/** `last synced 12 s ago`, of the family that was synced first; families that are not served have never been. */
+function lastSyncText({ currentTime, status = {} }: ProxyHealth): string {
+  const times = Object.values(status).map(({ lastUpdated }) => Date.parse(lastUpdated));
+  // Go's zero time, for never.
+  const synced = times.filter((time) => time > 0);
+  if (synced.length === 0) return "has not synced yet";
+  return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - Math.min(...synced)) / 1000))} s ago`;
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { type HostFiles, hostFiles } from "../../kernel/host.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
-import type { HealthAnswer } from "./daemon-health.ts";
+import { getAnswer, type HttpAnswer } from "../http-answer.ts";
 
 /** The doctor's access to a host, read-only. */
 export interface DoctorHost {
@@ -11,11 +11,9 @@ export interface DoctorHost {
   readonly run: RunProcess;
   /** We run in a pod: programs are the image's, not the host's. */
   readonly isInPod: boolean;
-  /** An HTTP GET of an address on this host. Rejects when there is no answer within two seconds. */
-  get(url: string): Promise<HealthAnswer>;
+  /** As {@link getAnswer}. */
+  readonly get: (url: string) => Promise<HttpAnswer>;
 }
-
-const ANSWER_WITHIN_MS = 2000;
 
 /** The host that we run on. */
 export const doctorHost: DoctorHost = {
@@ -23,8 +21,5 @@ export const doctorHost: DoctorHost = {
   bytes: (path) => readFile(path),
   run: runProcess,
   isInPod: process.env.KUBERNETES_SERVICE_HOST !== undefined,
-  get: async (url) => {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
-    return { status: answer.status, body: await answer.text() };
-  },
+  get: getAnswer,
 };

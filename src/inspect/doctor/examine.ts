@@ -9,7 +9,7 @@ import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/unfollowed.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/running-daemon.ts";
+import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { judgeBridges } from "./bridge-check.ts";
 import { judgeCalico } from "./calico-check.ts";
 import { judgeCapabilities } from "./capability-check.ts";

@@ -1,8 +1,14 @@
+import type { V1Node, V1Pod } from "@kubernetes/client-node";
+import type { Clock } from "../../base/clock.ts";
+import { AppError } from "../../base/errors.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import { asApiFailure } from "../../kube/client/api-failure.ts";
 import { type ApiClient, readText } from "../../kube/client/client.ts";
-import { type FleetPod, fleetPods, type RawPod } from "./fleet-pod.ts";
-import { compareNodes, type FleetNode } from "./fleet-report.ts";
-import { listObjects } from "./list-objects.ts";
-import { nodeStatus, type ProxyAnswer } from "./node-status.ts";
+import { Deadline } from "../../kube/client/deadline.ts";
+import { listPages } from "../../kube/reflector/list-pages.ts";
+import type { SourceErrorKind } from "../../kube/source.ts";
+import type { HttpAnswer } from "../http-answer.ts";
+import { compareNodes, type FleetNode, type FleetPod, nodeStatus } from "./node-status.ts";
 
 /** Where the pods are, and how they are asked. */
 export interface FleetRequest {
@@ -22,6 +28,18 @@ const AT_ONCE = 200;
 /** Milliseconds for an answer through the pod proxy. With {@link AT_ONCE}, 1,000 dead nodes take 20 s. */
 const ANSWER_WITHIN = 4000;
 
+/** Milliseconds without data after which a list fails. */
+const LIST_SILENCE = 15_000;
+
+const MUST_BE_ALLOWED = "listing nodes and pods, and `get` of pods/proxy, must be allowed";
+const NAMED_BY = "--kubeconfig or --master names the API server";
+const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
+  unauthorized: MUST_BE_ALLOWED,
+  forbidden: MUST_BE_ALLOWED,
+  connection: NAMED_BY,
+  timeout: NAMED_BY,
+};
+
 /** Nodes that cannot run nft-proxy have these labels: those with Windows, of virtual kubelets, and of AWS Fargate. */
 const NODE_SELECTOR = "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazonaws.com/compute-type!=fargate";
 
@@ -32,11 +50,8 @@ const NODE_SELECTOR = "kubernetes.io/os!=windows,type!=virtual-kubelet,eks.amazo
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   const { client, namespace, selector } = request;
-  const nodes = await listObjects<{ readonly metadata?: { readonly name?: string } }>(client, "/api/v1/nodes", {
-    labelSelector: NODE_SELECTOR,
-  });
-  const path = `/api/v1/namespaces/${namespace}/pods`;
-  const pods = fleetPods(await listObjects<RawPod>(client, path, { labelSelector: selector }));
+  const nodes = await listed<V1Node>(client, "/api/v1/nodes", NODE_SELECTOR);
+  const pods = fleetPods(await listed<V1Pod>(client, `/api/v1/namespaces/${namespace}/pods`, selector));
   const served = new Set(pods.map(({ node }) => node));
   const reason = `no pod of nft-proxy runs there (labels ${selector}, namespace ${namespace})`;
   const without = nodes.flatMap(({ metadata }): FleetNode[] => {
@@ -47,6 +62,21 @@ export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   return [...found, ...without].sort(compareNodes);
 }
 
+/** Lists objects, page by page. @throws AppError API_UNAVAILABLE */
+async function listed<Item>(client: ApiClient, path: string, labelSelector: string): Promise<Item[]> {
+  const found: Item[] = [];
+  const now = () => systemClock.now();
+  const settings = { client, deadline: () => new Deadline(systemClock), silence: LIST_SILENCE, now };
+  try {
+    await listPages({ path, selectors: { labelSelector } }, settings, (object) => found.push(object as Item));
+    return found;
+  } catch (error) {
+    const { kind, message } = asApiFailure(error);
+    const hint = LIST_HINTS[kind];
+    throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${message}`, hint === undefined ? {} : { hint });
+  }
+}
+
 async function askPod(request: FleetRequest, pod: FleetPod): Promise<FleetNode> {
   const ask = (port: number, path: string) =>
     proxied(request, `/api/v1/namespaces/${request.namespace}/pods/${pod.name}:${port}/proxy${path}`);
@@ -55,7 +85,10 @@ async function askPod(request: FleetRequest, pod: FleetPod): Promise<FleetNode> 
   return nodeStatus(pod, livez, metrics);
 }
 
-async function proxied({ client, answerWithin = ANSWER_WITHIN }: FleetRequest, path: string): Promise<ProxyAnswer> {
+async function proxied(
+  { client, answerWithin = ANSWER_WITHIN }: FleetRequest,
+  path: string,
+): Promise<HttpAnswer | undefined> {
   try {
     const signal = AbortSignal.timeout(answerWithin);
     const { status, body } = await client.request({ method: "GET", path, signal });
@@ -81,4 +114,60 @@ async function inParallel<Item, Result>(
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
   return results;
+}
+
+/**
+ * The pods that stand for their nodes: those that end or have ended only where a node has no other, as while a DaemonSet
+ * replaces its pods.
+ */
+function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
+  const current = new Set(pods.filter((pod) => !isEnding(pod)).map(({ spec }) => spec?.nodeName));
+  return pods.flatMap((pod) => {
+    const [name, node] = [pod.metadata?.name, pod.spec?.nodeName];
+    if (name === undefined || node === undefined || (isEnding(pod) && current.has(node))) return [];
+    return [{ name, node, trouble: troubleOf(pod) }];
+  });
+}
+
+function isEnding({ metadata, status }: V1Pod): boolean {
+  return metadata?.deletionTimestamp !== undefined || status?.phase === "Failed" || status?.phase === "Succeeded";
+}
+
+function troubleOf({ metadata, status = {} }: V1Pod): string {
+  const { phase = "Running", initContainerStatuses = [], containerStatuses = [] } = status;
+  const waiting = [...initContainerStatuses, ...containerStatuses].flatMap(({ state }) => state?.waiting?.reason ?? []);
+  const reason = status.reason ?? waiting[0];
+  if (metadata?.deletionTimestamp !== undefined) return "its pod is being deleted";
+  if (phase === "Running" && reason === undefined) return "";
+  return `its pod is ${phase}${reason === undefined ? "" : ` (${reason})`}`;
+}
+
+/**
+ * Asks all nodes (`gather`) until they are healthy or the time is over. An API server that has answered may restart
+ * meanwhile, and is asked again.
+ * @param patience milliseconds after which the nodes are given as they are
+ * @param pause told of the nodes; waits until they are to be asked again
+ * @throws what `gather` throws at first, and when the time is over
+ */
+export async function untilHealthy(
+  gather: () => Promise<readonly FleetNode[]>,
+  patience: number,
+  pause: (nodes: readonly FleetNode[]) => Promise<unknown>,
+  clock: Pick<Clock, "monotonic"> = systemClock,
+): Promise<readonly FleetNode[]> {
+  const deadline = clock.monotonic() + patience;
+  let nodes = await gather();
+  while (!areHealthy(nodes) && clock.monotonic() < deadline) {
+    await pause(nodes);
+    nodes = await gather().catch((error: unknown) => {
+      if (clock.monotonic() >= deadline) throw error;
+      return nodes;
+    });
+  }
+  return nodes;
+}
+
+/** Whether every node's nft-proxy works. */
+export function areHealthy(nodes: readonly FleetNode[]): boolean {
+  return nodes.every(({ state }) => state === "healthy");
 }

@@ -12,11 +12,8 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
-import { listClusterObjects } from "./cluster-objects.ts";
-import { daemonObjects } from "./daemon-objects.ts";
-import { type DesiredOrigin, originOf } from "./desired-origin.ts";
-import type { LoadRequest } from "./load-request.ts";
-import { type MissingNode, missingNode } from "./missing-node.ts";
+import { daemonObjects, listClusterObjects } from "./load-objects.ts";
+import { type DesiredOrigin, type LoadRequest, type MissingNode, missingNode, originOf } from "./load-request.ts";
 
 /** The desired state of one node, and the objects that it was rendered from. */
 export interface Desired {

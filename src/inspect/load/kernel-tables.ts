@@ -3,6 +3,9 @@ import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { readKernel } from "../../kernel/read-kernel.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import { VANISHED } from "../../ruleset/sets.ts";
+import { allSlicesOf } from "../../sync/vanished-endpoints.ts";
+import type { Desired } from "./desired.ts";
 
 /**
  * Reads nft-proxy's tables from this host's kernel, for the families that the host has.
@@ -23,4 +26,20 @@ export async function tablesOfHost(ruleset: Ruleset, files: HostFiles = hostFile
   return Object.fromEntries(
     families.flatMap((family) => (ruleset[family] === undefined ? [] : [[family, ruleset[family]]])),
   );
+}
+
+/**
+ * Takes the vanished endpoints that the kernel has over into a desired state, but for those that an EndpointSlice names
+ * again: objects do not tell which endpoints left, only the daemon saw it.
+ */
+export function keepVanished({ cache, state }: Pick<Desired, "cache" | "state">, kernel: Ruleset): void {
+  const found = Object.values(kernel).map(({ family, sets }) => ({
+    family,
+    targets: [...(sets.get(VANISHED)?.elements.keys() ?? [])],
+  }));
+  if (found.every(({ targets }) => targets.length === 0)) return;
+  const slices = allSlicesOf(cache, () => 0);
+  for (const { family, targets } of found) {
+    state.families[family]?.setVanished(new Set(targets.filter((target) => !slices.isNamed(family, target))));
+  }
 }

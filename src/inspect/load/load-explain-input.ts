@@ -17,13 +17,10 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
-import { listClusterObjects } from "./cluster-objects.ts";
-import { daemonObjects, unservedServices } from "./daemon-objects.ts";
 import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
-import { type DesiredOrigin, originOf } from "./desired-origin.ts";
 import { readKernelTables } from "./kernel-tables.ts";
-import type { LoadRequest } from "./load-request.ts";
-import type { MissingNode } from "./missing-node.ts";
+import { daemonObjects, listClusterObjects, unservedServices } from "./load-objects.ts";
+import { type DesiredOrigin, type LoadRequest, type MissingNode, originOf } from "./load-request.ts";
 
 /** The input of an explanation, and what to tell the user about the objects. */
 export interface LoadedExplainInput {

@@ -1,3 +1,5 @@
+import { gzipSync } from "node:zlib";
+import { createTar } from "nanotar";
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { ProxyOptions } from "../../config/options.ts";
@@ -5,13 +7,11 @@ import { printConfiguration } from "../../config/print.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import type { DaemonAnswers, DaemonObjects } from "../../sync/daemon-protocol.ts";
-import { askDaemon } from "../daemon-socket/daemon-client.ts";
-import { localUrl, type RunningDaemon } from "../daemon-socket/running-daemon.ts";
+import { askDaemon, localUrl, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { doctorHost } from "../doctor/doctor-host.ts";
 import { examineHost } from "../doctor/examine.ts";
-import type { ArchiveFile } from "./archive.ts";
-import { foundNames } from "./found-names.ts";
-import type { NamesByKind } from "./redact.ts";
+import { getAnswer } from "../http-answer.ts";
+import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** What a support bundle is collected from. */
 export interface BundleRequest {
@@ -28,7 +28,7 @@ export interface BundleRequest {
 
 /** The files of a support bundle, and the names in them that tell something about the cluster. */
 export interface Bundle {
-  readonly files: readonly ArchiveFile[];
+  readonly files: readonly BundleFile[];
   readonly names: NamesByKind;
   /** Why `names` may lack some: the daemon does not give its objects. Absent where they are complete. */
   readonly missingNames?: string;
@@ -56,7 +56,7 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ],
     ["metrics.txt", () => metricsText(options)],
   ];
-  const files: ArchiveFile[] = [];
+  const files: BundleFile[] = [];
   for (const [name, collect] of parts) {
     files.push({ name: `nft-proxy-support/${name}`, text: await collect().catch(unavailable) });
   }
@@ -76,7 +76,7 @@ function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
 
 async function metricsText({ metricsBindAddress: metrics }: ProxyOptions): Promise<string> {
   if (metrics === undefined) throw new Error("the metrics server is switched off");
-  const { status, body } = await doctorHost.get(`${localUrl(metrics)}/metrics`);
+  const { status, body } = await getAnswer(`${localUrl(metrics)}/metrics`);
   if (status !== 200) throw new Error(`HTTP status ${status}`);
   return body;
 }
@@ -141,4 +141,20 @@ function namesOf({ services, endpointSlices, nodes, serviceCIDRs }: DaemonObject
     slice: endpointSlices.map(({ name }) => name),
     "service-cidr": serviceCIDRs.map(({ name }) => name),
   };
+}
+
+/** Two empty blocks end an archive; nanotar leaves them out where its last record is full. */
+const ARCHIVE_END = Buffer.alloc(1024);
+
+/**
+ * A gzipped tar archive of files that only their owner can read.
+ * @param modified milliseconds since 1970, of every file
+ */
+export function archiveOf(files: readonly BundleFile[], modified: number): Uint8Array {
+  const attrs = { mode: "600", uid: 0, gid: 0, mtime: modified };
+  const archive = createTar(
+    files.map(({ name, text }) => ({ name, data: text })),
+    { attrs },
+  );
+  return gzipSync(Buffer.concat([archive, ARCHIVE_END]));
 }

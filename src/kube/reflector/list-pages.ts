@@ -26,7 +26,7 @@ export interface ListOptions {
  * or `take` throws. The objects taken before are then not a complete list.
  */
 export async function listPages(
-  resource: Resource,
+  resource: Pick<Resource, "path" | "selectors">,
   options: ListOptions,
   take: (object: unknown) => void,
 ): Promise<string> {
@@ -39,7 +39,7 @@ export async function listPages(
 }
 
 async function fetchPage(
-  resource: Resource,
+  resource: Pick<Resource, "path" | "selectors">,
   options: ListOptions,
   token: string,
   take: (object: unknown) => void,

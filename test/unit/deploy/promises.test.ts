@@ -35,7 +35,7 @@ test("the code makes connections to the daemon's socket, relayed NodePorts, this
     "daemon/http/prepare-socket.ts",
     "daemon/loopback/relay.ts",
     "inspect/daemon-socket/daemon-client.ts",
-    "inspect/doctor/doctor-host.ts",
+    "inspect/http-answer.ts",
     "kube/client/agents.ts",
     "kube/client/client.ts",
     "kube/client/tunnel.ts",

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/print/fleet-text.ts";
-import type { FleetNode } from "../../../../src/inspect/fleet/fleet-report.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
+import type { FleetNode } from "../../../../src/inspect/fleet/node-status.ts";
 import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -78,7 +78,7 @@ function serve(pods: readonly Pod[], nodes: readonly string[]): void {
   const page = (items: readonly object[], query: Readonly<Record<string, string>>): OtherAnswer => {
     const start = Number(query.continue ?? 0);
     const end = start + Number(query.limit ?? items.length);
-    const metadata = end < items.length ? { continue: String(end) } : {};
+    const metadata = { resourceVersion: "1", ...(end < items.length ? { continue: String(end) } : {}) };
     return { status: 200, body: JSON.stringify({ items: items.slice(start, end), metadata }) };
   };
   api.other = (path, query) => {
@@ -284,6 +284,6 @@ test("fleet fails with the reason when pods may not be listed", async () => {
   api.other = () => ({ status: 403, body: "{}" });
   await expect(gather()).rejects.toMatchObject({
     code: "API_UNAVAILABLE",
-    message: expect.stringContaining("HTTP status 403"),
+    message: expect.stringContaining("HTTP 403"),
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { FleetNode, FleetState } from "../../../../src/inspect/fleet/fleet-report.ts";
-import { untilHealthy } from "../../../../src/inspect/fleet/until-healthy.ts";
+import { untilHealthy } from "../../../../src/inspect/fleet/gather-fleet.ts";
+import type { FleetNode, FleetState } from "../../../../src/inspect/fleet/node-status.ts";
 
 /** Waits for a fleet of one node that has these states, one after the other; each pause takes a second. */
 async function wait(answers: readonly (FleetState | "api-down")[]): Promise<{ state?: string; asked: number }> {
@@ -15,7 +15,7 @@ async function wait(answers: readonly (FleetState | "api-down")[]): Promise<{ st
     now += 1000;
   };
   const clock = { monotonic: () => now };
-  const [node] = await untilHealthy({ gather, clock, pause, patience: 3000, onWaiting: () => {} });
+  const [node] = await untilHealthy(gather, 3000, pause, clock);
   return { ...(node === undefined ? {} : { state: node.state }), asked };
 }
 

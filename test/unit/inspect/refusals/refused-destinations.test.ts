@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
-import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refusals.ts";
+import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refused-destinations.ts";
 import { newRefusals, refusalPackets } from "../../../../src/kernel/new-refusals.ts";
 import {
   type RefusalEntry,

@@ -4,9 +4,11 @@ import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { nodeNames } from "../../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
+import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
-import type { LoadRequest } from "./load-request.ts";
-import { type MissingNode, missingNode } from "./missing-node.ts";
+import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
+import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import { type LoadRequest, type MissingNode, missingNode } from "./load-request.ts";
 
 /** The objects of a cluster, as one node needs them. */
 export interface ClusterObjects extends ListedObjects {
@@ -49,4 +51,24 @@ function noAccess(socket: string, cause: unknown): AppError {
     hint: "run as root, or give --kubeconfig; --from takes objects from files instead",
     cause,
   });
+}
+
+/**
+ * The objects that a daemon holds.
+ * @throws AppError HOST when it has ended meanwhile, or gives no usable answer
+ */
+export async function daemonObjects({ socket }: RunningDaemon): Promise<DaemonObjects> {
+  const objects = await askDaemon(socket, "objects");
+  if (objects !== undefined) return objects;
+  throw new AppError("HOST", `the daemon at ${socket} ended before it gave its objects`, {
+    hint: "run the command again",
+  });
+}
+
+/**
+ * The Services that a daemon does not serve, as it learns from the API server.
+ * @throws AppError HOST when it gives no usable answer
+ */
+export async function unservedServices({ socket }: RunningDaemon): Promise<UnservedServices> {
+  return (await askDaemon(socket, "unserved")) ?? { ignored: [], loadBalancers: [], problem: "the daemon ended" };
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { expect, test } from "vitest";
-import { archiveOf } from "../../../../src/inspect/support-bundle/archive.ts";
+import { archiveOf } from "../../../../src/inspect/support-bundle/collect.ts";
 
 test("tar unpacks the archive of a support bundle with its names, contents, modes and times", async () => {
   const directory = mkdtempSync(join(tmpdir(), "archive-"));
@@ -13,7 +13,7 @@ test("tar unpacks the archive of a support bundle with its names, contents, mode
     { name: "bundle/text.txt", text: "grüße\n".repeat(1000) },
   ];
   try {
-    writeFileSync(join(directory, "a.tar.gz"), archiveOf(files, 1_700_000_000));
+    writeFileSync(join(directory, "a.tar.gz"), archiveOf(files, 1_700_000_000_000));
     await execa("tar", ["-xzf", "a.tar.gz"], { cwd: directory });
     for (const { name, text } of files) {
       const path = join(directory, name);

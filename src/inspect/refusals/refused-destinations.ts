@@ -1,6 +1,19 @@
-import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../../kernel/refusals.ts";
+import { AppError } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import {
+  lastPacketAt,
+  type RefusalEntry,
+  readRefusals,
+  type SeenRefusal,
+  withSinglePackets,
+} from "../../kernel/refusals.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
+import { REFUSAL_TIMEOUT } from "../../ruleset/refusal-rules.ts";
+import { REFUSED } from "../../ruleset/sets.ts";
+import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Cause, Result } from "../explain/explanation.ts";
@@ -152,4 +165,27 @@ function firstOf(entries: readonly SeenRefusal[], now: number): { readonly first
 
 function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
+}
+
+/** The refusals that the kernel remembers, at one moment. */
+export interface SeenRefusals {
+  readonly entries: readonly SeenRefusal[];
+  /** Whether a daemon watches them, which knows the first times of those that began since it started. */
+  readonly isWatched: boolean;
+}
+
+/**
+ * Reads the refusals by way of the daemon; from the kernel where there is none, or where it does not watch them.
+ * @throws AppError as nft does; HOST where nothing is recorded, and for a daemon that gives no usable answer
+ */
+export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefined): Promise<SeenRefusals> {
+  const answer = daemon === undefined ? undefined : await askDaemon(daemon.socket, "refusals");
+  if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
+  const entries = await readRefusals(nft, FAMILIES, { set: REFUSED, timeout: REFUSAL_TIMEOUT });
+  if (entries === undefined) {
+    throw new AppError("HOST", "refusals are not recorded on this host", {
+      hint: "nft-proxy records them in its tables, unless --refusal-log-size is 0",
+    });
+  }
+  return { entries: withSinglePackets(entries, systemClock.now()), isWatched: false };
 }

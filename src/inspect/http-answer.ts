@@ -1,0 +1,52 @@
+/** An answer over HTTP, whole. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: string;
+}
+
+const ANSWER_WITHIN_MS = 2000;
+
+/** An HTTP GET of an address on this host. Rejects when there is no answer within two seconds. */
+export async function getAnswer(url: string): Promise<HttpAnswer> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+  return { status: answer.status, body: await answer.text() };
+}
+
+/** The parts of a service proxy's answer to `GET /healthz` and `/livez` that are read; times are RFC 3339. */
+export interface ProxyHealth {
+  readonly currentTime: string;
+  /** By family; older kube-proxies have none. */
+  readonly status?: Readonly<Record<string, { readonly lastUpdated: string; readonly healthy?: boolean }>>;
+  /** Why it is not healthy; nft-proxy's alone, as all below. */
+  readonly reasons?: readonly string[];
+  /** In /livez; in the year 1 before the first verification. */
+  readonly lastVerified?: string;
+  readonly outOfSyncSince?: string;
+  readonly quarantinedServicePorts?: number;
+  /** Resources that it does not follow. */
+  readonly unfollowed?: readonly string[];
+}
+
+/** The answer of nft-proxy's /livez. */
+export type OwnHealth = ProxyHealth & { readonly lastVerified: string };
+
+/** The body of a service proxy's health answer; undefined for that of another program. */
+export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined {
+  const body = parsed(text) as Partial<ProxyHealth> | null | undefined;
+  return typeof body?.currentTime === "string" ? (body as ProxyHealth) : undefined;
+}
+
+/** Whether nft-proxy's /livez gave an answer: only it tells when it verified its rules. */
+export function isOwnLivez(health: ProxyHealth | undefined): health is OwnHealth {
+  const times = [health?.currentTime, health?.lastVerified, health?.outOfSyncSince ?? health?.currentTime];
+  return times.every((time) => Number.isFinite(Date.parse(String(time))));
+}
+
+/** The value of a text in JSON; undefined where it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
