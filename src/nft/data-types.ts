@@ -1,5 +1,24 @@
+import type { AnyExpression } from "./ast/any-table.ts";
 import type { Expression } from "./ast/json.ts";
 import type { DataType } from "./ast/ruleset.ts";
+
+/**
+ * The type of a constant, by nft's names: those of our own sets and a few more. nft's JSON does not say it, the field
+ * beside the constant does. Constants of type `other` are kept as they are. Source: nft(8), "Data types".
+ */
+export type ConstantType = DataType | "mark" | "tcp_flag" | "ifname" | "other";
+
+const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([
+  "ipv4_addr",
+  "ipv6_addr",
+  "inet_proto",
+  "inet_service",
+  "classid",
+  "integer",
+  "mark",
+  "tcp_flag",
+  "ifname",
+]);
 
 /**
  * An expression of each data type, by which keys of sets and maps are declared (`typeof`). Declared by the names of the
@@ -24,12 +43,6 @@ const VALUE_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   inet_service: { ct: { key: "proto-dst", dir: "original" } },
 };
 
-const TYPES: ReadonlyMap<string, DataType> = new Map(
-  [KEY_EXPRESSIONS, VALUE_EXPRESSIONS].flatMap((expressions) =>
-    Object.entries(expressions).map(([type, expression]) => [JSON.stringify(expression), type as DataType] as const),
-  ),
-);
-
 /** The expression that declares keys or values of some data types: `ip daddr . meta l4proto`. */
 export function declaringExpression(types: readonly DataType[], side: "key" | "value"): Expression {
   const expressions = side === "key" ? KEY_EXPRESSIONS : VALUE_EXPRESSIONS;
@@ -37,7 +50,52 @@ export function declaringExpression(types: readonly DataType[], side: "key" | "v
   return parts.length === 1 ? (parts[0] as Expression) : { concat: parts };
 }
 
-/** The data type that an expression in canonical form stands for; undefined for one that we never declare by. */
-export function typeOfExpression(expression: Expression): DataType | undefined {
-  return TYPES.get(JSON.stringify(expression));
+/** A type by the name that declares the keys of a set. */
+export function typeOfName(name: string): ConstantType {
+  return NAMED_TYPES.has(name) ? (name as ConstantType) : "other";
+}
+
+/** The types of a key's parts. */
+export function typesOfKey(key: AnyExpression): readonly ConstantType[] {
+  return typeof key === "object" && "concat" in key ? key.concat.map(typeOfExpression) : [typeOfExpression(key)];
+}
+
+/** The type of an expression, and so of the constants that it is compared with or that are assigned to it. */
+export function typeOfExpression(expression: AnyExpression): ConstantType {
+  if (typeof expression !== "object") return "other";
+  if ("payload" in expression) {
+    const { payload } = expression;
+    return "base" in payload ? "integer" : typeOfField(payload.protocol, payload.field);
+  }
+  if ("meta" in expression) return META_TYPES[expression.meta.key] ?? "other";
+  if ("ct" in expression) return typeOfConntrack(expression.ct.key);
+  if ("&" in expression) return typeOfExpression(expression["&"][0]);
+  if ("|" in expression) return typeOfExpression(expression["|"][0]);
+  if ("^" in expression) return typeOfExpression(expression["^"][0]);
+  return "numgen" in expression || "jhash" in expression ? "integer" : "other";
+}
+
+const META_TYPES: Readonly<Record<string, ConstantType>> = {
+  priority: "classid",
+  l4proto: "inet_proto",
+  mark: "mark",
+  iifname: "ifname",
+  oifname: "ifname",
+};
+
+function typeOfField(protocol: string, field: string): ConstantType {
+  if (field === "saddr" || field === "daddr") {
+    if (protocol === "ip") return "ipv4_addr";
+    return protocol === "ip6" ? "ipv6_addr" : "other";
+  }
+  if (field === "protocol" || field === "nexthdr") return "inet_proto";
+  if (field === "flags" && protocol === "tcp") return "tcp_flag";
+  return field === "dport" || field === "sport" ? "inet_service" : "other";
+}
+
+function typeOfConntrack(key: string): ConstantType {
+  if (/^ip6? [sd]addr$/.test(key)) return key.startsWith("ip6") ? "ipv6_addr" : "ipv4_addr";
+  if (key === "protocol") return "inet_proto";
+  if (key === "mark") return "mark";
+  return key.startsWith("proto-") ? "inet_service" : "other";
 }

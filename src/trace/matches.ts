@@ -1,7 +1,7 @@
 import { addressNumber } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
-import { TCP_FLAGS } from "../nft/canonical/any-constant.ts";
+import { TCP_FLAGS } from "../nft/canonical/constant.ts";
 import { addEffect, type Branch, type Evaluation } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";

@@ -4,8 +4,8 @@ import { addressNumber, addressText, addressWidth } from "../../src/base/address
 import type { Family } from "../../src/base/family.ts";
 import type { Expression } from "../../src/nft/ast/json.ts";
 import { addressInterval } from "../../src/nft/canonical/address.ts";
+import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
 import { formatClassid, parseClassid } from "../../src/nft/canonical/constant.ts";
-import { canonicalRule } from "../../src/nft/canonical/rule.ts";
 
 /** Close together, so that they overlap and touch. */
 const low = fc.bigInt({ min: 0n, max: 40n });

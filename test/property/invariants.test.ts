@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
 import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
-import { canonicalRule } from "../../src/nft/canonical/rule.ts";
+import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { creationSteps, rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";

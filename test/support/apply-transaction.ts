@@ -1,16 +1,8 @@
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import {
-  type Draft,
-  memberOf,
-  ownFamily,
-  place,
-  splitElement,
-  tableOf,
-  unwrapKey,
-} from "../../src/nft/canonical/place.ts";
+import { keyText, splitElement, unwrapKey } from "../../src/nft/canonical/elements.ts";
+import { type Draft, memberOf, ownFamily, place, tableOf } from "../../src/nft/canonical/parse.ts";
 import { asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "../../src/nft/canonical/shape.ts";
-import { keyText } from "../../src/nft/text/element-text.ts";
 
 /**
  * What a transaction makes of a ruleset, which itself stays as it is. Commands act in their order, as in

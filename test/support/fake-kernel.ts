@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Family } from "../../src/base/family.ts";
 import type { Command, CommandObject, Transaction } from "../../src/nft/ast/json.ts";
 import { type ElementSet, TABLE_NAME, type Table } from "../../src/nft/ast/ruleset.ts";
-import type { Draft } from "../../src/nft/canonical/place.ts";
+import type { Draft } from "../../src/nft/canonical/parse.ts";
 import { verdictTarget } from "../../src/nft/elements.ts";
 import { applyCommand, draftOf } from "./apply-transaction.ts";
 

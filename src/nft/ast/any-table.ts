@@ -14,9 +14,10 @@ export interface TableName {
   readonly name: string;
 }
 
-/** A part of a rule that is not understood, as nft's JSON has it. */
+/** A part of a rule that is not understood, as nft's JSON has it, and what is the matter with it. */
 export interface NotUnderstood {
   readonly notUnderstood: unknown;
+  readonly error?: unknown;
 }
 
 /** Two operands. */
@@ -28,7 +29,7 @@ export type AnyExpression =
   | number
   | { readonly payload: PayloadField | RawPayload }
   | { readonly meta: { readonly key: string } }
-  | { readonly ct: { readonly key: string; readonly dir?: string } }
+  | { readonly ct: { readonly key: string; readonly dir?: "original" | "reply" } }
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
   /** `exists` or `missing`: what the other side of a comparison is looked up for. */
   | { readonly exists: boolean }
@@ -73,8 +74,9 @@ export type AnyStatement =
   | { readonly mangle: { readonly key: AnyExpression; readonly value: AnyExpression } }
   | { readonly vmap: { readonly key: AnyExpression; readonly data: AnyExpression | AnonymousSet } }
   | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
-  | { readonly set: ElementUpdate & { readonly set: string } }
-  | { readonly dnat: { readonly family?: string; readonly addr?: AnyExpression; readonly port?: AnyExpression } }
+  /** `stmt` counts the packets of each element. */
+  | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] } }
+  | { readonly dnat: AnyDnat }
   /** Ports and flags are not told: no rule here depends on them. */
   | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
   | { readonly masquerade: unknown }
@@ -85,6 +87,14 @@ export type AnyStatement =
   /** Holds or does not hold, by something that is not known of a packet: a rate, a quota, an xtables match. */
   | { readonly condition: unknown }
   | NotUnderstood;
+
+/** A translation of the destination. `flags` choose among several addresses or ports. */
+export interface AnyDnat {
+  readonly family?: string;
+  readonly addr?: AnyExpression;
+  readonly port?: AnyExpression;
+  readonly flags?: readonly string[];
+}
 
 /** `update @s { k timeout t }`. */
 export interface ElementUpdate {

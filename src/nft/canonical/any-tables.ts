@@ -1,7 +1,7 @@
 import type { AnyBaseChain, AnyChain, AnyRule, AnySet, AnyTable, TableFamily } from "../ast/any-table.ts";
-import { anyRule } from "./any-rule.ts";
-import { anySet } from "./any-set.ts";
+import { readSet } from "./declarations.ts";
 import type { Listing } from "./parse.ts";
+import { readRule } from "./rule.ts";
 import { asFlags, asObject, asTagged, asText, type JsonObject } from "./shape.ts";
 import { hasExtension, translatedRule } from "./xt-rule.ts";
 
@@ -54,7 +54,7 @@ function place(table: DraftTable, kind: string, body: JsonObject, texts: Readonl
     const chain = table.chains.get(asText(body.chain, "chain"));
     const text = texts.get(body.handle);
     const translated = text !== undefined && hasExtension(body.expr) ? translatedRule(text) : undefined;
-    chain?.rules.push(anyRule(translated ?? body.expr));
+    chain?.rules.push(readRule(translated ?? body.expr));
     chain?.texts?.push(text ?? JSON.stringify(body.expr));
   } else if (kind === "set" || kind === "map") table.sets.set(...named(body.name, () => readableSet(kind, body)));
 }
@@ -66,7 +66,7 @@ function named<T>(name: unknown, make: (name: string) => T): [string, T] {
 
 function readableSet(kind: "set" | "map", body: JsonObject): AnySet {
   try {
-    return anySet(kind, body);
+    return readSet(kind, body);
   } catch {
     return { spec: { name: asText(body.name, "name"), dynamic: false }, elements: new Map(), unreadable: true };
   }

@@ -1,12 +1,49 @@
+import { addressText } from "../../base/address-interval.ts";
+import type { ConstantType } from "../data-types.ts";
+import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
 
-/**
- * How a constant is to be read; nft's JSON does not say, the thing it is compared with does.
- * `ip` and `ip6` are addresses, `text` is kept as it is (interface names, conntrack states).
- */
-export type ConstantType = "ip" | "ip6" | "classid" | "number" | "protocol" | "text";
-
 const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: "tcp", 17: "udp", 132: "sctp" };
+
+/** TCP's flags by nft's names. Source: RFC 9293, section 3.1. */
+export const TCP_FLAGS: Readonly<Record<string, number>> = {
+  fin: 1,
+  syn: 2,
+  rst: 4,
+  psh: 8,
+  ack: 16,
+  urg: 32,
+  ecn: 64,
+  cwr: 128,
+};
+
+/**
+ * Reads a constant: addresses as text in canonical form, protocols by their names, numbers of all kinds, classids and
+ * TCP flags as numbers. References to sets (`@name`) are kept, as is what has another type.
+ * @throws AppError NFT_OUTPUT for one that is not of its type
+ */
+export function readConstant(value: string | number, type: ConstantType): string | number {
+  if (typeof value === "string" && value.startsWith("@")) return value;
+  switch (type) {
+    case "ipv4_addr":
+      return addressText("ip", addressInterval("ip", value).first);
+    case "ipv6_addr":
+      return addressText("ip6", addressInterval("ip6", value).first);
+    case "inet_service":
+    case "integer":
+    case "mark":
+      return asNumber(value, "number");
+    case "inet_proto":
+      return parseProtocol(value);
+    case "classid":
+      return parseClassid(value);
+    case "tcp_flag":
+      return (typeof value === "string" ? TCP_FLAGS[value] : undefined) ?? asNumber(value, "flag");
+    case "ifname":
+    case "other":
+      return value;
+  }
+}
 
 /**
  * A classid as its 32-bit number. nft prints 0 as `none`, 2^32-1 as `root`, others as hexadecimal

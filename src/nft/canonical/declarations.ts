@@ -1,9 +1,12 @@
+import type { AnySet } from "../ast/any-table.ts";
 import type { BaseChain, DataType, SetSpec } from "../ast/ruleset.ts";
-import { typeOfExpression } from "../data-types.ts";
-import { canonicalExpression } from "./expression.ts";
-import { asFlags, asList, asNumber, asText, type JsonObject, notUnderstood } from "./shape.ts";
+import { type ConstantType, typeOfName, typesOfKey } from "../data-types.ts";
+import { readElements } from "./elements.ts";
+import { readExpression } from "./expression.ts";
+import { readPassing } from "./rule.ts";
+import { asFlags, asList, asNumber, asObject, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
-const DATA_TYPES: ReadonlySet<string> = new Set<DataType>([
+const OUR_TYPES: ReadonlySet<ConstantType> = new Set<DataType>([
   "ipv4_addr",
   "ipv6_addr",
   "inet_proto",
@@ -47,39 +50,49 @@ function parsePriority(prio: unknown): number {
 }
 
 /**
- * Reads the declaration of a set (`kind` "set") or of a map.
+ * Reads a set or map of any software, with its elements.
+ * @throws AppError NFT_OUTPUT for a declaration or an element that is not understood
+ */
+export function readSet(kind: "set" | "map", set: JsonObject): AnySet {
+  readPassing(set.stmt ?? []);
+  const spec = { ...commonSpec(set), dynamic: flagsOf(set).includes("dynamic") };
+  return readElements(spec, asList(set.elem ?? [], "elements"), readTypes(set.type), kind);
+}
+
+/**
+ * Reads the declaration of a set (`kind` "set") or of a map of ours.
  * @throws AppError NFT_OUTPUT for a type or flag that we never declare
  */
 export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
-  const flags = asFlags(set.flags ?? [], "flags").join(",");
+  const flags = flagsOf(set).join(",");
   const isKnown = flags === "dynamic,timeout" || (flags === "timeout") === (set.timeout !== undefined);
   if (!isKnown || !KNOWN_FLAGS.has(flags)) throw notUnderstood("flags", set.flags);
   return {
-    name: asText(set.name, "name"),
-    key: parseTypes(set.type),
+    ...commonSpec(set),
+    key: ourTypes(set.type),
     ...(kind === "map" && { value: parseValueTypes(set.map) }),
     dynamic: flags === "dynamic,timeout",
-    ...(set.size !== undefined && { size: asNumber(set.size, "size") }),
-    ...(set.timeout !== undefined && { timeout: asNumber(set.timeout, "timeout") }),
     counter: set.stmt !== undefined && parseStatements(set.stmt),
     ...(flags === "interval" && { interval: true as const }),
+  };
+}
+
+function flagsOf({ flags = [] }: JsonObject): readonly string[] {
+  return asFlags(flags, "flags");
+}
+
+function commonSpec({ name, size, timeout }: JsonObject): Pick<SetSpec, "name" | "size" | "timeout"> {
+  return {
+    name: asText(name, "name"),
+    ...(size !== undefined && { size: asNumber(size, "size") }),
+    ...(timeout !== undefined && { timeout: asNumber(timeout, "timeout") }),
   };
 }
 
 /** nft lists a map of verdicts as `"verdict"`, however it was declared. */
 function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
   const isVerdict = value === "verdict" || (isTypeof(value) && isVerdictExpression(value.typeof));
-  return isVerdict ? "verdict" : parseTypes(value);
-}
-
-/** Types come as expressions, those of values as names: a list, text joined with dots, or one name, by nft's version. */
-function parseTypes(value: unknown): readonly DataType[] {
-  if (isTypeof(value)) return typesOfExpression(value.typeof);
-  const names = typeof value === "string" ? value.split(" . ") : asList(value, "types");
-  for (const name of names) {
-    if (!DATA_TYPES.has(asText(name, "type"))) throw notUnderstood("type", value);
-  }
-  return names as readonly DataType[];
+  return isVerdict ? "verdict" : ourTypes(value);
 }
 
 function isTypeof(value: unknown): value is { readonly typeof: unknown } {
@@ -90,14 +103,17 @@ function isVerdictExpression(value: unknown): boolean {
   return typeof value === "object" && value !== null && "accept" in value;
 }
 
-function typesOfExpression(value: unknown): readonly DataType[] {
-  const expression = canonicalExpression(value);
-  const parts = typeof expression === "object" && "concat" in expression ? expression.concat : [expression];
-  return parts.map((part) => {
-    const type = typeOfExpression(part);
-    if (type === undefined) throw notUnderstood("type", value);
-    return type;
-  });
+function ourTypes(value: unknown): readonly DataType[] {
+  const types = readTypes(value);
+  if (!types.every((type): type is DataType => OUR_TYPES.has(type))) throw notUnderstood("type", value);
+  return types;
+}
+
+/** Types come as expressions or as names: a list, text joined with dots, or one name, by nft's version. */
+function readTypes(value: unknown): readonly ConstantType[] {
+  if (typeof value === "string") return value.split(" . ").map(typeOfName);
+  if (Array.isArray(value)) return value.map((name) => typeOfName(asText(name, "type")));
+  return typesOfKey(readExpression(asObject(value, "type").typeof));
 }
 
 function parseStatements(value: unknown): boolean {

@@ -1,98 +1,63 @@
-import type { Expression, PayloadField, RawPayload } from "../ast/json.ts";
-import { canonicalAddresses } from "./address.ts";
-import { type ConstantType, parseClassid, parseProtocol } from "./constant.ts";
-import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+import type { AnonymousSet, AnyExpression, AnySet } from "../ast/any-table.ts";
+import type { PayloadField, RawPayload } from "../ast/json.ts";
+import { type ConstantType, typeOfExpression, typesOfKey } from "../data-types.ts";
+import { readConstant } from "./constant.ts";
+import { readElements } from "./elements.ts";
+import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood, understood } from "./shape.ts";
 
 /**
- * An expression in its canonical form. `type` says how to read the constants in it; fields and
- * lookups bring their own.
- * @throws AppError NFT_OUTPUT for an expression that we never write
+ * Reads an expression of any rule. A part that is not understood stays in it as such.
+ * @param type how to read the constants in it; fields and lookups bring their own
  */
-export function canonicalExpression(value: unknown, type: ConstantType = "text"): Expression {
-  if (typeof value === "string" || typeof value === "number") return canonicalConstant(value, type);
+export function readExpression(value: unknown, type: ConstantType = "other"): AnyExpression {
+  return understood(value, () => knownExpression(value, type));
+}
+
+function knownExpression(value: unknown, type: ConstantType): AnyExpression {
+  if (typeof value === "string" || typeof value === "number") return readConstant(value, type);
+  if (typeof value === "boolean") return { exists: value };
+  if (Array.isArray(value)) return { set: value.map((one) => readExpression(one, type)) };
   const [kind, body] = asTagged(value, "expression");
   switch (kind) {
     case "payload":
-      return { payload: canonicalPayload(body) };
+      return { payload: readPayload(body) };
     case "meta":
-      return { meta: { key: asText(asObjectOf(body, ["key"], "meta").key, kind) } };
+      return { meta: { key: asText(asObjectOf(body, ["key"], kind).key, kind) } };
     case "ct":
-      return canonicalConntrack(body);
+      return readConntrack(body);
     case "fib": {
-      const fib = asObjectOf(body, ["flags", "result"], "fib");
-      return { fib: { flags: asFlags(fib.flags, "fib flags"), result: asText(fib.result, kind) } };
+      const { flags, result } = asObjectOf(body, ["flags", "result"], kind);
+      return { fib: { flags: asFlags(flags, "fib flags"), result: asText(result, kind) } };
     }
     case "numgen":
-      return canonicalNumgen(body);
+      return readNumgen(body);
     case "jhash":
-      return canonicalJhash(body);
+      return readJhash(body);
     case "concat":
-      return { concat: asList(body, "concatenation").map((part) => canonicalExpression(part)) };
+      return concatenation(asList(body, "concatenation").map((part) => readExpression(part, type)));
     case "map": {
-      const lookup = asObjectOf(body, ["key", "data"], "map lookup");
-      return { map: { key: canonicalExpression(lookup.key), data: asReference(lookup.data) } };
+      const { key, data } = asObjectOf(body, ["key", "data"], "map lookup");
+      const read = readExpression(key);
+      return { map: { key: read, data: readLookedUp(read, data) } };
     }
-    case "|":
-      return { "|": canonicalOperands(body) };
-    case "&":
-      return { "&": canonicalOperands(body) };
-    case "^":
-      return { "^": canonicalOperands(body) };
     case "set":
-      return canonicalSet(asList(body, "set"), type);
-    case "prefix":
+      return { set: asList(body, kind).map((one) => readExpression(one, type)) };
+    case "prefix": {
+      const { addr, len } = asObjectOf(body, ["addr", "len"], kind);
+      return { prefix: { addr: asText(addr, kind), len: asNumber(len, "prefix length") } };
+    }
     case "range":
-      return canonicalSet([value], type);
+      return { range: readRange(body, type) };
+    case "|":
+    case "&":
+    case "^":
+      return readOperation(kind, asList(body, "operands"), type);
     default:
       throw notUnderstood(`expression "${kind}"`, value);
   }
 }
 
-/** How constants beside this expression (on the other side of a comparison, or assigned to it) are to be read. */
-export function constantTypeOf(field: Expression): ConstantType {
-  if (typeof field !== "object") return "text";
-  if ("payload" in field) {
-    if ("base" in field.payload) return "number";
-    const { protocol, field: name } = field.payload;
-    if ((name === "saddr" || name === "daddr") && (protocol === "ip" || protocol === "ip6")) return protocol;
-    if (protocol === "tcp" && name === "flags") return "text";
-    return name === "protocol" || name === "nexthdr" ? "protocol" : "number";
-  }
-  if ("meta" in field) {
-    if (field.meta.key === "priority") return "classid";
-    if (field.meta.key === "l4proto") return "protocol";
-    return field.meta.key === "mark" ? "number" : "text";
-  }
-  if ("&" in field) return constantTypeOf(field["&"][0]);
-  return "|" in field || "^" in field ? "number" : "text";
-}
-
-/** The name of a set or map, with its `@`. */
-export function asReference(value: unknown): string {
-  const name = asText(value, "reference to a set");
-  if (!name.startsWith("@")) throw notUnderstood("reference to a set", value);
-  return name;
-}
-
-function canonicalConstant(value: string | number, type: ConstantType): Expression {
-  if (typeof value === "string" && value.startsWith("@")) return value;
-  switch (type) {
-    case "ip":
-    case "ip6":
-      return canonicalAddresses(type, [value]);
-    case "classid":
-      return parseClassid(value);
-    case "number":
-      return asNumber(value, "number");
-    case "protocol":
-      return parseProtocol(value);
-    case "text":
-      return value;
-  }
-}
-
-/** Reads a payload, as every reader of nft's JSON does. @throws AppError NFT_OUTPUT */
-export function canonicalPayload(body: unknown): PayloadField | RawPayload {
+function readPayload(body: unknown): PayloadField | RawPayload {
   const payload = asObjectOf(body, ["protocol", "field", "base", "offset", "len"], "payload");
   const { base } = payload;
   if (base === undefined) {
@@ -102,64 +67,84 @@ export function canonicalPayload(body: unknown): PayloadField | RawPayload {
   return { base, offset: asNumber(payload.offset, "payload offset"), len: asNumber(payload.len, "payload length") };
 }
 
-function canonicalConntrack(body: unknown): Expression {
+function readConntrack(body: unknown): AnyExpression {
   const { key, dir } = asObjectOf(body, ["key", "dir"], "ct");
   if (dir !== undefined && dir !== "original" && dir !== "reply") throw notUnderstood("direction", body);
   return { ct: { key: asText(key, "ct"), ...(dir !== undefined && { dir }) } };
 }
 
-function canonicalNumgen(body: unknown): Expression {
-  const numgen = asObjectOf(body, ["mode", "mod", "offset"], "numgen");
-  const { mode } = numgen;
+function readNumgen(body: unknown): AnyExpression {
+  const { mode, mod, offset } = asObjectOf(body, ["mode", "mod", "offset"], "numgen");
   if (mode !== "random" && mode !== "inc") throw notUnderstood("mode of numgen", body);
-  const offset = canonicalOffset(numgen.offset ?? 0);
-  return { numgen: { mode, mod: asNumber(numgen.mod, "numgen modulus"), offset } };
+  return { numgen: { mode, mod: asNumber(mod, "numgen modulus"), offset: readOffset(offset) } };
 }
 
-/** nft omits an offset of 0. Without a seed every kernel has its own, which our rules never want. */
-function canonicalJhash(body: unknown): Expression {
-  const jhash = asObjectOf(body, ["mod", "seed", "offset", "expr"], "jhash");
+function readJhash(body: unknown): AnyExpression {
+  const { mod, seed, offset, expr } = asObjectOf(body, ["mod", "seed", "offset", "expr"], "jhash");
   return {
     jhash: {
-      mod: asNumber(jhash.mod, "jhash modulus"),
-      seed: asNumber(jhash.seed, "jhash seed"),
-      offset: canonicalOffset(jhash.offset ?? 0),
-      expr: canonicalExpression(jhash.expr),
+      mod: asNumber(mod, "jhash modulus"),
+      ...(seed !== undefined && { seed: asNumber(seed, "jhash seed") }),
+      offset: readOffset(offset),
+      expr: readExpression(expr),
     },
   };
 }
 
-/** nft's JSON has the 32 bits of an offset as a signed number (1.1.7). */
-function canonicalOffset(offset: unknown): number {
+/** nft omits an offset of 0, and its JSON has the 32 bits of an offset as a signed number (1.1.7). */
+function readOffset(offset: unknown): number {
+  if (offset === undefined) return 0;
   return typeof offset === "number" && offset < 0 ? offset + 2 ** 32 : asNumber(offset, "offset");
 }
 
-function canonicalOperands(body: unknown): readonly [Expression, Expression] {
-  const [left, right, more] = asList(body, "operands");
-  if (left === undefined || right === undefined || more !== undefined) throw notUnderstood("operands", body);
-  const value = canonicalExpression(left, "number");
-  return [value, canonicalExpression(right, constantTypeOf(value))];
+/** nft 1.1.7 prints some single values as concatenations of one part. */
+function concatenation(parts: readonly AnyExpression[]): AnyExpression {
+  const [only, more] = parts;
+  return only !== undefined && more === undefined ? only : { concat: parts };
 }
 
-function canonicalSet(items: readonly unknown[], type: ConstantType): Expression {
-  if (type === "ip" || type === "ip6") return canonicalAddresses(type, items);
-  const byText = new Map(
-    items.map((item) => {
-      const member = canonicalMember(item, type);
-      return [JSON.stringify(member), member] as const;
-    }),
-  );
-  // In no order of its own: the kernel lists anonymous sets of such members by hash.
-  const members = [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, member]) => member);
-  const [lone] = members;
-  if (lone === undefined) throw notUnderstood("empty set", items);
-  return members.length === 1 ? lone : { set: members };
+function readRange(body: unknown, type: ConstantType): readonly [AnyExpression, AnyExpression] {
+  const [first, last, more] = asList(body, "range").map((one) => readExpression(one, type));
+  if (first === undefined || last === undefined || more !== undefined) throw notUnderstood("range", body);
+  return [first, last];
 }
 
-function canonicalMember(item: unknown, type: ConstantType): Expression {
-  if (typeof item === "string" || typeof item === "number") return canonicalConstant(item, type);
-  const [kind, body] = asTagged(item, "member of a set");
-  const [first, last, more] = kind === "range" ? asList(body, "range") : [];
-  if (first === undefined || last === undefined || more !== undefined) throw notUnderstood("member of a set", item);
-  return { range: [canonicalExpression(first, type), canonicalExpression(last, type)] };
+/** nft nests operations of more than two operands, newer versions list them flat. */
+function readOperation(kind: "|" | "&" | "^", operands: readonly unknown[], type: ConstantType): AnyExpression {
+  const inner = type === "other" ? typeOfExpression(readExpression(operands[0])) : type;
+  const [first, ...rest] = operands.map((one) => readExpression(one, inner));
+  if (first === undefined || rest.length === 0) throw notUnderstood("operands", operands);
+  return rest.reduce((left, right) => ({ [kind]: [left, right] }) as unknown as AnyExpression, first);
+}
+
+const ANONYMOUS: AnySet["spec"] = { name: "", dynamic: false };
+
+/**
+ * Reads the map of a lookup: a named one as `@name`, or one that is written into the rule.
+ * @throws AppError NFT_OUTPUT for elements that are not understood
+ */
+export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression | AnonymousSet {
+  if (typeof data === "string") return data;
+  const [kind, body] = asTagged(data, "map");
+  if (kind !== "set") throw notUnderstood("map", data);
+  return { anonymous: readElements(ANONYMOUS, asList(body, "elements"), typesOfKey(key), "map") };
+}
+
+/**
+ * Reads the constants with which a rule compares a field: each part of a concatenation by its own type. Constants that are
+ * not understood stay as such.
+ */
+export function readConstants(value: unknown, field: AnyExpression): AnyExpression | AnonymousSet {
+  if (typeof field !== "object" || !("concat" in field) || typeof value === "string") {
+    return readExpression(value, typeOfExpression(field));
+  }
+  return understood(value, () => ({
+    anonymous: readElements(ANONYMOUS, membersOf(value), typesOfKey(field), "set"),
+  }));
+}
+
+function membersOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  const [kind, body] = asTagged(value, "constants");
+  return kind === "set" ? asList(body, kind) : [value];
 }

@@ -1,11 +1,12 @@
 import { AppError } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
-import type { Ruleset, SetSpec } from "../ast/ruleset.ts";
+import type { Rule } from "../ast/json.ts";
+import { type Chain, type ElementSet, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "../ast/ruleset.ts";
 import type { TimedElement } from "../elements.ts";
-import { keyText, valueText } from "../text/element-text.ts";
-import { parseSetSpec } from "./declarations.ts";
-import { type Draft, ownFamily, place, splitElement, unwrapKey } from "./place.ts";
-import { asList, asNumber, asObject, asTagged, type JsonObject, notUnderstood } from "./shape.ts";
+import { canonicalRule } from "./canonical-rule.ts";
+import { parseBaseChain, parseSetSpec } from "./declarations.ts";
+import { parseElement, splitElement } from "./elements.ts";
+import { asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
 export interface Listing {
@@ -46,12 +47,101 @@ export function parseListing(listing: Listing): Ruleset {
   return draft;
 }
 
+/** A {@link Ruleset} that is being put together. */
+export type Draft = Partial<Record<Family, DraftTable>>;
+
+/** A table that is being put together. */
+export interface DraftTable extends Table {
+  readonly chains: Map<string, DraftChain>;
+  readonly sets: Map<string, DraftSet>;
+}
+
+interface DraftChain extends Chain {
+  readonly rules: Rule[];
+}
+
+interface DraftSet extends ElementSet {
+  readonly elements: Map<string, string>;
+}
+
+/** The family of an object if it is, or is in, one of our two tables; undefined for other tables' objects. */
+export function ownFamily(kind: string, object: JsonObject): Family | undefined {
+  const { family } = object;
+  const table = kind === "table" ? object.name : object.table;
+  return table === TABLE_NAME && (family === "ip" || family === "ip6") ? family : undefined;
+}
+
+/** The table of a family in a draft. @throws AppError NFT_OUTPUT when there is none */
+export function tableOf(draft: Draft, family: Family): DraftTable {
+  const table = draft[family];
+  if (table === undefined) throw notUnderstood(`object of the missing table ${family} ${TABLE_NAME}`, family);
+  return table;
+}
+
+/** A member of a table by its name. @throws AppError NFT_OUTPUT when there is none */
+export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
+  const member = members.get(asText(name, "name"));
+  if (member === undefined) throw notUnderstood(`reference to the missing "${name}"`, name);
+  return member;
+}
+
+/**
+ * Adds one object as listed or as written (`{"chain": {...}}` apart: kind and body) to the draft.
+ * An object that exists already stays as it is, as with nft's `add`. Objects of other tables are ignored.
+ */
+export function place(draft: Draft, kind: string, body: unknown): void {
+  const object = asObject(body, kind);
+  const family = ownFamily(kind, object);
+  if (family === undefined) return;
+  if (kind === "table") {
+    draft[family] ??= { family, name: TABLE_NAME, chains: new Map(), sets: new Map() };
+    return;
+  }
+  const table = tableOf(draft, family);
+  if (kind === "chain") placeChain(table, object);
+  else if (kind === "rule") memberOf(table.chains, object.chain).rules.push(canonicalRule(object.expr));
+  else if (kind === "set" || kind === "map") placeSet(table, kind, object);
+  else if (kind === "element") placeElements(memberOf(table.sets, object.name), asList(object.elem, kind));
+  else throw notUnderstood(`object "${kind}"`, body);
+}
+
+function placeChain(table: DraftTable, object: JsonObject): void {
+  const name = asText(object.name, "chain");
+  if (table.chains.has(name)) return;
+  const base = parseBaseChain(object);
+  table.chains.set(name, { name, ...(base !== undefined && { base }), rules: [] });
+}
+
+function placeSet(table: DraftTable, kind: "set" | "map", object: JsonObject): void {
+  const spec = parseSetSpec(kind, object);
+  const set = table.sets.get(spec.name) ?? { spec, elements: new Map() };
+  table.sets.set(spec.name, set);
+  if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
+}
+
+function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): void {
+  if (spec.dynamic) return;
+  for (const item of list) {
+    const { key, value } = parseElement(spec, item);
+    elements.set(key, value);
+  }
+}
+
 /** The elements that packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */
 export function dynamicElements(listing: Listing): readonly DynamicElement[] {
   const found: DynamicElement[] = [];
-  forEachMapElement(listing, ({ family, spec, key, value, properties }) => {
-    if (spec.dynamic) found.push({ family, map: spec.name, key, value, ...lifeOf(properties) });
-  });
+  for (const object of listing.objects) {
+    const [kind, body] = asTagged(object, "listed object");
+    if (kind !== "map") continue;
+    const map = asObject(body, kind);
+    const family = ownFamily(kind, map);
+    if (family === undefined) continue;
+    const spec = parseSetSpec(kind, map);
+    if (!spec.dynamic) continue;
+    for (const item of asList(map.elem ?? [], "elements")) {
+      found.push({ family, map: spec.name, ...parseElement(spec, item), ...lifeOf(propertiesOf(item)) });
+    }
+  }
   return found;
 }
 
@@ -66,39 +156,14 @@ export interface CountedElement {
 
 /** A listed element of a map with its counter; undefined when it has none. @throws AppError NFT_OUTPUT */
 export function parseCountedElement(spec: SetSpec, item: unknown): CountedElement | undefined {
-  const { key, value } = splitElement(item, true);
-  const { counter } = propertiesOf(key);
+  const { counter } = propertiesOf(item);
   if (counter === undefined) return undefined;
-  const packets = asNumber(asObject(counter, "counter").packets, "packets");
-  return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value), packets };
+  return { ...parseElement(spec, item), packets: asNumber(asObject(counter, "counter").packets, "packets") };
 }
 
-interface MapElement {
-  readonly family: Family;
-  readonly spec: SetSpec;
-  readonly key: string;
-  readonly value: string;
-  /** Its time-out, counter and whatever else stands beside the key. */
-  readonly properties: JsonObject;
-}
-
-function forEachMapElement(listing: Listing, use: (element: MapElement) => void): void {
-  for (const object of listing.objects) {
-    const [kind, body] = asTagged(object, "listed object");
-    if (kind !== "map") continue;
-    const map = asObject(body, kind);
-    const family = ownFamily(kind, map);
-    if (family === undefined) continue;
-    const spec = parseSetSpec(kind, map);
-    for (const item of asList(map.elem ?? [], "elements")) {
-      const split = splitElement(item, true);
-      const key = keyText(unwrapKey(split.key), spec);
-      use({ family, spec, key, value: valueText(split.value, spec.value), properties: propertiesOf(split.key) });
-    }
-  }
-}
-
-function propertiesOf(key: unknown): JsonObject {
+/** What stands beside the key in an element of a map: its time-out, counter and comment. */
+function propertiesOf(item: unknown): JsonObject {
+  const { key } = splitElement(item, true);
   return typeof key === "object" && key !== null && "elem" in key ? asObject(key.elem, "element") : {};
 }
 

@@ -1,150 +1,157 @@
-import type { Family } from "../../base/family.ts";
-import type { Expression, MapStatement, Rule, SetStatement, Statement, Verdict } from "../ast/json.ts";
-import { parseClassid } from "./constant.ts";
-import { asReference, canonicalExpression, constantTypeOf } from "./expression.ts";
-import { asFlags, asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+import type { AnyDnat, AnyExpression, AnyRule, AnyStatement, ElementUpdate, Operator } from "../ast/any-table.ts";
+import { type ConstantType, typeOfExpression } from "../data-types.ts";
+import { readVerdict } from "./elements.ts";
+import { readConstants, readExpression, readLookedUp } from "./expression.ts";
+import {
+  asFlags,
+  asList,
+  asNumber,
+  asObject,
+  asObjectOf,
+  asTagged,
+  asText,
+  type JsonObject,
+  notUnderstood,
+  understood,
+} from "./shape.ts";
+
+/** Statements that change nothing on which the way of a packet depends. */
+const WITHOUT_EFFECT = new Set(["log", "last", "continue", "flow", "ct helper", "ct timeout", "ct expectation"]);
+
+/** Statements that hold or not by traffic before this packet. */
+const CONDITIONS = new Set(["limit", "quota", "ct count"]);
+
+/** What xtables extensions do that change nothing here: `-m comment`, `-j LOG`. Source: iptables-extensions(8). */
+const XT_WITHOUT_EFFECT = new Set(["match comment", "target LOG", "target NFLOG", "target AUDIT", "target TRACE"]);
+
+/** Packet fields whose assignment changes neither the way of a packet nor its addresses. */
+const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
+const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
 
 /**
- * The one form of a rule, in which we write it and to which we bring what nft lists: the same rule
- * gives the same `JSON.stringify`. Takes the list of statements in the JSON of any nft. Sets of one
- * become their member, addresses are joined as the kernel joins them, classids and marks become
- * numbers, members stand in a fixed order.
- * @throws AppError NFT_OUTPUT that quotes the part that is not understood
+ * Reads a rule of any table: the list `expr` in the JSON of any nft. What is not understood stays in it as such. For
+ * our own rules see {@link canonicalRule}.
  */
-export function canonicalRule(rule: unknown): Rule {
-  return asList(rule, "rule").map(canonicalStatement);
+export function readRule(rule: unknown): AnyRule {
+  const statements = understood(rule, () => asList(rule, "rule"));
+  if ("notUnderstood" in statements) return [statements];
+  return statements.map((statement) => understood(statement, () => readStatement(statement)));
 }
 
-/** A verdict in its canonical form; undefined for any other statement. */
-export function canonicalVerdict(statement: unknown): Verdict | undefined {
-  const [kind, body] = asTagged(statement, "verdict");
-  switch (kind) {
-    case "accept":
-      return { accept: null };
-    case "drop":
-      return { drop: null };
-    case "return":
-      return { return: null };
-    case "jump":
-      return { jump: { target: targetOf(body) } };
-    case "goto":
-      return { goto: { target: targetOf(body) } };
-    default:
-      return undefined;
-  }
-}
-
-function targetOf(body: unknown): string {
-  return asText(asObject(body, "verdict").target, "chain to go to");
-}
-
-function canonicalStatement(statement: unknown): Statement {
-  const verdict = canonicalVerdict(statement);
+function readStatement(statement: unknown): AnyStatement {
+  const verdict = readVerdict(statement);
   if (verdict !== undefined) return verdict;
   const [kind, body] = asTagged(statement, "statement");
+  if (WITHOUT_EFFECT.has(kind)) return { noEffect: statement };
+  if (CONDITIONS.has(kind)) return { condition: statement };
   switch (kind) {
-    case "match":
-      return canonicalMatch(body);
-    case "mangle": {
-      const mangle = asObjectOf(body, ["key", "value"], kind);
-      const key = canonicalExpression(mangle.key);
-      return { mangle: { key, value: canonicalExpression(mangle.value, constantTypeOf(key)) } };
-    }
-    case "vmap": {
-      const vmap = asObjectOf(body, ["key", "data"], kind);
-      return { vmap: { key: canonicalExpression(vmap.key), data: asReference(vmap.data) } };
-    }
-    case "set":
-      return { set: canonicalSetStatement(body) };
-    case "map":
-      return { map: canonicalMapStatement(body) };
-    case "dnat": {
-      const dnat = asObjectOf(body, ["family", "addr"], kind);
-      return { dnat: { family: asFamily(dnat.family), addr: canonicalExpression(dnat.addr) } };
-    }
-    case "masquerade": {
-      const { flags } = asObjectOf(body, ["flags"], kind);
-      return { masquerade: { flags: asFlags(flags, "masquerade flags").join(",") } };
-    }
     case "counter":
       return { counter: null };
+    case "match":
+      return readMatch(asObjectOf(body, ["op", "left", "right"], kind));
+    case "mangle":
+      return readMangle(statement, asObjectOf(body, ["key", "value"], kind));
+    case "vmap": {
+      const { key, data } = asObjectOf(body, ["key", "data"], kind);
+      const read = readExpression(key);
+      return { vmap: { key: read, data: readLookedUp(read, data) } };
+    }
+    case "set": {
+      const { op, elem, set, stmt } = asObjectOf(body, ["op", "elem", "set", "stmt"], "set statement");
+      const passing = stmt === undefined ? {} : { stmt: readPassing(stmt) };
+      return { set: { ...readUpdate(op, elem), set: asText(set, kind), ...passing } };
+    }
+    case "map": {
+      const { op, elem, data, map } = asObjectOf(body, ["op", "elem", "data", "map"], "map statement");
+      return { map: { ...readUpdate(op, elem), data: readExpression(data), map: asText(map, kind) } };
+    }
+    case "dnat":
+      return { dnat: readDnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind)) };
+    case "snat": {
+      const { family, addr } = asObjectOf(body, ["family", "addr", "port", "flags"], kind);
+      return { snat: { ...familyOf(family), ...(addr !== undefined && { addr: readAddress(family, addr) }) } };
+    }
+    case "masquerade":
+      return { masquerade: body };
     case "reject":
-      return canonicalReject(body);
+      return { reject: body };
+    case "xt":
+      return readXtables(statement, asObject(body, kind));
     default:
       throw notUnderstood(`statement "${kind}"`, statement);
   }
 }
 
-function asFamily(value: unknown): Family {
-  if (value !== "ip" && value !== "ip6") throw notUnderstood("family", value);
-  return value;
+const OPERATORS: ReadonlySet<unknown> = new Set<Operator>(["==", "!=", "in", "<", ">", "<=", ">="]);
+
+function readMatch({ op, left, right }: JsonObject): AnyStatement {
+  if (!OPERATORS.has(op)) throw notUnderstood("operator", op);
+  const field = readExpression(left);
+  return { match: { op: op as Operator, left: field, right: readConstants(right, field) } };
 }
 
-function canonicalMatch(body: unknown): Statement {
-  const match = asObjectOf(body, ["op", "left", "right"], "match");
-  const { op } = match;
-  if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", body);
-  const left = canonicalExpression(match.left);
-  const right = canonicalExpression(match.right, constantTypeOf(left));
-  return { match: { op: op === "==" && isBitmask(left) ? "in" : op, left, right } };
+function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatement {
+  const field = readExpression(key);
+  if (typeof field !== "object") throw notUnderstood("assignment", key);
+  const isHarmless =
+    ("payload" in field && "field" in field.payload && HARMLESS_FIELDS.has(field.payload.field)) ||
+    ("meta" in field && HARMLESS_META.has(field.meta.key)) ||
+    (typeof key === "object" && key !== null && "tcp option" in key);
+  if (isHarmless) return { noEffect: statement };
+  return { mangle: { key: field, value: readExpression(value, typeOfExpression(field)) } };
 }
 
-/** Conntrack's state and status are sets of bits; nft writes a plain comparison with them as `in`. */
-function isBitmask(field: Expression): boolean {
-  return typeof field === "object" && "ct" in field && (field.ct.key === "state" || field.ct.key === "status");
+function readUpdate(op: unknown, elem: unknown): ElementUpdate {
+  if (op !== "add" && op !== "update" && op !== "delete") throw notUnderstood("operation on a set", op);
+  if (typeof elem !== "object" || elem === null || !("elem" in elem)) return { op, elem: readExpression(elem) };
+  const { val, timeout } = asObjectOf(elem.elem, ["val", "timeout"], "element");
+  const key = readExpression(val);
+  if (timeout === undefined) return { op, elem: key };
+  return { op, elem: { elem: { val: key, timeout: asNumber(timeout, "timeout in seconds") } } };
 }
 
-function canonicalMapStatement(body: unknown): MapStatement {
-  const statement = asObjectOf(body, ["op", "elem", "data", "map"], "map statement");
-  const { op } = statement;
-  if (op !== "update" && op !== "delete") throw notUnderstood("operation on a map", body);
-  const elem = canonicalElement(statement.elem);
-  return { op, elem, data: canonicalData(statement.data), map: asReference(statement.map) };
+/**
+ * Reads the statements that run for each packet of an element, as a set or a rule gives them.
+ * @throws AppError NFT_OUTPUT for one that does not let every packet pass: `limit`, `quota` and `ct count` end the rule at times
+ */
+export function readPassing(statements: unknown): readonly AnyStatement[] {
+  return asList(statements, "statements of elements").map((statement): AnyStatement => {
+    const [kind] = asTagged(statement, "statement");
+    if (kind === "counter") return { counter: null };
+    if (kind !== "last") throw notUnderstood("statement of elements", statement);
+    return { noEffect: statement };
+  });
 }
 
-function canonicalSetStatement(body: unknown): SetStatement {
-  const statement = asObjectOf(body, ["op", "elem", "set", "stmt"], "set statement");
-  const elem = canonicalElement(statement.elem);
-  if (statement.op !== "update" || typeof elem !== "object" || !("elem" in elem)) {
-    throw notUnderstood("operation on a set", body);
-  }
-  return {
-    op: "update",
-    elem,
-    set: asReference(statement.set),
-    ...(statement.stmt !== undefined && countersOf(statement.stmt)),
+/** Of several addresses or ports the kernel chooses in ways that are not known here. */
+function readDnat({ family, addr, port, flags }: JsonObject): AnyDnat {
+  const dnat: AnyDnat = {
+    ...familyOf(family),
+    ...(addr !== undefined && { addr: readAddress(family, addr) }),
+    ...(port !== undefined && { port: readExpression(port, "inet_service") }),
+    ...(flags !== undefined && { flags: asFlags(flags, "flags") }),
   };
+  if (isSeveral(dnat.addr) || isSeveral(dnat.port)) throw notUnderstood("dnat to several addresses", addr);
+  return dnat;
 }
 
-function countersOf(stmt: unknown): Pick<SetStatement, "stmt"> {
-  return {
-    stmt: asList(stmt, "statements of an element").map((statement) => {
-      if (asTagged(statement, "statement")[0] !== "counter") throw notUnderstood("statement of an element", statement);
-      return { counter: null };
-    }),
-  };
+/** Tables of both families name the one whose packets a statement translates. */
+function familyOf(family: unknown): { readonly family?: string } {
+  return family === undefined ? {} : { family: asText(family, "family") };
 }
 
-function canonicalElement(elem: unknown): MapStatement["elem"] {
-  const object = asObject(elem, "element");
-  if (!("elem" in object)) return canonicalExpression(elem);
-  const inner = asObjectOf(object.elem, ["val", "timeout"], "element");
-  const val = canonicalExpression(inner.val);
-  if (inner.timeout === undefined) return val;
-  return { elem: { val, timeout: asNumber(inner.timeout, "timeout in seconds") } };
+function readAddress(family: unknown, addr: unknown): AnyExpression {
+  const type: ConstantType = family === "ip" ? "ipv4_addr" : family === "ip6" ? "ipv6_addr" : "other";
+  return readExpression(addr, type);
 }
 
-/** The dynamic maps hold endpoint ids only, so that a constant here is a classid. */
-function canonicalData(data: unknown): Expression {
-  return typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
+function isSeveral(target: AnyExpression | undefined): boolean {
+  return typeof target === "object" && ("range" in target || "prefix" in target || "set" in target);
 }
 
-/** nft lists a bare `reject` with the type and code that the family gave it, and a reset by its type alone. */
-function canonicalReject(body: unknown): Statement {
-  if (body === null) return { reject: null };
-  const reject = asObjectOf(body, ["type", "expr"], "reject");
-  if (reject.type === "tcp reset" && reject.expr === undefined) return { reject: { type: "tcp reset" } };
-  const isDefault = /^icmp(v6|x)?$/.test(asText(reject.type, "reject type")) && reject.expr === "port-unreachable";
-  if (!isDefault) throw notUnderstood("kind of reject", body);
-  return { reject: null };
+/** iptables-nft writes extensions that nft has no words for; nft names them and nothing more. */
+function readXtables(statement: unknown, { type, name }: JsonObject): AnyStatement {
+  if (XT_WITHOUT_EFFECT.has(`${type} ${name}`)) return { noEffect: statement };
+  if (type === "match") return { condition: statement };
+  throw notUnderstood(`xtables ${type} "${name}"`, statement);
 }

@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import type { NotUnderstood } from "../ast/any-table.ts";
 
 /** A JSON object whose members are not known yet. */
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -9,6 +10,15 @@ export function notUnderstood(what: string, value: unknown): AppError {
     hint: "a newer nft, or a change of the nft-proxy tables by hand, may have written it; a full rebuild replaces the tables",
     evidence: { json: (JSON.stringify(value) ?? "undefined").slice(0, 300) },
   });
+}
+
+/** Reads a part of a rule; one that is not understood, or has something in it that is not, is returned as such. */
+export function understood<T>(value: unknown, read: () => T): T | NotUnderstood {
+  try {
+    return read();
+  } catch (error) {
+    return { notUnderstood: value, error };
+  }
 }
 
 /** Takes a JSON object, or throws {@link notUnderstood}. */

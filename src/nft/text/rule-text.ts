@@ -1,7 +1,7 @@
 import { durationText } from "../../base/duration.ts";
 import type { Expression, MapStatement, PayloadField, RawPayload, Rule, SetStatement, Statement } from "../ast/json.ts";
-import { type ConstantType, formatClassid } from "../canonical/constant.ts";
-import { constantTypeOf } from "../canonical/expression.ts";
+import { formatClassid } from "../canonical/constant.ts";
+import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { verdictText } from "../elements.ts";
 
 /** A rule in canonical form as `nft list` prints it (nft 1.1.3), on one line. */
@@ -15,11 +15,11 @@ function statementText(statement: Statement): string {
     const { op, left, right } = statement.match;
     // Omitted where it goes without saying, as nft does.
     const operator = op === "!=" || op === ">=" ? ` ${op}` : isOperation(left) ? " ==" : "";
-    return `${expressionText(left)}${operator} ${expressionText(right, typeBeside(left))}`;
+    return `${expressionText(left)}${operator} ${expressionText(right, typeOfExpression(left))}`;
   }
   if ("mangle" in statement) {
     const { key, value } = statement.mangle;
-    return `${expressionText(key)} set ${expressionText(value, typeBeside(key))}`;
+    return `${expressionText(key)} set ${expressionText(value, typeOfExpression(key))}`;
   }
   if ("vmap" in statement) return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
   if ("map" in statement) return mapStatementText(statement.map);
@@ -43,17 +43,8 @@ function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
   return `${op} ${set} { ${expressionText(val)} timeout ${durationText(timeout)}${" counter".repeat(stmt.length)} }`;
 }
 
-/** How a constant is printed; names of interfaces are quoted, and marks are 32-bit words. */
-type PrintedType = ConstantType | "interface" | "word";
-
-function typeBeside(field: Expression): PrintedType {
-  const type = constantTypeOf(field);
-  if (typeof field === "object" && "meta" in field && field.meta.key === "iifname") return "interface";
-  return type === "number" && !(typeof field === "object" && "payload" in field) ? "word" : type;
-}
-
-/** An expression as nft prints it; `type` says how constants are written. */
-export function expressionText(expression: Expression, type: PrintedType = "text"): string {
+/** An expression as nft prints it; `type` is that of the constants in it. */
+export function expressionText(expression: Expression, type: ConstantType = "other"): string {
   if (typeof expression !== "object") return constantText(expression, type);
   if ("payload" in expression) return payloadText(expression.payload);
   if ("meta" in expression) return expression.meta.key === "iifname" ? "iifname" : `meta ${expression.meta.key}`;
@@ -84,8 +75,8 @@ export function expressionText(expression: Expression, type: PrintedType = "text
 const PROTOCOLS_BY_NUMBER: readonly Expression[] = ["tcp", "udp", "sctp"];
 
 /** nft prints protocols in the order of their numbers. */
-function inPrintedOrder(members: readonly Expression[], type: PrintedType): readonly Expression[] {
-  return type === "protocol" ? PROTOCOLS_BY_NUMBER.filter((protocol) => members.includes(protocol)) : members;
+function inPrintedOrder(members: readonly Expression[], type: ConstantType): readonly Expression[] {
+  return type === "inet_proto" ? PROTOCOLS_BY_NUMBER.filter((protocol) => members.includes(protocol)) : members;
 }
 
 function payloadText(payload: PayloadField | RawPayload): string {
@@ -99,13 +90,13 @@ function isOperation(expression: Expression): boolean {
 }
 
 function operationText([left, right]: readonly [Expression, Expression], operator: string): string {
-  return `${expressionText(left)} ${operator} ${expressionText(right, typeBeside(left))}`;
+  return `${expressionText(left)} ${operator} ${expressionText(right, typeOfExpression(left))}`;
 }
 
-function constantText(constant: string | number, type: PrintedType): string {
+function constantText(constant: string | number, type: ConstantType): string {
   if (typeof constant === "string") {
-    return type === "interface" && !constant.startsWith("@") ? `"${constant}"` : constant;
+    return type === "ifname" && !constant.startsWith("@") ? `"${constant}"` : constant;
   }
   if (type === "classid") return formatClassid(constant);
-  return type === "word" ? `0x${constant.toString(16).padStart(8, "0")}` : String(constant);
+  return type === "mark" ? `0x${constant.toString(16).padStart(8, "0")}` : String(constant);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { canonicalRule } from "../../../src/nft/canonical/rule.ts";
+import { canonicalRule } from "../../../src/nft/canonical/canonical-rule.ts";
 import { type ContextOptions, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
 const NODE_CONTEXTS: readonly (readonly [string, ContextOptions])[] = [

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { ElementSet, Table } from "../../../../src/nft/ast/ruleset.ts";
+import { canonicalRule } from "../../../../src/nft/canonical/canonical-rule.ts";
 import { parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
-import { canonicalRule } from "../../../../src/nft/canonical/rule.ts";
 import { ruleText } from "../../../../src/nft/text/rule-text.ts";
 import { chainText, setText, tableText } from "../../../../src/nft/text/table-text.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { canonicalRule } from "../../../../src/nft/canonical/rule.ts";
+import { canonicalRule } from "../../../../src/nft/canonical/canonical-rule.ts";
 
 const saddr = { payload: { protocol: "ip", field: "saddr" } };
 const saddr6 = { payload: { protocol: "ip6", field: "saddr" } };
@@ -7,6 +7,8 @@ const mark = { meta: { key: "mark" } };
 const priority = { meta: { key: "priority" } };
 const prefix = (addr: string, len: number) => ({ prefix: { addr, len } });
 const match = (left: unknown, right: unknown, op = "==") => ({ match: { op, left, right } });
+
+const ACK = match({ payload: { protocol: "tcp", field: "flags" } }, "ack", "in");
 
 /** Rows of: what it shows, statement as written, statement as some nft lists it. */
 const SAME: readonly (readonly [string, object, object])[] = [
@@ -59,6 +61,7 @@ const SAME: readonly (readonly [string, object, object])[] = [
     match({ fib: { result: "type", flags: ["saddr"] } }, "local"),
   ],
   ["a protocol", match({ meta: { key: "l4proto" } }, 6), match({ meta: { key: "l4proto" } }, "tcp")],
+  ["a TCP flag", match({ payload: { protocol: "tcp", field: "flags" } }, 16, "in"), ACK],
   [
     "a deletion",
     { map: { op: "delete", elem: saddr, data: 0, map: "@m" } },
@@ -71,6 +74,12 @@ describe("canonicalRule", () => {
     const form = canonicalRule([written]);
     expect(JSON.stringify(form)).toBe(JSON.stringify(canonicalRule([listed])));
     expect(JSON.stringify(canonicalRule(form))).toBe(JSON.stringify(form));
+  });
+
+  test("quotes the part that it does not know, and nothing around it", () => {
+    const refused = { message: "cannot understand mode of numgen in nft's JSON", evidence: { json: '{"mode":"new"}' } };
+    const value = { "|": [mark, { numgen: { mode: "new" } }] };
+    expect(() => canonicalRule([{ mangle: { key: mark, value } }])).toThrowError(expect.objectContaining(refused));
   });
 
   test.each([

@@ -1,0 +1,190 @@
+import { AppError } from "../../base/errors.ts";
+import type { Family } from "../../base/family.ts";
+import type { AnonymousSet, AnyDnat, AnyExpression, AnyStatement, ElementUpdate } from "../ast/any-table.ts";
+import type { Expression, MapStatement, Rule, SetStatement, Statement } from "../ast/json.ts";
+import { type ConstantType, typeOfExpression } from "../data-types.ts";
+import { canonicalAddresses } from "./address.ts";
+import { parseClassid, TCP_FLAGS } from "./constant.ts";
+import { readRule } from "./rule.ts";
+import { asFlags, asList, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+
+/**
+ * The one form of a rule, in which we write it and to which we bring what nft lists: the same rule
+ * gives the same `JSON.stringify`. Takes the list of statements in the JSON of any nft. Sets of one
+ * become their member, addresses are joined as the kernel joins them, classids and marks become
+ * numbers, members stand in a fixed order.
+ * @throws AppError NFT_OUTPUT that quotes the part that is not understood, or that our rules never have
+ */
+export function canonicalRule(rule: unknown): Rule {
+  return readRule(asList(rule, "rule")).map(canonicalStatement);
+}
+
+function canonicalStatement(statement: AnyStatement): Statement {
+  if ("match" in statement) return canonicalMatch(statement.match);
+  if ("mangle" in statement) {
+    const { key, value } = statement.mangle;
+    return { mangle: { key: canonicalExpression(key), value: canonicalExpression(value, typeOfExpression(key)) } };
+  }
+  if ("vmap" in statement) {
+    const { key, data } = statement.vmap;
+    return { vmap: { key: canonicalExpression(key), data: asReference(data) } };
+  }
+  if ("set" in statement) return { set: canonicalSetStatement(statement.set) };
+  if ("map" in statement) return { map: canonicalMapStatement(statement.map) };
+  if ("dnat" in statement) return { dnat: canonicalDnat(statement.dnat) };
+  if ("masquerade" in statement) {
+    const { flags } = asObjectOf(statement.masquerade, ["flags"], "masquerade");
+    return { masquerade: { flags: asFlags(flags, "masquerade flags").join(",") } };
+  }
+  if ("reject" in statement) return canonicalReject(statement.reject);
+  if ("notUnderstood" in statement) throw errorOf(statement);
+  if ("noEffect" in statement) throw neverOurs(statement.noEffect);
+  if ("condition" in statement) throw neverOurs(statement.condition);
+  if ("snat" in statement) throw neverOurs(statement);
+  return statement;
+}
+
+/** A statement that is understood, and that none of our rules has. */
+function neverOurs(statement: unknown): AppError {
+  return notUnderstood(`statement "${asTagged(statement, "statement")[0]}"`, statement);
+}
+
+function errorOf({ notUnderstood: part, error }: { readonly notUnderstood: unknown; readonly error?: unknown }) {
+  return error instanceof AppError ? error : notUnderstood("a part", part);
+}
+
+function canonicalMatch({ op, left, right }: Extract<AnyStatement, { readonly match: unknown }>["match"]): Statement {
+  if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", op);
+  const field = canonicalExpression(left);
+  return {
+    match: {
+      op: op === "==" && isBitmask(field) ? "in" : op,
+      left: field,
+      right: canonicalExpression(right, typeOfExpression(left)),
+    },
+  };
+}
+
+/** Conntrack's state and status are sets of bits; nft writes a plain comparison with them as `in`. */
+function isBitmask(field: Expression): boolean {
+  return typeof field === "object" && "ct" in field && (field.ct.key === "state" || field.ct.key === "status");
+}
+
+/** The dynamic maps hold endpoint ids only, so that a constant here is a classid. */
+function canonicalMapStatement({
+  op,
+  elem,
+  data,
+  map,
+}: ElementUpdate & { readonly data: AnyExpression; readonly map: string }): MapStatement {
+  if (op === "add") throw notUnderstood("operation on a map", op);
+  const value = typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
+  return { op, elem: canonicalElement(elem), data: value, map: asReference(map) };
+}
+
+function canonicalSetStatement({
+  op,
+  elem,
+  set,
+  stmt,
+}: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyStatement[] }): SetStatement {
+  const element = canonicalElement(elem);
+  if (op !== "update" || typeof element !== "object" || !("elem" in element)) {
+    throw notUnderstood("operation on a set", op);
+  }
+  return { op, elem: element, set: asReference(set), ...(stmt !== undefined && { stmt: stmt.map(counterOf) }) };
+}
+
+function counterOf(statement: AnyStatement): { readonly counter: null } {
+  if (!("counter" in statement)) throw notUnderstood("statement of an element", statement);
+  return statement;
+}
+
+function canonicalElement(elem: ElementUpdate["elem"]): MapStatement["elem"] {
+  if (typeof elem !== "object" || !("elem" in elem)) return canonicalExpression(elem);
+  const { val, timeout } = elem.elem;
+  return { elem: { val: canonicalExpression(val), timeout } };
+}
+
+function canonicalDnat(dnat: AnyDnat): { readonly family: Family; readonly addr: Expression } {
+  const { family, addr, port, flags } = dnat;
+  if (family !== "ip" && family !== "ip6") throw notUnderstood("family", family);
+  if (addr === undefined || port !== undefined || flags !== undefined) throw notUnderstood("dnat", dnat);
+  return { family, addr: canonicalExpression(addr) };
+}
+
+/** nft lists a bare `reject` with the type and code that the family gave it, and a reset by its type alone. */
+function canonicalReject(body: unknown): Statement {
+  if (body === null) return { reject: null };
+  const { type, expr } = asObjectOf(body, ["type", "expr"], "reject");
+  if (type === "tcp reset" && expr === undefined) return { reject: { type: "tcp reset" } };
+  const isDefault = /^icmp(v6|x)?$/.test(asText(type, "reject type")) && expr === "port-unreachable";
+  if (!isDefault) throw notUnderstood("kind of reject", body);
+  return { reject: null };
+}
+
+/** The name of a set or map, with its `@`. */
+function asReference(value: AnyExpression | AnonymousSet): string {
+  const name = asText(value, "reference to a set");
+  if (!name.startsWith("@")) throw notUnderstood("reference to a set", value);
+  return name;
+}
+
+/** An expression in its canonical form; `type` is that of the constants in it. */
+function canonicalExpression(expression: AnyExpression | AnonymousSet, type: ConstantType = "other"): Expression {
+  if (typeof expression !== "object") return canonicalConstant(expression, type);
+  if ("notUnderstood" in expression) throw errorOf(expression);
+  if ("anonymous" in expression) throw notUnderstood("set written into a rule", expression);
+  if ("exists" in expression) throw notUnderstood("expression", expression.exists);
+  if ("concat" in expression) return { concat: expression.concat.map((part) => canonicalExpression(part)) };
+  if ("set" in expression) return canonicalSet(expression.set, type);
+  if ("prefix" in expression || "range" in expression) return canonicalSet([expression], type);
+  if ("map" in expression) {
+    const { key, data } = expression.map;
+    return { map: { key: canonicalExpression(key), data: asReference(data) } };
+  }
+  if ("jhash" in expression) {
+    const { mod, seed, offset, expr } = expression.jhash;
+    // Without a seed every kernel has its own, which our rules never want.
+    if (seed === undefined) throw notUnderstood("jhash seed", seed);
+    return { jhash: { mod, seed, offset, expr: canonicalExpression(expr) } };
+  }
+  if ("|" in expression) return { "|": canonicalOperands(expression["|"]) };
+  if ("&" in expression) return { "&": canonicalOperands(expression["&"]) };
+  if ("^" in expression) return { "^": canonicalOperands(expression["^"]) };
+  return expression;
+}
+
+function canonicalOperands([left, right]: readonly [AnyExpression, AnyExpression]): readonly [Expression, Expression] {
+  return [canonicalExpression(left), canonicalExpression(right, typeOfExpression(left))];
+}
+
+/** TCP's flags by their names, as nft lists them; all other constants are canonical as they are read. */
+function canonicalConstant(value: string | number, type: ConstantType): string | number {
+  if (type !== "tcp_flag") return value;
+  return Object.keys(TCP_FLAGS).find((name) => TCP_FLAGS[name] === value) ?? value;
+}
+
+function canonicalSet(items: readonly AnyExpression[], type: ConstantType): Expression {
+  if (type === "ipv4_addr" || type === "ipv6_addr") {
+    return canonicalAddresses(type === "ipv4_addr" ? "ip" : "ip6", items);
+  }
+  const byText = new Map(
+    items.map((item) => {
+      const member = canonicalMember(item, type);
+      return [JSON.stringify(member), member] as const;
+    }),
+  );
+  // In no order of its own: the kernel lists anonymous sets of such members by hash.
+  const members = [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, member]) => member);
+  const [lone] = members;
+  if (lone === undefined) throw notUnderstood("empty set", items);
+  return members.length === 1 ? lone : { set: members };
+}
+
+function canonicalMember(item: AnyExpression, type: ConstantType): Expression {
+  if (typeof item !== "object") return canonicalConstant(item, type);
+  if ("notUnderstood" in item) throw errorOf(item);
+  if (!("range" in item)) throw notUnderstood("member of a set", item);
+  return { range: [canonicalExpression(item.range[0], type), canonicalExpression(item.range[1], type)] };
+}

@@ -1,0 +1,158 @@
+import { intervalText } from "../../base/address-interval.ts";
+import type { AnySet, IntervalElement, KeyPart } from "../ast/any-table.ts";
+import type { Verdict } from "../ast/json.ts";
+import type { DataType, SetSpec } from "../ast/ruleset.ts";
+import type { ConstantType } from "../data-types.ts";
+import { type Element, joinParts, verdictText } from "../elements.ts";
+import { addressInterval } from "./address.ts";
+import { parseClassid, parseProtocol, readConstant } from "./constant.ts";
+import { asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+
+/** Reads a verdict, as statement or as the value of an element; undefined for any other statement. @throws AppError NFT_OUTPUT */
+export function readVerdict(statement: unknown): Verdict | undefined {
+  const [kind, body] = asTagged(statement, "verdict");
+  switch (kind) {
+    case "accept":
+      return { accept: null };
+    case "drop":
+      return { drop: null };
+    case "return":
+      return { return: null };
+    case "jump":
+      return { jump: { target: targetOf(body) } };
+    case "goto":
+      return { goto: { target: targetOf(body) } };
+    default:
+      return undefined;
+  }
+}
+
+function targetOf(body: unknown): string {
+  return asText(asObject(body, "verdict").target, "chain to go to");
+}
+
+/** An element's two halves; the value is undefined in a set. */
+export function splitElement(item: unknown, isMap: boolean): { readonly key: unknown; readonly value: unknown } {
+  if (!isMap) return { key: item, value: undefined };
+  if (!Array.isArray(item) || item.length !== 2) throw notUnderstood("element of a map", item);
+  return { key: item[0], value: item[1] };
+}
+
+/** An element's key without the wrapper that carries its timeout, counter and comment. */
+export function unwrapKey(key: unknown): unknown {
+  if (typeof key !== "object" || key === null || !("elem" in key)) return key;
+  return asObject(key.elem, "element").val;
+}
+
+// The elements of our own sets: 100,000 of a listing and more. No closures, no regular expressions.
+
+/** An element of a set or map of ours as listed, in canonical form. @throws AppError NFT_OUTPUT when it is not understood */
+export function parseElement(spec: SetSpec, item: unknown): Element {
+  const { key, value } = splitElement(item, spec.value !== undefined);
+  return { key: keyText(unwrapKey(key), spec), value: valueText(value, spec.value) };
+}
+
+/** An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8`. */
+export function keyText(key: unknown, spec: SetSpec): string {
+  return spec.interval ? intervalKey(key, spec) : dataText(key, spec.key);
+}
+
+function intervalKey(key: unknown, { key: [type] }: SetSpec): string {
+  const family = type === "ipv6_addr" ? "ip6" : "ip";
+  return intervalText(family, addressInterval(family, key));
+}
+
+/** The parts of a key, or of a value that is no verdict, as canonical text. */
+function dataText(data: unknown, types: readonly DataType[]): string {
+  if (typeof data !== "object" || data === null) return partText(data, types[0]);
+  const { concat } = data as { concat?: unknown };
+  if (!Array.isArray(concat) || concat.length !== types.length) throw notUnderstood("element", data);
+  let text = partText(concat[0], types[0]);
+  for (let i = 1; i < types.length; i++) text += ` . ${partText(concat[i], types[i])}`;
+  return text;
+}
+
+function partText(part: unknown, type: DataType | undefined): string {
+  if (type === "classid") return String(parseClassid(part));
+  if (type === "inet_proto" && part !== "tcp" && part !== "udp") return parseProtocol(part);
+  if (typeof part === "string") return part;
+  if (typeof part === "number") return String(part);
+  throw notUnderstood("element", part);
+}
+
+/** The value of a map's element as canonical text; "" in a set. */
+function valueText(value: unknown, type: SetSpec["value"]): string {
+  if (type === undefined) return "";
+  return type === "verdict" ? verdictTextOf(value) : dataText(value, type);
+}
+
+function verdictTextOf(value: unknown): string {
+  const verdict = readVerdict(value);
+  if (verdict === undefined) throw notUnderstood("verdict", value);
+  return verdictText(verdict);
+}
+
+// The elements of any set: with prefixes, ranges and wildcards in their keys, and types that ours do not have.
+
+/**
+ * Reads the elements of any set or map, with the types of its key's parts.
+ * @throws AppError NFT_OUTPUT for an element that is not understood
+ */
+export function readElements(
+  spec: AnySet["spec"],
+  items: readonly unknown[],
+  types: readonly ConstantType[],
+  kind: "set" | "map",
+): AnySet {
+  const elements = new Map<string, string>();
+  const intervals: IntervalElement[] = [];
+  for (const item of items) {
+    const { key, value } = splitElement(item, kind === "map");
+    const parts = keyParts(passingKey(key), types);
+    const text = kind === "map" ? anyValueText(value) : "";
+    if (parts.every((part) => part.kind === "exact")) elements.set(joinParts(...parts.map((part) => part.text)), text);
+    else intervals.push({ parts, value: text });
+  }
+  return intervals.length === 0 ? { spec, elements } : { spec, elements, intervals };
+}
+
+/** Members of an element that let every packet pass; others (`limit`, `quota`) end the rule at times. */
+const PASSING = ["val", "timeout", "expires", "comment", "counter", "last"];
+
+function passingKey(key: unknown): unknown {
+  if (typeof key === "object" && key !== null && "elem" in key) asObjectOf(key.elem, PASSING, "element");
+  return unwrapKey(key);
+}
+
+function keyParts(key: unknown, types: readonly ConstantType[]): readonly KeyPart[] {
+  if (typeof key !== "object" || key === null || !("concat" in key)) return [keyPart(key, types[0] ?? "other")];
+  return asList(key.concat, "key").map((part, index) => keyPart(part, types[index] ?? "other"));
+}
+
+function keyPart(part: unknown, type: ConstantType): KeyPart {
+  if (part === "*") return { kind: "any" };
+  const isName = type === "other" || type === "ifname";
+  if (typeof part === "string" && isName && part.endsWith("*")) return { kind: "names", prefix: part.slice(0, -1) };
+  if (typeof part === "string" || typeof part === "number") {
+    return { kind: "exact", text: String(readConstant(part, type)) };
+  }
+  const [kind, body] = asTagged(part, "key");
+  if (type === "ipv4_addr" || type === "ipv6_addr") {
+    const family = type === "ipv4_addr" ? "ip" : "ip6";
+    return { kind: "addresses", family, ...addressInterval(family, part) };
+  }
+  if (kind !== "range") throw notUnderstood("key", part);
+  const [first, last] = asList(body, kind).map((end) => asNumber(readConstant(end as string | number, type), kind));
+  if (first === undefined || last === undefined) throw notUnderstood("key", part);
+  return { kind: "numbers", first, last };
+}
+
+/** A map's value as text: a verdict, or the parts of a value. */
+function anyValueText(value: unknown): string {
+  if (typeof value === "string" || typeof value === "number") return String(value);
+  const verdict = readVerdict(value);
+  if (verdict !== undefined) return verdictText(verdict);
+  const [kind, body] = asTagged(value, "value");
+  if (kind !== "concat") throw notUnderstood("value", value);
+  return joinParts(...asList(body, kind).map((part) => (typeof part === "number" ? part : asText(part, kind))));
+}
