@@ -1,4 +1,4 @@
-import type { EndpointSlice, SliceEndpoint } from "./endpoint-slice.ts";
+import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
 
@@ -31,12 +31,38 @@ export function endpointsOf(
   const byTarget = new Map<string, Endpoint>();
   for (const slice of slices) {
     if (slice.family !== family) continue;
-    for (const slicePort of slice.ports) {
-      if (slicePort.name !== spec.name || slicePort.protocol !== spec.protocol) continue;
-      for (const source of slice.endpoints) addEndpoint(byTarget, { source, slice }, slicePort.port, nodeName);
+    for (const { port } of portsNamed(slice.ports, spec)) {
+      for (const source of slice.endpoints) addEndpoint(byTarget, { source, slice }, port, nodeName);
     }
   }
   return [...byTarget.values()].sort((a, b) => (a.target < b.target ? -1 : 1));
+}
+
+/** So many ports of a slice are looked through one by one. */
+const FEW = 16;
+
+/** The ports of slices that have many: of a Service with thousands of ports, each looks for its own. */
+const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
+
+/** The ports of a slice that have a service port's name and protocol. */
+function portsNamed(ports: readonly SlicePort[], wanted: Pick<SlicePort, "name" | "protocol">): readonly SlicePort[] {
+  if (ports.length <= FEW) {
+    return ports.filter(({ name, protocol }) => name === wanted.name && protocol === wanted.protocol);
+  }
+  const index = portIndexes.get(ports) ?? portIndex(ports);
+  portIndexes.set(ports, index);
+  return index.get(`${wanted.protocol} ${wanted.name}`) ?? [];
+}
+
+function portIndex(ports: readonly SlicePort[]): ReadonlyMap<string, readonly SlicePort[]> {
+  const index = new Map<string, SlicePort[]>();
+  for (const port of ports) {
+    const key = `${port.protocol} ${port.name}`;
+    const known = index.get(key);
+    if (known === undefined) index.set(key, [port]);
+    else known.push(port);
+  }
+  return index;
 }
 
 interface SliceEntry {

@@ -4,13 +4,23 @@ import type { ServiceName } from "./ids.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "./node.ts";
 import type { Service } from "./service.ts";
 
+/** So many slices of a Service are looked through one by one: a list takes less memory than a map. */
+const FEW = 32;
+
+/** The slices of one Service: a list, or where there are many, a map by their names. */
+type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
+
+function listOf(slices: Slices): readonly EndpointSlice[] {
+  return slices instanceof Map ? [...slices.values()] : slices;
+}
+
 /**
  * The objects as last seen, and which Services are dirty. It holds no more than the current state: the same
  * objects in any order, split or repeated, make the same cache.
  */
 export class ObjectCache {
   readonly #services = new Map<ServiceName, Service>();
-  readonly #slices = new Map<ServiceName, readonly EndpointSlice[]>();
+  readonly #slices = new Map<ServiceName, Slices>();
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>();
   #node: Node;
   #isNodeKnown = false;
@@ -45,7 +55,7 @@ export class ObjectCache {
   /** How many EndpointSlices there are. */
   get sliceCount(): number {
     let count = 0;
-    for (const slices of this.#slices.values()) count += slices.length;
+    for (const slices of this.#slices.values()) count += slices instanceof Map ? slices.size : slices.length;
     return count;
   }
 
@@ -61,12 +71,12 @@ export class ObjectCache {
 
   /** The slices of a Service. */
   slices(name: ServiceName): readonly EndpointSlice[] {
-    return this.#slices.get(name) ?? [];
+    return listOf(this.#slices.get(name) ?? []);
   }
 
   /** All slices, those of a Service together. */
   allSlices(): EndpointSlice[] {
-    return [...this.#slices.values()].flat();
+    return [...this.#slices.values()].flatMap(listOf);
   }
 
   /** All ServiceCIDRs, sorted by name. */
@@ -89,17 +99,28 @@ export class ObjectCache {
   /** Puts a slice, new or changed, also when it moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
-    this.#slices.set(slice.service, exactList([...this.#otherSlices(slice), slice]));
+    const known = this.#slices.get(slice.service) ?? [];
+    if (known instanceof Map) known.set(slice.name, slice);
+    else {
+      const slices = exactList([...known.filter(({ name }) => name !== slice.name), slice]);
+      this.#slices.set(slice.service, slices.length > FEW ? new Map(slices.map((one) => [one.name, one])) : slices);
+    }
     this.#dirty.add(slice.service);
   }
 
   /** Deletes a slice. */
-  deleteSlice(slice: Pick<EndpointSlice, "service" | "name">): void {
-    const others = this.#otherSlices(slice);
-    if (others.length === this.slices(slice.service).length) return;
-    if (others.length === 0) this.#slices.delete(slice.service);
-    else this.#slices.set(slice.service, others);
-    this.#dirty.add(slice.service);
+  deleteSlice({ service, name }: Pick<EndpointSlice, "service" | "name">): void {
+    const known = this.#slices.get(service) ?? [];
+    if (known instanceof Map) {
+      if (!known.delete(name)) return;
+      if (known.size === 0) this.#slices.delete(service);
+    } else {
+      const others = known.filter((other) => other.name !== name);
+      if (others.length === known.length) return;
+      if (others.length === 0) this.#slices.delete(service);
+      else this.#slices.set(service, others);
+    }
+    this.#dirty.add(service);
   }
 
   /** Puts our Node; another node's object is ignored. */
@@ -129,9 +150,5 @@ export class ObjectCache {
     const changes = this.#dirty;
     this.#dirty = new Set();
     return changes;
-  }
-
-  #otherSlices({ service, name }: Pick<EndpointSlice, "service" | "name">): readonly EndpointSlice[] {
-    return this.slices(service).filter((other) => other.name !== name);
   }
 }

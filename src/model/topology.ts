@@ -75,7 +75,9 @@ export function whyExcluded(
   const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
   if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
   if (mode === "ready" && !endpoint.source.ready) return endpoint.source.terminating ? "terminating" : "not-ready";
-  if (isDrained(endpoint) && !choice[policy].every(isDrained)) return "drained";
+  // A list has either no drained endpoint or no other.
+  const [used] = choice[policy];
+  if (isDrained(endpoint) && used !== undefined && !isDrained(used)) return "drained";
   if (policy === "local" || hintsAllow(endpoint, choice.topology, place)) return undefined;
   return choice.topology === "same-node" ? "other-node" : "other-zone";
 }

@@ -88,7 +88,9 @@ export class FamilyState {
     for (const element of rules.shared) this.#shared.addElement(element);
     this.#lists.replace(key, rules.lists);
     const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
-    for (const frontend of frontends) this.#setCandidates(frontend, [...this.#candidates(frontend, before), rules]);
+    for (const frontend of frontends) {
+      this.#setCandidates(frontend, withCandidate(frontend, this.#candidates(frontend, before), rules));
+    }
     if (before !== undefined) this.#release(before, frontends);
   }
 
@@ -201,11 +203,13 @@ export class FamilyState {
   #candidates(key: string, without: ServicePortRules | undefined): readonly ServicePortRules[] {
     const owner = this.#owners.get(key);
     const all = this.#conflicts.get(key) ?? (owner === undefined ? [] : [owner]);
-    return all.filter((one) => one !== without);
+    if (without === undefined || all.length === 0) return all;
+    const place = placeOf(key, all, without);
+    return all[place] === without ? all.toSpliced(place, 1) : all;
   }
 
-  #setCandidates(key: string, unsorted: readonly ServicePortRules[]): void {
-    const candidates = unsorted.length < 2 ? unsorted : byPrecedence(key, unsorted);
+  /** @param candidates best first */
+  #setCandidates(key: string, candidates: readonly ServicePortRules[]): void {
     const before = this.#owners.get(key);
     const [after] = candidates;
     if (after === undefined) this.#owners.delete(key);
@@ -246,10 +250,29 @@ export class FamilyState {
   }
 }
 
-/** Sorts the candidates for a frontend: the one that has it first. */
-function byPrecedence(key: string, candidates: readonly ServicePortRules[]): ServicePortRules[] {
+/** Adds a candidate for a frontend to the others. @param others best first */
+function withCandidate(
+  key: string,
+  others: readonly ServicePortRules[],
+  added: ServicePortRules,
+): readonly ServicePortRules[] {
+  return others.length === 0 ? [added] : others.toSpliced(placeOf(key, others, added), 0, added);
+}
+
+/**
+ * The index of the first candidate for a frontend that does not come before the given one. No two have the same rank: to
+ * sort them, or to look at each, for every one that comes or goes takes minutes for thousands of Services with one address.
+ */
+function placeOf(key: string, sorted: readonly ServicePortRules[], { port }: ServicePortRules): number {
   const { address = "" } = parseFrontendKey(key);
-  return [...candidates].sort((a, b) => comparePrecedenceFor(address, a.port, b.port));
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    const other = sorted[middle];
+    if (other !== undefined && comparePrecedenceFor(address, other.port, port) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 function wayOf(rules: ServicePortRules, key: string): Way | undefined {
@@ -257,7 +280,22 @@ function wayOf(rules: ServicePortRules, key: string): Way | undefined {
 }
 
 function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
-  const frontend = rules.frontends.find((candidate) => candidate.key === key);
+  const { frontends } = rules;
+  const frontend = frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
   if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
   return frontend;
+}
+
+/** So many frontends are looked through one by one. */
+const FEW = 8;
+
+/** The frontends by key, of service ports that have many: with tens of thousands of addresses, a search for each takes minutes. */
+const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
+
+function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {
+  const known = indexes.get(frontends);
+  if (known !== undefined) return known;
+  const index = new Map(frontends.map((frontend) => [frontend.key, frontend]));
+  indexes.set(frontends, index);
+  return index;
 }

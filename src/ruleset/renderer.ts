@@ -60,8 +60,9 @@ export class Renderer {
   #renderService(name: ServiceName, excluded: ReadonlySet<ServicePortKey>): void {
     for (const key of this.#excess.keys()) if (serviceOf(key) === name) this.#excess.delete(key);
     const rules = this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key));
+    const kept = new Set(rules.map(({ port }) => port.key));
     for (const { family, key } of this.#ports.get(name) ?? []) {
-      if (!rules.some(({ port }) => port.key === key)) this.state.families[family]?.remove(key);
+      if (!kept.has(key)) this.state.families[family]?.remove(key);
     }
     const ports = rules.flatMap((each) => (this.#put(each) ? [each.port] : []));
     if (ports.length === 0) this.#ports.delete(name);

@@ -92,6 +92,7 @@ export function viewService(
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
+  const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
   return servicePortsOf(service).flatMap((port) => {
     const context = nodeContext.find(({ family }) => family === port.family);
     if (context === undefined) return [];
@@ -103,7 +104,9 @@ export function viewService(
         port,
         choice,
         endpoints: endpoints.map((endpoint) => viewEndpoint(port, endpoint, choice, context)),
-        frontends: frontends.map((frontend) => viewFrontend(port, frontend, choice, families[port.family])),
+        frontends: frontends.map((frontend) =>
+          viewFrontend(port, frontend, loadBalancerIPs, choice, families[port.family]),
+        ),
       },
     ];
   });
@@ -126,6 +129,7 @@ function viewEndpoint(
 function viewFrontend(
   { service, family }: ServicePort,
   { key, way, elements, guard }: FrontendRules,
+  loadBalancerIPs: ReadonlySet<string>,
   choice: EndpointChoice,
   state: FamilyState | undefined,
 ): FrontendView {
@@ -149,6 +153,6 @@ function viewFrontend(
   function originOf(of: string): FrontendOrigin {
     if (of === "") return "node-port";
     if (of === service.clusterIPs[family]) return "cluster-ip";
-    return service.loadBalancerIPs[family].includes(of) ? "load-balancer-ip" : "external-ip";
+    return loadBalancerIPs.has(of) ? "load-balancer-ip" : "external-ip";
   }
 }

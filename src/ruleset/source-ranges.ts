@@ -2,6 +2,7 @@ import { intervalText, joinIntervals, parseInterval } from "../base/address-inte
 import { digest } from "../base/digest.ts";
 import type { Family } from "../base/family.ts";
 import { cidrContains } from "../model/ip.ts";
+import type { Service } from "../model/service.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { differs } from "../nft/ast/expression.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
@@ -19,20 +20,32 @@ export interface SourceRanges {
   readonly ranges: readonly string[];
 }
 
+/** The source ranges of Services, by context: all ports of a Service share them. */
+const known = new WeakMap<FamilyContext, WeakMap<Service, SourceRanges | undefined>>();
+
 /**
  * The source ranges that guard a service port's load-balancer addresses (`loadBalancerSourceRanges`), or undefined when there
- * is nothing to guard.
+ * is nothing to guard. Computed once for a Service: one may have thousands of ranges, and a hundred ports.
  *
  * Where the node itself is allowed, so are the load-balancer addresses: a node that has such an address bound
  * to itself uses it as the source of its own requests to it (kube-proxy does the same).
  */
 export function sourceRanges({ service }: ServicePort, context: FamilyContext): SourceRanges | undefined {
+  const { family } = context;
+  if (service.loadBalancerSourceRanges[family].length === 0 || service.loadBalancerIPs[family].length === 0) {
+    return undefined;
+  }
+  const ofContext = known.get(context) ?? new WeakMap<Service, SourceRanges | undefined>();
+  known.set(context, ofContext);
+  if (!ofContext.has(service)) ofContext.set(service, guardOf(service, context));
+  return ofContext.get(service);
+}
+
+function guardOf(service: Service, context: FamilyContext): SourceRanges | undefined {
   const { family, nodeAddress } = context;
   const cidrs = service.loadBalancerSourceRanges[family];
-  const addresses = service.loadBalancerIPs[family];
-  if (cidrs.length === 0 || addresses.length === 0) return undefined;
   const allowsNode = nodeAddress !== "" && cidrs.some((cidr) => cidrContains(cidr, nodeAddress));
-  const ranges = joinedRanges(family, allowsNode ? [...cidrs, ...addresses] : cidrs);
+  const ranges = joinedRanges(family, allowsNode ? [...cidrs, ...service.loadBalancerIPs[family]] : cidrs);
   if (ranges.length === 1 && ranges[0]?.endsWith("/0")) return undefined;
   const names = firewallNames(digest(ranges.join()));
   const isForbidden = differs(sourceAddress(family), `@${names.set}`);

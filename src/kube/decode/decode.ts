@@ -80,13 +80,13 @@ export function textsByFamily(
   diagnostics: FieldDiagnostic[],
 ): ByFamily<readonly string[]> {
   if (texts.length === 0) return NO_TEXTS;
-  const result = byFamily((): string[] => []);
+  const values = byFamily(() => new Set<string>());
   for (const { text, path } of texts) {
     const value = read(text);
-    if (typeof value !== "string") diagnostics.push({ path, ...value });
-    else if (!result[familyOf(value)].includes(value)) result[familyOf(value)].push(value);
+    if (typeof value === "string") values[familyOf(value)].add(value);
+    else diagnostics.push({ path, ...value });
   }
-  return result;
+  return byFamily((family) => (values[family].size === 0 ? NO_TEXTS[family] : [...values[family]]));
 }
 
 /** The reason why a value is rejected. */

@@ -56,6 +56,16 @@ describe("endpointsOf", () => {
     }
   });
 
+  test("takes the port by name and protocol from a slice with hundreds of ports", () => {
+    const ports = Array.from({ length: 300 }, (_, i) => slicePort(1000 + i, { name: `port-${i}` }));
+    const slices = [
+      slice({ ports: [...ports, slicePort(9999, { name: "port-7", protocol: "udp" })], endpoints: ["10.0.0.1"] }),
+    ];
+    expect(targets(slices, portOf("port-7", "tcp"), HERE.name)).toEqual(["10.0.0.1 . 1007"]);
+    expect(targets(slices, portOf("port-7", "udp"), HERE.name)).toEqual(["10.0.0.1 . 9999"]);
+    expect(targets(slices, portOf("port-300", "tcp"), HERE.name)).toEqual([]);
+  });
+
   test("finds nothing local on a node without a name", () => {
     const slices = [slice({ endpoints: ["10.0.0.1", localEndpoint("10.0.0.2")] })];
     expect(endpointsOf(slices, nameless, HERE.name).map(({ local }) => local)).toEqual([false, true]);

@@ -46,6 +46,21 @@ describe("the object cache", () => {
     expect([cache.slices(named("a")), cache.slices(named("b"))]).toEqual([[], [after]]);
   });
 
+  test("keeps each of a hundred slices of a Service once, and none that was deleted", () => {
+    const cache = quiet();
+    const slices = Array.from({ length: 100 }, (_, i) => slice({ name: `web-${i}`, endpoints: [`10.0.0.${i}`] }));
+    for (const each of [...slices, ...slices]) cache.putSlice(each);
+    expect(cache.slices(named("web"))).toHaveLength(100);
+    expect(cache.allSlices()).toHaveLength(100);
+    expect(cache.sliceCount).toBe(100);
+    cache.takeDirty();
+    for (const each of slices) cache.deleteSlice(each);
+    expect(cache.slices(named("web"))).toEqual([]);
+    expect([...cache.takeDirty()]).toEqual(["default/web"]);
+    cache.deleteSlice(slices[0] ?? slice());
+    expect(cache.dirty.size).toBe(0);
+  });
+
   test("keeps the slices of a Service that is deleted", () => {
     const cache = quiet();
     cache.putService(service());
