@@ -3,6 +3,7 @@
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { precompileSchemas } from "./precompile-schemas.mjs";
+import { slimClientNode } from "./slim-client-node.mjs";
 import { thirdPartyLicenses } from "./third-party-licenses.mjs";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
@@ -18,7 +19,7 @@ const { metafile } = await build({
   minifyWhitespace: true,
   legalComments: "none",
   metafile: true,
-  plugins: [precompileSchemas],
+  plugins: [precompileSchemas, slimClientNode],
   define: { __VERSION__: JSON.stringify(version) },
   banner: {
     // CommonJS dependencies inside an ES module bundle call require() for Node's own modules.

@@ -1,10 +1,11 @@
-import { Agent as HttpAgent } from "node:http";
+import { type ClientRequest, Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
-import { Agent, type AgentConnectOpts } from "agent-base";
-import { connectedBy } from "./limit-connecting.ts";
-import { openTunnel } from "./tunnel.ts";
+import { checkServerIdentity, TLSSocket } from "node:tls";
+import { HttpsProxyAgent } from "https-proxy-agent";
+import { SocksProxyAgent } from "socks-proxy-agent";
+import { messageOf } from "../../base/errors.ts";
+import { proxyText } from "./proxy.ts";
 
 /** Agents that keep connections alive, by the protocol of the server. */
 export interface Agents {
@@ -21,32 +22,120 @@ export const KEEPALIVE_AFTER = 30_000;
 const KEEPALIVE = { keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER };
 
 /**
- * Makes agents that connect to servers directly, or through a proxy if one is given.
- * @param within milliseconds until a proxy must have connected, and again until the TLS handshake through it must be done
+ * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http servers, too:
+ * requests are never sent to the proxy itself.
+ * @param within milliseconds until a proxy must have connected
  */
 export function makeAgents(proxy: URL | undefined, within: number): Agents {
   if (proxy === undefined) return { http: new HttpAgent(KEEPALIVE), https: new HttpsAgent(KEEPALIVE) };
-  const agent = new TunnelAgent(proxy, within);
+  const agent = proxy.protocol.startsWith("socks5") ? new SocksAgent(proxy, within) : new ConnectAgent(proxy, within);
   return { http: agent, https: agent };
 }
 
-/** Connects through a proxy. The tunnel serves http servers, too: requests are never sent to the proxy itself. */
-class TunnelAgent extends Agent {
-  readonly #proxy: URL;
+/** Connects through an http or https proxy with the method CONNECT (RFC 9110, 9.3.6). */
+class ConnectAgent extends HttpsProxyAgent<string> {
   readonly #within: number;
 
   constructor(proxy: URL, within: number) {
-    super(KEEPALIVE);
-    this.#proxy = proxy;
+    super(proxy, KEEPALIVE);
     this.#within = within;
   }
 
-  override async connect(_request: unknown, options: AgentConnectOpts): Promise<Socket> {
-    const end = { host: options.host ?? "localhost", port: Number(options.port) };
-    const socket = await openTunnel(this.#proxy, end, this.#within);
-    if (!options.secureEndpoint) return socket;
-    const secure = connectTls({ ...options, socket });
-    await connectedBy("secureConnect", secure, this.#within);
-    return secure;
+  override async connect(request: ClientRequest, end: End): Promise<Socket> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(noConnection(this.#within)), this.#within);
+    // The library hands a refusal on as if the API server had answered so.
+    let refusal: string | undefined;
+    request.once("proxyConnect", ({ statusCode, statusText }) => {
+      if (statusCode !== 200) refusal = `HTTP ${statusCode} ${statusText}`.trim();
+    });
+    try {
+      // The options are read before connect() returns. The signal closes the connection to a proxy that stays silent.
+      this.connectOpts = { ...this.connectOpts, signal: late.signal };
+      const socket = await super.connect(request, verifiable(end));
+      if (refusal !== undefined) throw new Error(refusal);
+      return socket;
+    } catch (error) {
+      throw proxyError(this.proxy, late.signal.aborted ? late.signal.reason : error);
+    } finally {
+      clearTimeout(timer);
+    }
   }
+}
+
+/** Connects through a SOCKS 5 proxy (RFC 1928), which resolves names, as in client-go. */
+class SocksAgent extends SocksProxyAgent {
+  readonly #url: URL;
+  readonly #within: number;
+
+  constructor(url: URL, within: number) {
+    // For the library, "socks5" means that names are resolved here.
+    super(url.href.replace(/^socks5:/, "socks5h:"), KEEPALIVE);
+    this.proxy.host = url.hostname.replace(/^\[|\]$/g, "");
+    this.#url = url;
+    this.#within = within;
+  }
+
+  override async connect(request: ClientRequest, end: End): Promise<Socket> {
+    const socket = super.connect(request, verifiable(end));
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        // The library gives up after 30 s: its own limit would hold for the open connection, too.
+        socket.then((opened) => opened.destroy()).catch(() => {});
+        reject(noConnection(this.#within));
+      }, this.#within);
+    });
+    try {
+      return await Promise.race([socket, late]);
+    } catch (error) {
+      throw proxyError(this.#url, error);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+type End = Parameters<SocksProxyAgent["connect"]>[1];
+
+/** The libraries drop an IP address, so that the server's certificate would have to be that of `localhost`. */
+function verifiable(end: End): End {
+  if (!end.secureEndpoint) return end;
+  const name = end.servername || (end.host ?? "");
+  return { ...end, checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate) };
+}
+
+/**
+ * Returns an error that names the proxy, without its password, with the code of the system's error. The original is not
+ * its cause: the SOCKS library's has the password.
+ */
+function proxyError(proxy: URL, error: unknown): Error {
+  const message = messageOf(error);
+  const code = (error as { readonly code?: unknown }).code ?? /\bE[A-Z]{5,}\b/.exec(message)?.[0];
+  return Object.assign(new Error(`the proxy ${proxyText(proxy)}: ${message}`), { code });
+}
+
+/**
+ * Fails a request whose connection is not established in time. A host that is down does not answer at all: the kernel then
+ * repeats its first packet at ever longer intervals for two minutes, and notices late that the host is back.
+ * @param socket the request's socket: a new one, or one that is connected already
+ * @param within milliseconds until the connection must be established, including the TLS handshake
+ */
+export function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
+  // A connection through a tunnel is new while its handshake lasts. The types lack the field.
+  const { secureConnecting = false } = socket as Partial<{ secureConnecting: boolean }>;
+  if (!socket.connecting && !secureConnecting) return;
+  const fail = () => sent.destroy(socket.connecting ? noConnection(within) : noHandshake(within));
+  const timer = setTimeout(fail, within);
+  for (const event of [socket instanceof TLSSocket ? "secureConnect" : "connect", "close"])
+    socket.once(event, () => clearTimeout(timer));
+}
+
+/** An error with the code that the kernel would report later. */
+function noConnection(within: number): Error {
+  return Object.assign(new Error(`no connection within ${within} ms`), { code: "ETIMEDOUT" });
+}
+
+function noHandshake(within: number): Error {
+  return new Error(`no TLS handshake within ${within} ms`);
 }

@@ -2,9 +2,8 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { request as httpsRequest } from "node:https";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { type Agents, KEEPALIVE_AFTER, makeAgents } from "./agents.ts";
-import type { Connection, Credentials } from "./connection.ts";
-import { limitConnecting } from "./limit-connecting.ts";
+import { type Agents, KEEPALIVE_AFTER, limitConnecting, makeAgents } from "./agents.ts";
+import type { Connection, Credentials } from "./load-connection.ts";
 
 /** One request to an API server. */
 export interface ApiRequest {
@@ -64,7 +63,11 @@ export interface HttpApiClientOptions {
 }
 
 /** What a request is sent with. */
-type Prepared = Credentials & { readonly agents: Agents };
+interface Prepared {
+  readonly server: URL;
+  readonly agents: Agents;
+  readonly credentials: Credentials;
+}
 
 /** Milliseconds within which a connection must be established, including the TLS handshake. */
 const CONNECT_WITHIN = 10_000;
@@ -83,15 +86,15 @@ export class HttpApiClient implements ApiClient {
   }
 
   async request(request: ApiRequest): Promise<ApiResponse> {
-    const { server, agents, headers, tls } = await abortable(this.#prepare(), request.signal);
-    const url = urlOf(server, request);
+    const prepared = await abortable(this.#prepare(), request.signal);
+    const url = urlOf(prepared.server, request);
     const start = performance.now();
     const report = (code: string): void => {
       const seconds = (performance.now() - start) / 1000;
       this.#options.onRequest?.({ method: request.method, host: url.host, code, seconds });
     };
     try {
-      const answer = await this.#send(url, request, { agents, headers, tls });
+      const answer = await this.#send(url, request, prepared);
       if (answer.statusCode === 401) this.#stale = true;
       report(String(answer.statusCode));
       return { status: answer.statusCode ?? 0, headers: answer.headers, body: plainBody(answer) };
@@ -101,10 +104,10 @@ export class HttpApiClient implements ApiClient {
     }
   }
 
-  #send(url: URL, request: ApiRequest, { agents, headers, tls }: Prepared): Promise<IncomingMessage> {
+  #send(url: URL, request: ApiRequest, { agents, credentials }: Prepared): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = {
-      ...tls,
+      ...credentials,
       method: request.method,
       signal: request.signal,
       headers: {
@@ -115,7 +118,7 @@ export class HttpApiClient implements ApiClient {
         ...(body === undefined
           ? {}
           : { "content-type": contentType(request), "content-length": Buffer.byteLength(body) }),
-        ...headers,
+        ...credentials.headers,
       },
     };
     return new Promise((resolve, reject) => {
@@ -138,7 +141,7 @@ export class HttpApiClient implements ApiClient {
     this.#agents = undefined;
   }
 
-  async #prepare(): Promise<Prepared & { readonly server: URL }> {
+  async #prepare(): Promise<Prepared> {
     if (this.#connection === undefined || this.#stale) {
       const connection = await this.#options.connect();
       if (connection.proxy?.href !== this.#connection?.proxy?.href) this.close();
@@ -147,7 +150,7 @@ export class HttpApiClient implements ApiClient {
     }
     const { server, proxy } = this.#connection;
     this.#agents ??= makeAgents(proxy, this.#connectWithin);
-    return { server, agents: this.#agents, ...(await this.#connection.credentials()) };
+    return { server, agents: this.#agents, credentials: await this.#connection.credentials() };
   }
 }
 

@@ -1,124 +1,76 @@
-import { readFile } from "node:fs/promises";
-import { dirname } from "node:path";
-import type { User } from "@kubernetes/client-node/dist/config_types.js";
-import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
-import { AppError, messageOf } from "../../base/errors.ts";
-import { systemReason } from "../files/diagnostic.ts";
-import { basicAuthorization, type Connection, type Credentials, parseServer } from "./connection.ts";
-import { type CurrentContext, readCurrentContext } from "./kubeconfig-document.ts";
-import { parseProxy } from "./proxy-url.ts";
-import { RotatingFile } from "./rotating-file.ts";
+import { dirname, isAbsolute, join } from "node:path";
+// The package's index would make the bundle carry every generated API class.
+import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
+import { parseDocument } from "yaml";
+import { describeSchemaError, quoted } from "../../base/schema-error.ts";
+import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
+
+/** A cluster and the user that requests to it are made as. File names are absolute. */
+export interface CurrentContext {
+  readonly cluster: Cluster;
+  readonly user: User;
+  /** "" for none. client-node 1.4.0 does not know this field, which kubeadm's kubeconfig for kube-proxy relies on. */
+  readonly tokenFile: string;
+}
+
+/** The fields of a kubeconfig that are read here, as schemas/kubeconfig.schema.json accepts them. */
+interface RawKubeconfig {
+  readonly "current-context"?: string | null;
+  readonly users?: readonly RawUser[] | null;
+}
+
+interface RawUser {
+  readonly name: string;
+  readonly user?: { readonly tokenFile?: string | null } | null;
+}
 
 /**
- * Reads the current context of a kubeconfig file. Supports tokens and token files, client certificates, passwords and
- * exec plugins, and a proxy.
- * @throws AppError UNREADABLE_INPUT when the file cannot be read, BAD_CONFIG when its content cannot be used
+ * Reads the current context from a kubeconfig's text. Source: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+ * @param path the path of the file: the file names in it are relative to its directory
+ * @throws Error with the reason, on one line and without any value that may be secret
  */
-export async function loadKubeconfig(path: string): Promise<Connection> {
-  const context = currentContext(path, await textOf(path));
-  const { cluster, user } = context;
-  const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
-  if (cluster.proxyUrl && proxy === undefined)
-    throw invalid(path, "proxy-url is not the URL of an http, https or socks5 proxy");
-  const providerHint = "Use an exec credential plugin, as kubectl does since 1.26.";
-  if (user.authProvider) throw invalid(path, "auth-provider is not supported", providerHint);
-  return { server: parseServer(cluster.server, `the server in ${path}`), proxy, credentials: credentialsOf(context) };
-}
-
-async function textOf(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (cause) {
-    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, { cause });
-  }
-}
-
-function currentContext(path: string, text: string): CurrentContext {
-  try {
-    return readCurrentContext(text, dirname(path));
-  } catch (cause) {
-    throw invalid(path, messageOf(cause));
-  }
-}
-
-/** Returns the reader of the credentials, which keeps what files and the plugin gave last. */
-function credentialsOf({ cluster, user, tokenFile }: CurrentContext): () => Promise<Credentials> {
-  const files = {
-    ca: content(cluster.caFile, cluster.caData),
-    cert: content(user.certFile, user.certData),
-    key: content(user.keyFile, user.keyData),
-    token: content(tokenFile, undefined),
-  };
-  const plugin = user.exec ? execPlugin(user) : async () => undefined;
-  return async () => {
-    const exec = await plugin();
-    const token = (await files.token()) ?? (user.token || exec?.token);
-    const cert = (await files.cert()) ?? exec?.cert;
-    const key = (await files.key()) ?? exec?.key;
-    const ca = await files.ca();
-    return {
-      headers: {
-        ...authorization(user, token),
-        ...(user.impersonateUser ? { "impersonate-user": user.impersonateUser } : {}),
-      },
-      tls: {
-        ...(ca === undefined ? {} : { ca }),
-        ...(cert === undefined ? {} : { cert }),
-        ...(key === undefined ? {} : { key }),
-        ...(cluster.tlsServerName ? { servername: cluster.tlsServerName } : {}),
-        ...(cluster.skipTLSVerify ? { rejectUnauthorized: false } : {}),
-      },
-    };
+export function readCurrentContext(text: string, path: string): CurrentContext {
+  const document = validated(parsed(text));
+  const config = new KubeConfig();
+  // As JSON, because client-node's YAML parser quotes the text in its errors, and makes a date of some tokens.
+  config.loadFromString(JSON.stringify(document));
+  config.makePathsAbsolute(dirname(path));
+  const name = document["current-context"] ?? "";
+  const context = config.getContextObject(name);
+  const cluster = config.getCurrentCluster();
+  if (context === null || cluster === null)
+    throw new Error(`current-context ${quoted(name)} names no context with a cluster`);
+  const user = config.getCurrentUser();
+  if (user === null && context.user)
+    throw new Error(`the user ${quoted(context.user)} of the current context is missing`);
+  const absolute = (file: string) => (file === "" || isAbsolute(file) ? file : join(dirname(path), file));
+  const exec = user?.exec;
+  return {
+    cluster,
+    user: {
+      ...(user ?? { name: "" }),
+      // As in client-go: a relative path is relative to the kubeconfig, a bare name is looked up in PATH.
+      ...(exec?.command.includes("/") ? { exec: { ...exec, command: absolute(exec.command) } } : {}),
+    },
+    tokenFile: absolute(document.users?.find((each) => each.name === context.user)?.user?.tokenFile ?? ""),
   };
 }
 
-/** Reads a value from the field that holds it in base64, or else from the file that another field names. */
-function content(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
-  const fixed = data ? Buffer.from(data, "base64").toString("utf8") : undefined;
-  if (fixed !== undefined || !file) return async () => fixed;
-  const rotating = new RotatingFile(file);
-  return () => rotating.read();
+function parsed(text: string): unknown {
+  const document = parseDocument(text);
+  const [error] = document.errors;
+  if (error?.code === "MULTIPLE_DOCS") throw new Error("it has several documents");
+  // The message goes on with the line itself, which may hold a token.
+  if (error !== undefined) throw new Error(error.message.replace(/:?\n.*/s, ""));
+  return document.toJS();
 }
 
-interface ExecCredentials {
-  readonly token: string | undefined;
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-}
-
-function execPlugin(user: User): () => Promise<ExecCredentials> {
-  const { exec } = user;
-  const info = { apiVersion: exec.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
-  // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
-  const env = [...(exec.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
-  const prepared: User = { ...user, exec: { ...exec, env } };
-  const authenticator = new ExecAuth();
-  return async () => {
-    const answer: { headers: Record<string, string>; cert?: string; key?: string } = { headers: {} };
-    await authenticator.applyAuthentication(prepared, answer).catch((cause) => {
-      throw new Error(`the credential plugin ${exec.command} failed: ${pluginReason(cause)}`, { cause });
-    });
-    return { token: answer.headers.Authorization?.replace(/^Bearer /, ""), cert: answer.cert, key: answer.key };
-  };
-}
-
-/** client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a status. */
-function pluginReason(error: unknown): string {
-  if (error instanceof TypeError) return "it did not print an ExecCredential with a status";
-  const text = error instanceof Error ? error.message.trim() : String(error);
-  return text === "" ? "it wrote nothing to its standard error" : text;
-}
-
-function authorization({ username, password }: User, token: string | undefined): Credentials["headers"] {
-  if (token !== undefined) return { authorization: `Bearer ${token.trim()}` };
-  if (!username) return {};
-  return { authorization: basicAuthorization(username, password ?? "") };
-}
-
-function invalid(path: string, reason: string, hint?: string): AppError {
-  return new AppError(
-    "BAD_CONFIG",
-    `the kubeconfig ${path} cannot be used: ${reason}`,
-    hint === undefined ? {} : { hint },
-  );
+function validated(document: unknown): RawKubeconfig {
+  const validate = compileKubeconfigValidator();
+  if (validate(document)) return document as RawKubeconfig;
+  const [error] = validate.errors ?? [];
+  if (error === undefined) throw new Error("it is invalid");
+  const { path, reason } = describeSchemaError({ ...error, data: undefined });
+  throw new Error(`${path || "it"} ${reason}`);
 }

@@ -1,9 +1,31 @@
-import { AppError } from "../../base/errors.ts";
+import { readFile } from "node:fs/promises";
+import type { RequestOptions } from "node:https";
+import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
+import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
+import { AppError, messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import { type Connection, parseServer } from "./connection.ts";
-import { loadKubeconfig } from "./kubeconfig.ts";
-import { proxyOfEnvironment } from "./proxy-of-environment.ts";
-import { RotatingFile } from "./rotating-file.ts";
+import { systemReason } from "../files/diagnostic.ts";
+import { type CurrentContext, readCurrentContext } from "./kubeconfig.ts";
+import { parseProxy, proxyOfEnvironment } from "./proxy.ts";
+
+/** Credentials for one request: headers, and TLS settings that identify the client and verify the server. */
+export type Credentials = Pick<
+  RequestOptions,
+  "headers" | "auth" | "ca" | "cert" | "key" | "rejectUnauthorized" | "servername"
+>;
+
+/** An API server's address and credentials. */
+export interface Connection {
+  readonly server: URL;
+  /** The http, https or socks5 proxy through which the server is reached; undefined for none. */
+  readonly proxy?: URL | undefined;
+  /**
+   * Reads the credentials. Called for every request: token, CA and certificate files are replaced over time, and
+   * requests are rare (a watch lasts minutes).
+   * @throws AppError UNREADABLE_INPUT for a file that could never be read, Error when a credential plugin fails
+   */
+  credentials(): Promise<Credentials>;
+}
 
 /** Options of {@link loadConnection}. */
 export interface ConnectionOptions {
@@ -19,42 +41,164 @@ export interface ConnectionOptions {
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
+/** The cluster and user without a kubeconfig. */
+const NOBODY: User = { name: "" };
+const UNNAMED = { name: "", skipTLSVerify: false };
+
 /**
  * Finds the API server as kube-proxy does: from the kubeconfig, else from `master` alone, else from the Pod's environment;
  * and the proxy to it: from the kubeconfig, else from the environment.
  * @throws AppError BAD_CONFIG when none is configured or a value is wrong, UNREADABLE_INPUT for an unreadable kubeconfig
  */
 export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
-  const connection = await findServer(options);
-  return { ...connection, proxy: connection.proxy ?? proxyOfEnvironment(connection.server, options.env) };
+  const { kubeconfig, master, env } = options;
+  const context = await findContext(options);
+  const { cluster } = context;
+  const server =
+    master === ""
+      ? parseServer(cluster.server, kubeconfig === "" ? "KUBERNETES_SERVICE_HOST" : `the server in ${kubeconfig}`)
+      : parseServer(master, "--master");
+  const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
+  if (cluster.proxyUrl && proxy === undefined)
+    throw invalid(kubeconfig, "proxy-url is not the URL of an http, https or socks5 proxy");
+  return { server, proxy: proxy ?? proxyOfEnvironment(server, env), credentials: credentialsOf(context, server) };
 }
 
-async function findServer(options: ConnectionOptions): Promise<Connection> {
-  if (options.kubeconfig !== "") {
-    const connection = await loadKubeconfig(options.kubeconfig);
-    return options.master === "" ? connection : { ...connection, server: parseServer(options.master, "--master") };
-  }
-  if (options.master !== "")
-    return { server: parseServer(options.master, "--master"), credentials: async () => ({ headers: {}, tls: {} }) };
-  return inCluster(options);
-}
-
-async function inCluster(options: ConnectionOptions): Promise<Connection> {
-  const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = options.env;
-  const directory = options.serviceAccount ?? SERVICE_ACCOUNT;
+async function findContext({ kubeconfig, master, env, serviceAccount }: ConnectionOptions): Promise<CurrentContext> {
+  if (kubeconfig !== "") return await contextOf(kubeconfig);
+  if (master !== "") return { cluster: { ...UNNAMED, server: master }, user: NOBODY, tokenFile: "" };
+  const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env;
+  const directory = serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
     throw new AppError("BAD_CONFIG", "no API server is configured", {
       hint: "give --kubeconfig or --master, or run as a Pod; --from, where a command has it, takes objects from files",
     });
   }
-  const server = parseServer(`https://${socketText(host, port)}`, "KUBERNETES_SERVICE_HOST");
-  const token = new RotatingFile(`${directory}/token`);
-  const ca = new RotatingFile(`${directory}/ca.crt`);
+  const server = `https://${socketText(host, port)}`;
   return {
-    server,
-    credentials: async () => ({
-      headers: { authorization: `Bearer ${(await token.read()).trim()}` },
-      tls: { ca: await ca.read() },
-    }),
+    cluster: { ...UNNAMED, server, caFile: `${directory}/ca.crt` },
+    user: NOBODY,
+    tokenFile: `${directory}/token`,
   };
+}
+
+async function contextOf(path: string): Promise<CurrentContext> {
+  const text = await readFile(path, "utf8").catch((cause) => {
+    throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, { cause });
+  });
+  try {
+    const context = readCurrentContext(text, path);
+    // client-node's providers pass their configuration to a shell.
+    if (!context.user.authProvider) return context;
+  } catch (cause) {
+    throw invalid(path, messageOf(cause));
+  }
+  throw invalid(path, "auth-provider is not supported", "Use an exec credential plugin, as kubectl does since 1.26.");
+}
+
+function invalid(path: string, reason: string, hint?: string): AppError {
+  return new AppError(
+    "BAD_CONFIG",
+    `the kubeconfig ${path} cannot be used: ${reason}`,
+    hint === undefined ? {} : { hint },
+  );
+}
+
+/**
+ * Parses an API server's URL.
+ * @param from what the message of the error calls the text
+ * @throws AppError BAD_CONFIG for anything but an http or https URL
+ */
+export function parseServer(text: string, from: string): URL {
+  if (!URL.canParse(text) || !/^https?:\/\//.test(text))
+    throw new AppError("BAD_CONFIG", `${from} is not an http or https URL`, { evidence: { value: text } });
+  return new URL(text);
+}
+
+/** Returns the reader of the credentials, which keeps what files and the plugin gave last. */
+function credentialsOf({ cluster, user, tokenFile }: CurrentContext, server: URL): () => Promise<Credentials> {
+  const ca = contentOf(cluster.caFile, cluster.caData);
+  const cert = contentOf(user.certFile, user.certData);
+  const key = contentOf(user.keyFile, user.keyData);
+  const token = tokenFile === "" ? undefined : new RotatingFile(tokenFile);
+  const config = new KubeConfig();
+  // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
+  const info = { apiVersion: user.exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
+  const env = [...(user.exec?.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
+  return async () => {
+    // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is to verify.
+    const skipTLSVerify = cluster.skipTLSVerify || server.protocol === "http:";
+    // Files are read here, because client-node prefers a file to the data beside it, and fails while one is replaced.
+    config.loadFromClusterAndUser(
+      { ...cluster, skipTLSVerify, ...NO_PROXY_OR_FILE, caData: await ca() } as Cluster,
+      {
+        ...user,
+        ...NO_FILES,
+        ...(user.exec ? { exec: { ...user.exec, env } } : {}),
+        certData: await cert(),
+        keyData: await key(),
+        token: ((await token?.read()) ?? user.token)?.trim(),
+        password: user.password ?? "",
+      } as User,
+    );
+    const { agent: _, ...credentials } = await applied(config, user);
+    return credentials;
+  };
+}
+
+const NO_FILES = { certFile: "", keyFile: "" };
+const NO_PROXY_OR_FILE = { caFile: "", proxyUrl: "" };
+
+async function applied(config: KubeConfig, { exec }: User): Promise<RequestOptions> {
+  const options: RequestOptions = {};
+  await config.applyToHTTPSOptions(options).catch((cause) => {
+    throw new Error(`the credential plugin ${exec?.command} failed: ${pluginReason(cause)}`, { cause });
+  });
+  return options;
+}
+
+/** client-node's error has what the plugin wrote to standard error, or is a TypeError for an answer without a status. */
+function pluginReason(error: unknown): string {
+  if (error instanceof TypeError) return "it did not print an ExecCredential with a status";
+  const text = error instanceof Error ? error.message.trim() : String(error);
+  return text === "" ? "it wrote nothing to its standard error" : text;
+}
+
+/** Reads a value, in base64: from the field that holds it so, or else from the file that another field names. */
+function contentOf(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
+  if (data || !file) return async () => data;
+  const rotating = new RotatingFile(file);
+  return async () => Buffer.from(await rotating.read()).toString("base64");
+}
+
+/**
+ * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or empty because
+ * it is being written, its last content is used.
+ */
+class RotatingFile {
+  readonly #path: string;
+  #last = "";
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /**
+   * Reads the file.
+   * @throws AppError UNREADABLE_INPUT if it could never be read
+   */
+  async read(): Promise<string> {
+    try {
+      const content = await readFile(this.#path, "utf8");
+      this.#last = content === "" ? this.#last : content;
+    } catch (cause) {
+      if (this.#last === "") throw unreadable(this.#path, systemReason(cause), cause);
+    }
+    if (this.#last === "") throw unreadable(this.#path, "it is empty");
+    return this.#last;
+  }
+}
+
+function unreadable(path: string, reason: string, cause?: unknown): AppError {
+  return new AppError("UNREADABLE_INPUT", `cannot read ${path}: ${reason}`, { cause, evidence: { path } });
 }

@@ -1,5 +1,5 @@
 import { HttpApiClient } from "../../../src/kube/client/client.ts";
-import { parseServer } from "../../../src/kube/client/connection.ts";
+import { parseServer } from "../../../src/kube/client/load-connection.ts";
 import type { StubApi } from "./stub-api.ts";
 
 /** A client of a stub API server. `token` gives the token of each request. */
@@ -8,7 +8,7 @@ export function stubClient({ url }: StubApi, token: () => string = () => ""): Ht
     userAgent: "nft-proxy/test",
     connect: async () => ({
       server: parseServer(url, "the stub"),
-      credentials: async () => ({ headers: { authorization: `Bearer ${token()}` }, tls: {} }),
+      credentials: async () => ({ headers: { authorization: `Bearer ${token()}` } }),
     }),
   });
 }

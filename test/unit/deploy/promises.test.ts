@@ -30,7 +30,7 @@ test("the code writes files in three places: for the user, as settings of the ke
 
 test("the code makes connections to the daemon's socket, relayed NodePorts, this host's health checks, and the API server or its proxy", () => {
   const connects = /import \{[^}]*\bconnect\b[^}]*\} from "node:(?:net|tls)"/;
-  const requests = /\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
+  const requests = /extends \w+ProxyAgent\b|\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
     "daemon/http/prepare-socket.ts",
     "daemon/loopback/relay.ts",
@@ -38,7 +38,6 @@ test("the code makes connections to the daemon's socket, relayed NodePorts, this
     "inspect/http-answer.ts",
     "kube/client/agents.ts",
     "kube/client/client.ts",
-    "kube/client/tunnel.ts",
   ]);
 });
 

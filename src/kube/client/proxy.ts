@@ -1,7 +1,21 @@
 import { isIP, isIPv6 } from "node:net";
 import { AppError } from "../../base/errors.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, isLoopback } from "../../model/ip.ts";
-import { parseProxy } from "./proxy-url.ts";
+
+/** The schemes of proxies that client-go supports: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#Cluster */
+const SCHEMES: ReadonlySet<string> = new Set(["http:", "https:", "socks5:", "socks5h:"]);
+
+/** Returns the URL of a proxy, undefined for text that is none. */
+export function parseProxy(text: string): URL | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return SCHEMES.has(url.protocol) && url.hostname !== "" ? url : undefined;
+}
+
+/** Returns a proxy for messages: without its password. */
+export function proxyText({ protocol, host }: URL): string {
+  return `${protocol}//${host}`;
+}
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
