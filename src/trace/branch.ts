@@ -3,6 +3,15 @@ import type { AnyChain, AnyRule, AnyTable } from "../nft/ast/any-table.ts";
 import type { Effect, Hook, Outcome, RulePlace, Step, UndecidedRule, UpdatedElement } from "./outcome.ts";
 import type { Host, Packet } from "./packet.ts";
 
+/** A value that the evaluator does not know: a fact about the packet, or an expression. */
+export const UNKNOWN: unique symbol = Symbol("unknown");
+
+/** A number, or canonical text (an address, a name, the parts of a concatenation). */
+export type Value = string | number;
+
+/** The result of an expression. Undefined where the kernel finds no value, which ends the rule. */
+export type Evaluated = Value | undefined | typeof UNKNOWN;
+
 /** A base chain and its table. */
 export interface HookedChain {
   readonly table: AnyTable;

@@ -32,7 +32,7 @@ function isVerdict(statement: AnyStatement): statement is Verdict {
   return ["accept", "drop", "return", "jump", "goto"].some((kind) => kind in statement);
 }
 
-/** Forgets assumed rules that accept, once their base chain has accepted the packet all the same and unchanged. */
+/** Deletes assumed rules that accept, once their base chain has accepted the packet unchanged anyway. */
 export function dropIrrelevantAssumptions(branch: Branch): void {
   const { hook, base, changes } = branch;
   const isIrrelevant = (assumption: Assumption) =>

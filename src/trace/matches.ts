@@ -2,18 +2,17 @@ import { addressNumber } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { TCP_FLAGS } from "../nft/canonical/constant.ts";
-import { addEffect, type Branch, type Evaluation } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
-import { type Evaluated, UNKNOWN, type Value } from "./value.ts";
 
 type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 
 /** Whether something holds. */
 export type Truth = boolean | typeof UNKNOWN;
 
-/** Whether a comparison holds for the current packet; `UNKNOWN` when that cannot be told. */
+/** Whether a comparison holds for the current packet; `UNKNOWN` when that is not known. */
 export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
   if (typeof right === "object" && "anonymous" in right) return isAmong(evaluation, branch, { op, left, right });
   // Compared as a whole (`==`, `!=`), the status has more bits than are known here.

@@ -1,7 +1,6 @@
 import type { AnyExpression } from "../nft/ast/any-table.ts";
-import type { Branch, Evaluation } from "./branch.ts";
+import { type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
 import { isLocal } from "./packet.ts";
-import { type Evaluated, UNKNOWN } from "./value.ts";
 
 type Payload = Extract<AnyExpression, { readonly payload: unknown }>["payload"];
 type Ct = Extract<AnyExpression, { readonly ct: unknown }>["ct"];

@@ -1,17 +1,15 @@
-import type { AnonymousSet, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyExpression, AnySet, AnyStatement, ElementUpdate } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluation } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { matches } from "./matches.ts";
 import { isLocal } from "./packet.ts";
-import { lookUp } from "./set-lookup.ts";
-import { type UpdateResult, updateSet } from "./set-update.ts";
-import { type Evaluated, UNKNOWN } from "./value.ts";
+import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
 
 /**
  * How evaluation continues after a statement: with the next statement, the next rule (`break`), or a verdict. After a
- * comparison that cannot be told, the rule is `undecided`; `not-understood` is a statement that may do anything.
+ * comparison whose result is unknown, the rule is `undecided`; `not-understood` is a statement that may do anything.
  */
 export type Result =
   | { readonly kind: "continue" }
@@ -42,11 +40,9 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
   if ("mangle" in statement) return runMangle(evaluation, branch, statement.mangle);
   if ("map" in statement) {
     const { map, data } = statement.map;
-    return afterUpdate(branch, updateSet(evaluation, branch, statement.map, map, data));
+    return updateSet(evaluation, branch, statement.map, map, data);
   }
-  if ("set" in statement) {
-    return afterUpdate(branch, updateSet(evaluation, branch, statement.set, statement.set.set));
-  }
+  if ("set" in statement) return updateSet(evaluation, branch, statement.set, statement.set.set);
   if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
   if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
   if ("masquerade" in statement) return runMasquerade(evaluation, branch);
@@ -109,10 +105,72 @@ function isDrawn(expression: AnyExpression): boolean {
   return typeof expression === "object" && "jhash" in expression;
 }
 
-function afterUpdate(branch: Branch, result: UpdateResult): Result {
-  if (result === UNKNOWN) return NOT_UNDERSTOOD;
+/**
+ * Runs `add`, `update` or `delete` of a dynamic set's or map's element. An existing element keeps its value, and its
+ * timeout restarts. Source: net/netfilter/nft_dynset.c, Linux 6.18.
+ * @param data the value of a map's element; absent in a set
+ */
+function updateSet(
+  evaluation: Evaluation,
+  branch: Branch,
+  { op, elem }: ElementUpdate,
+  reference: string,
+  data?: AnyExpression,
+): Result {
+  const set = setOf(branch, reference);
+  const { val, timeout } = typeof elem === "object" && "elem" in elem ? elem.elem : { val: elem, timeout: 0 };
+  const key = expressionValue(evaluation, branch, val);
+  const value = data === undefined ? "" : expressionValue(evaluation, branch, data);
+  if (key === undefined || value === undefined) return BREAK;
+  if (set === undefined || key === UNKNOWN || value === UNKNOWN) return NOT_UNDERSTOOD;
+  const text = String(key);
+  if (op === "delete") return deleteElement(evaluation, branch, set, text);
+  return putElement(evaluation, branch, set, text, String(value), timeout);
+}
+
+function deleteElement(evaluation: Evaluation, branch: Branch, set: AnySet, key: string): Result {
+  if (elementValue(evaluation, branch, set, key) === undefined) return CONTINUE;
+  addEffect(branch, { kind: "deleted", map: set.spec.name, key });
+  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, undefined);
   branch.changes++;
-  return result === "done" ? CONTINUE : BREAK;
+  return CONTINUE;
+}
+
+function putElement(
+  evaluation: Evaluation,
+  branch: Branch,
+  set: AnySet,
+  key: string,
+  value: string,
+  timeout: number,
+): Result {
+  const map = set.spec.name;
+  const known = elementValue(evaluation, branch, set, key);
+  if (known === undefined && isFull(evaluation, branch, set)) {
+    addEffect(branch, { kind: "full", map });
+    return BREAK;
+  }
+  const { family = "ip", name = "" } = branch.table ?? {};
+  const updated = { map, key, value: known ?? value, timeout: timeout || (set.spec.timeout ?? 0) };
+  addEffect(branch, { kind: "updated", ...updated });
+  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, updated.value);
+  branch.updates = [...branch.updates, { ...updated, table: { family, name } }];
+  branch.changes++;
+  return CONTINUE;
+}
+
+/** Whether a set has no room for another element, counting the elements that this packet added and deleted. */
+function isFull(evaluation: Evaluation, branch: Branch, set: AnySet): boolean {
+  const { size } = set.spec;
+  if (size === undefined) return false;
+  const own = branchKey(branch, set);
+  const before = evaluation.dynamic.get(own) ?? set.elements;
+  let filling = before.size;
+  for (const [changed, value] of branch.dynamic) {
+    if (!changed.startsWith(`${own} `)) continue;
+    filling += Number(value !== undefined) - Number(before.has(changed.slice(own.length + 1)));
+  }
+  return filling >= size;
 }
 
 type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];

@@ -2,8 +2,7 @@ import { type AddressInterval, addressNumber, parseInterval } from "../base/addr
 import type { Family } from "../base/family.ts";
 import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
 import { splitParts } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluation, setKey } from "./branch.ts";
-import { type Evaluated, UNKNOWN } from "./value.ts";
+import { addEffect, type Branch, type Evaluated, type Evaluation, setKey, UNKNOWN } from "./branch.ts";
 
 /** Returns the set or map behind a reference such as `@endpoints`; undefined when it is missing or not understood. */
 export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet): AnySet | undefined {
