@@ -9,8 +9,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { diagnosticsJson } from "../../src/cli/print/doctor-text.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
-import { doctorHost } from "../../src/inspect/doctor/doctor-host.ts";
 import { examineHost } from "../../src/inspect/doctor/examine.ts";
+import { doctorHost } from "../../src/inspect/doctor/host-facts.ts";
 import { nftProxy, townObjects } from "../support/command.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");

@@ -1,8 +1,8 @@
 import { AppError } from "../../base/errors.ts";
 import { type HostDiagnostic, worstLevel } from "../../inspect/doctor/diagnostic.ts";
-import { doctorHost } from "../../inspect/doctor/doctor-host.ts";
 import { examineHost } from "../../inspect/doctor/examine.ts";
-import type { MigrationFacts } from "../../inspect/doctor/migration-facts.ts";
+import { doctorHost } from "../../inspect/doctor/host-facts.ts";
+import type { MigrationFacts } from "../../inspect/doctor/migration-check.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";

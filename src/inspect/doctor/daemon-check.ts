@@ -1,5 +1,6 @@
 import { type HttpAnswer, isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
-import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
+import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import type { HealthFact } from "./host-facts.ts";
 
 /** The state of the daemon that should run on this host, from its two servers. */
 export interface DaemonFact {
@@ -19,148 +20,154 @@ export interface DaemonSocketFact {
   readonly unfollowed?: string;
 }
 
-/** The state of the health checks; `url` is where they were asked. */
-export type HealthFact =
-  | { readonly kind: "off" }
-  | { readonly kind: "silent"; readonly url: string; readonly reason: string }
-  | { readonly kind: "answers"; readonly url: string; readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
+/** Judges whether a daemon runs, and how it fares. `hasTables`: our tables are in the kernel; undefined when unknown. */
+export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostDiagnostic[] {
+  const { health } = fact;
+  const answers = health.kind === "answers" ? health : undefined;
+  return judge(ROWS, {
+    ...fact,
+    hasTables,
+    url: health.kind === "off" ? "" : health.url,
+    isOff: health.kind === "off",
+    ...(health.kind === "silent" ? { silence: health.reason } : {}),
+    ...(answers === undefined ? {} : { answers, body: readHealth(answers.healthz) }),
+    isOther: answers !== undefined && !isOwnLivez(readHealth(answers.livez)),
+  });
+}
 
-type Silent = HealthFact & { readonly kind: "silent" };
-type Answers = HealthFact & { readonly kind: "answers" };
+interface Facts extends DaemonFact {
+  readonly hasTables: boolean | undefined;
+  /** Where the health checks were asked, "" where they are off. */
+  readonly url: string;
+  readonly isOff: boolean;
+  /** Why the health checks do not answer; absent where they do, and where they are off. */
+  readonly silence?: string;
+  readonly answers?: { readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
+  /** What /healthz tells; undefined where another program than a service proxy answers. */
+  readonly body?: ProxyHealth | undefined;
+  /** Whether another service proxy answers the health checks. */
+  readonly isOther: boolean;
+}
 
 const LOOK = "look into its log, and at nft-proxy diff";
+const isAbsent = ({ socket, answers }: Facts) => socket === undefined && answers === undefined;
 
-/** Judges whether a daemon runs, and how it fares. `hasTables`: our tables are in the kernel; undefined when not known. */
-export function judgeDaemon(
-  { socket, socketProblem, health }: DaemonFact,
-  hasTables: boolean | undefined,
-): HostDiagnostic {
-  if (socketProblem !== undefined && health.kind !== "answers") return judgeHanging(socketProblem, health);
-  switch (health.kind) {
-    case "off": {
-      const off = "its health checks are switched off";
-      if (socket === undefined) return judgeAbsence(`no daemon answers on its socket, and ${off}`, hasTables);
-      return judgeSync(`the daemon answers at ${socket.path}; ${off}`, socket);
-    }
-    case "silent":
-      return judgeSilence(health, socket, hasTables);
-    case "answers":
-      return judgeAnswers(health, socket, hasTables);
-  }
+const ROWS: readonly Row<Facts>[] = (
+  [
+    {
+      level: "fault",
+      when: ({ socketProblem, answers }) => socketProblem !== undefined && answers === undefined,
+      found: ({ socketProblem, silence, url }) =>
+        `${socketProblem}${silence === undefined ? "" : `, and its health checks do not answer at ${url}`}`,
+      means: "the rules stay as they are while it hangs",
+      action: "keep its log, then restart it",
+    },
+    { level: "ok", when: (facts) => isAbsent(facts) && !facts.hasTables, found: absenceText },
+    {
+      level: "warning",
+      when: isAbsent,
+      found: absenceText,
+      means: "rules of nft-proxy are in the kernel, and no daemon keeps them current",
+      action: "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
+    },
+    {
+      level: "warning",
+      when: ({ silence }) => silence !== undefined,
+      found: ({ socket, url, silence }) =>
+        `the daemon answers at ${socket?.path}, but its health checks do not at ${url} (${silence})`,
+      means: "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
+      action: "its log tells why it cannot listen there",
+    },
+    {
+      level: "warning",
+      when: ({ answers, body }) => answers !== undefined && body === undefined,
+      found: ({ answers, url }) =>
+        `another program than a service proxy answers at ${url} (HTTP ${answers?.healthz.status})`,
+      means: "load balancers that ask there are misled",
+      action: "choose another --healthz-bind-address",
+    },
+    {
+      level: "warning",
+      when: ({ isOther, socket }) => isOther && socket !== undefined,
+      found: (facts) => `${otherProxyText(facts)}, beside the daemon at ${facts.socket?.path}`,
+      means: "both program rules, and load balancers are told of the other one's health",
+      action: "stop kube-proxy on this node",
+    },
+    {
+      level: "warning",
+      when: ({ isOther, hasTables }) => isOther && !hasTables,
+      found: otherProxyText,
+      action: "stop kube-proxy before nft-proxy takes over its ports",
+    },
+    {
+      level: "warning",
+      when: ({ isOther }) => isOther,
+      found: otherProxyText,
+      means: "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate",
+      action: "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",
+    },
+    {
+      level: "warning",
+      when: ({ answers, hasTables }) => answers !== undefined && hasTables === false,
+      found: (facts) => `${daemonText(facts)}, and there are no tables of nft-proxy`,
+      means: "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
+      action: "ask again in some seconds; if they do not appear, check its log",
+    },
+    {
+      level: "fault",
+      when: ({ answers }) => answers !== undefined && answers.livez.status !== 200,
+      found: daemonText,
+      means: (facts) => `it is not healthy: ${reasonsText(facts) || "no reason given"}`,
+      action: LOOK,
+    },
+    {
+      level: "warning",
+      when: ({ socket }) => socket?.problem !== undefined,
+      found: daemonText,
+      means: ({ socket }) => `its last sync failed, and the kernel lacks changes: ${socket?.problem}`,
+      action: LOOK,
+    },
+    {
+      level: "warning",
+      when: ({ socket }) => socket?.unfollowed !== undefined,
+      found: daemonText,
+      means: ({ socket }) => `it does not follow the cluster, and keeps the last known objects: ${socket?.unfollowed}`,
+      action: "check that this node reaches the API server, and that its credentials may list and watch these",
+    },
+    {
+      level: "warning",
+      when: ({ answers }) => answers !== undefined && answers.healthz.status !== 200,
+      found: daemonText,
+      means: (facts) => `load balancers are told to avoid this node: ${reasonsText(facts) || "no reason given"}`,
+    },
+    {
+      // A family that the kernel refuses is no reason for load balancers to avoid the node.
+      level: "warning",
+      when: (facts) => reasonsText(facts) !== "",
+      found: daemonText,
+      means: reasonsText,
+      action: LOOK,
+    },
+    { level: "ok", found: daemonText },
+  ] satisfies readonly Omit<Row<Facts>, "check">[]
+).map((row) => ({ check: "daemon", ...row }));
+
+function absenceText({ silence, url }: Facts): string {
+  if (silence !== undefined) return `no daemon answers at ${url} (${silence})`;
+  return "no daemon answers on its socket, and its health checks are switched off";
 }
 
-function judgeHanging(problem: string, health: HealthFact): HostDiagnostic {
-  const silent = health.kind === "silent" ? `, and its health checks do not answer at ${health.url}` : "";
-  return diagnostic(
-    "daemon",
-    "fault",
-    `${problem}${silent}`,
-    "the rules stay as they are while it hangs",
-    "keep its log, then restart it",
-  );
+function otherProxyText({ url }: Facts): string {
+  return `another service proxy, such as kube-proxy, answers at ${url}`;
 }
 
-function judgeAbsence(found: string, hasTables: boolean | undefined): HostDiagnostic {
-  if (!hasTables) return diagnostic("daemon", "ok", found);
-  return diagnostic(
-    "daemon",
-    "warning",
-    found,
-    "rules of nft-proxy are in the kernel, and no daemon keeps them current",
-    "start the daemon again (its log says why it ended), or remove its rules with nft-proxy cleanup",
-  );
+function daemonText({ isOff, socket, url, body }: Facts): string {
+  if (isOff) return `the daemon answers at ${socket?.path}; its health checks are switched off`;
+  return `the daemon at ${url} ${body === undefined ? "answers" : lastSyncText(body)}`;
 }
 
-function judgeSilence(
-  { url, reason }: Silent,
-  socket: DaemonSocketFact | undefined,
-  hasTables: boolean | undefined,
-): HostDiagnostic {
-  if (socket === undefined) return judgeAbsence(`no daemon answers at ${url} (${reason})`, hasTables);
-  return diagnostic(
-    "daemon",
-    "warning",
-    `the daemon answers at ${socket.path}, but its health checks do not at ${url} (${reason})`,
-    "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
-    "look into its log for why it cannot listen there",
-  );
-}
-
-function judgeAnswers(
-  { url, healthz, livez }: Answers,
-  socket: DaemonSocketFact | undefined,
-  hasTables: boolean | undefined,
-): HostDiagnostic {
-  const body = readHealth(healthz);
-  if (body === undefined) {
-    const found = `another program than a service proxy answers at ${url} (HTTP ${healthz.status})`;
-    const means = "load balancers that ask there are misled";
-    return diagnostic("daemon", "warning", found, means, "choose another --healthz-bind-address");
-  }
-  if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, socket, hasTables);
-  const found = `the daemon at ${url} ${lastSyncText(body)}`;
-  if (hasTables === false) return judgeMissingTables(found);
-  return judgeHealth(found, body, { healthz, livez }, socket);
-}
-
-/** kube-proxy has the port of the health checks. */
-function judgeOtherProxy(
-  url: string,
-  socket: DaemonSocketFact | undefined,
-  hasTables: boolean | undefined,
-): HostDiagnostic {
-  const found = `another service proxy, such as kube-proxy, answers at ${url}`;
-  if (socket !== undefined) {
-    const both = `${found}, beside the daemon at ${socket.path}`;
-    const means = "both program rules, and load balancers are told of the other one's health";
-    return diagnostic("daemon", "warning", both, means, "stop kube-proxy on this node");
-  }
-  if (!hasTables) {
-    return diagnostic("daemon", "warning", found, undefined, "stop kube-proxy before nft-proxy takes over its ports");
-  }
-  const means = "tables of nft-proxy are in the kernel as well; without its daemon they are stale, and still translate";
-  const action = "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup";
-  return diagnostic("daemon", "warning", found, means, action);
-}
-
-function judgeMissingTables(found: string): HostDiagnostic {
-  return diagnostic(
-    "daemon",
-    "warning",
-    `${found}, and there are no tables of nft-proxy`,
-    "it has not programmed any rules yet, runs with --dry-run, or another program has just deleted them",
-    "ask again in some seconds; if they stay away, look into its log",
-  );
-}
-
-function judgeHealth(
-  found: string,
-  { reasons = [] }: ProxyHealth,
-  { healthz, livez }: Pick<Answers, "healthz" | "livez">,
-  socket: DaemonSocketFact | undefined,
-): HostDiagnostic {
-  const why = reasons.join("; ");
-  if (livez.status !== 200) {
-    return diagnostic("daemon", "fault", found, `it is not healthy: ${why || "it gives no reason"}`, LOOK);
-  }
-  if (socket?.problem !== undefined || socket?.unfollowed !== undefined) return judgeSync(found, socket);
-  if (healthz.status !== 200) {
-    const means = `load balancers are told to avoid this node: ${why || "it gives no reason"}`;
-    return diagnostic("daemon", "warning", found, means);
-  }
-  // A family that the kernel refuses is no reason for load balancers to avoid the node.
-  return why === "" ? diagnostic("daemon", "ok", found) : diagnostic("daemon", "warning", found, why, LOOK);
-}
-
-function judgeSync(found: string, { problem, unfollowed }: DaemonSocketFact): HostDiagnostic {
-  if (problem === undefined && unfollowed !== undefined) {
-    const means = `it does not follow the cluster, and keeps the last known objects: ${unfollowed}`;
-    const action = "see that this node reaches the API server, and that its credentials may list and watch these";
-    return diagnostic("daemon", "warning", found, means, action);
-  }
-  if (problem === undefined) return diagnostic("daemon", "ok", found);
-  const means = `its last sync failed, and the kernel lacks changes: ${problem}`;
-  return diagnostic("daemon", "warning", found, means, LOOK);
+function reasonsText({ body }: Facts): string {
+  return body?.reasons?.join("; ") ?? "";
 }
 
 /** `last synced 12 s ago`, of the family that was synced first; families that are not served have never been. */

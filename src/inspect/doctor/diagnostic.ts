@@ -43,18 +43,41 @@ export interface HostDiagnostic {
   readonly action?: string;
 }
 
-/** Makes a {@link HostDiagnostic}. */
-export function diagnostic(
-  check: CheckName,
-  level: Level,
-  found: string,
-  means?: string,
-  action?: string,
-): HostDiagnostic {
+/** A text of a judgement, which may depend on the facts. */
+type RowText<Facts> = string | ((facts: Facts) => string | undefined);
+
+/** A judgement that applies where `when` holds, and everywhere without it. */
+export interface Row<Facts> {
+  readonly check: CheckName;
+  readonly level: Level;
+  readonly when?: (facts: Facts) => boolean;
+  readonly found: RowText<Facts>;
+  readonly means?: RowText<Facts>;
+  readonly action?: RowText<Facts>;
+}
+
+/** The diagnostics of all rows that apply. */
+export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostDiagnostic[] {
+  return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => diagnosticOf(row, facts));
+}
+
+/** The diagnostics of those rows that are the first of their check to apply. */
+export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostDiagnostic[] {
+  const judged = new Set<CheckName>();
+  return rows.flatMap((row) => {
+    if (judged.has(row.check) || row.when?.(facts) === false) return [];
+    judged.add(row.check);
+    return [diagnosticOf(row, facts)];
+  });
+}
+
+function diagnosticOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): HostDiagnostic {
+  const textOf = (text: RowText<Facts> | undefined) => (typeof text === "function" ? text(facts) : text);
+  const [means, action] = [textOf(row.means), textOf(row.action)];
   return {
     check,
     level,
-    found,
+    found: textOf(row.found) ?? "",
     ...(means === undefined ? {} : { means }),
     ...(action === undefined ? {} : { action }),
   };

@@ -4,38 +4,20 @@ import { listText } from "../../base/text.ts";
 import { METRICS_PORT } from "../../config/defaults.ts";
 import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
-import { hostFamilies, onlineCores } from "../../kernel/host.ts";
+import { onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { unfollowedResources } from "../../kube/unfollowed.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
-import { judgeBridges } from "./bridge-check.ts";
-import { judgeCalico } from "./calico-check.ts";
-import { judgeCapabilities } from "./capability-check.ts";
-import { type DaemonFact, type DaemonSocketFact, type HealthFact, judgeDaemon } from "./daemon-check.ts";
+import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
-import type { DoctorHost } from "./doctor-host.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
-import {
-  gatherChains,
-  gatherConntrackTool,
-  gatherHealth,
-  gatherHostNft,
-  gatherInterfaces,
-  gatherKernel,
-  gatherNft,
-  gatherProxyMode,
-  gatherSettings,
-  gatherTraces,
-} from "./gather.ts";
-import { judgeKernel, judgeModules } from "./kernel-check.ts";
-import { judgeMigration } from "./migration-check.ts";
-import type { MigrationFacts } from "./migration-facts.ts";
-import { judgeHostNfts, judgeNft } from "./nft-check.ts";
-import { judgeOtherProxies } from "./other-proxy-check.ts";
-import { judgeConntrackTable, judgeSettings, type UsedFamilies } from "./settings-check.ts";
-import { judgeClusterCidr, judgeConntrackTool, judgeFamilies } from "./support-check.ts";
+import { type DoctorHost, gatherFacts, gatherHealth, gatherProxyMode, type HealthFact } from "./host-facts.ts";
+import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
+import { judgeCalico, judgeOtherProxies } from "./other-proxy-check.ts";
+import { judgeClusterCidr, judgeSettings, type UsedFamilies } from "./settings-check.ts";
+import { judgeSystem } from "./system-check.ts";
 
 /** What is known before a host is examined, and what is asked for. */
 export interface ExaminationOptions {
@@ -57,34 +39,22 @@ export async function examineHost(
   { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
 ): Promise<HostDiagnostic[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
-  const families = await hostFamilies(host.files);
-  const nftFact = await gatherNft(nft);
-  const kernel = await gatherKernel(host);
-  const settings = await gatherSettings(host);
-  const chains = await gatherChains(nft);
-  const interfaces = await gatherInterfaces(host);
-  const traces = await gatherTraces(host, chains, interfaces);
-  const used = areDefaults ? undefined : usedFamilies(options);
+  const facts = await gatherFacts(host, nft);
+  const { chains } = facts;
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));
+  const used = areDefaults ? undefined : usedFamilies(options);
+  const wanted = areDefaults ? 0 : await wantedConnections(host, options);
   return [
-    judgeNft(nftFact),
-    ...judgeHostNfts(nftFact.version, await gatherHostNft(host, options.nftPath)),
-    judgeKernel(kernel),
-    judgeModules(kernel, families, nftFact.problem === undefined),
-    judgeCapabilities(await host.files.read("/proc/self/status").catch(() => undefined)),
-    judgeFamilies(families),
-    ...judgeSettings(settings, families, used),
-    ...judgeBridges(interfaces, settings, used),
-    judgeConntrackTable(settings, areDefaults ? 0 : await wantedConnections(host, options)),
-    judgeConntrackTool(await gatherConntrackTool(host)),
-    ...judgeOtherProxies(traces),
+    ...judgeSystem(facts),
+    ...judgeSettings({ ...facts, used, wantedConnections: wanted }),
+    ...judgeOtherProxies(facts),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
-    judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
+    ...judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
     ...(migrating === undefined
       ? []
-      : judgeMigration(await migrationFacts(host, options, { traces, settings, objects: migrating }))),
+      : judgeMigration({ ...facts, ...(await kubeProxyFacts(host, options)), objects: migrating })),
   ];
 }
 
@@ -100,7 +70,7 @@ const KUBE_PROXY_METRICS: readonly ListenAddress[] = ["127.0.0.1", "::1"].map((a
   port: METRICS_PORT,
 }));
 
-/** How the daemon of this network namespace does: from its socket, and from its health checks. */
+/** Daemon health: what the daemon of this network namespace tells on its socket and by its health checks. */
 async function daemonFact(
   host: DoctorHost,
   { healthzBindAddress, daemonSocket }: ProxyOptions,
@@ -125,17 +95,14 @@ function socketFact({ socket, state: { now, sources, sync } }: RunningDaemon): D
   };
 }
 
-async function migrationFacts(
+/** What only a migration depends on. */
+async function kubeProxyFacts(
   host: DoctorHost,
   { metricsBindAddress }: ProxyOptions,
-  known: Pick<MigrationFacts, "traces" | "settings" | "objects">,
-): Promise<MigrationFacts> {
+): Promise<Pick<MigrationFacts, "answeredMode" | "hostAddresses">> {
+  const metrics = [...(metricsBindAddress === undefined ? [] : [metricsBindAddress]), ...KUBE_PROXY_METRICS];
   return {
-    ...known,
-    answeredMode: await gatherProxyMode(
-      host,
-      [...(metricsBindAddress === undefined ? [] : [metricsBindAddress]), ...KUBE_PROXY_METRICS].map(localUrl),
-    ),
+    answeredMode: await gatherProxyMode(host, metrics.map(localUrl)),
     hostAddresses: await allLocalAddresses(host.files).catch(() => undefined),
   };
 }

@@ -1,80 +1,188 @@
-import { counted, listText } from "../../base/text.ts";
+import { alternatives, counted, listText } from "../../base/text.ts";
+import { sameScheduler } from "../../config/ipvs-scheduler.ts";
+import { SCHEDULERS } from "../../model/scheduler.ts";
+import type { Service } from "../../model/service.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
-import type { MigratingServices, MigrationFacts } from "./migration-facts.ts";
-import { forwardChanges } from "./migration-forward.ts";
-import { ipvsChanges } from "./migration-ipvs.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import type { HostFacts } from "./host-facts.ts";
 import { nodePortChanges } from "./migration-nodeports.ts";
-import { type KubeProxyMode, tracedModes } from "./other-proxy-check.ts";
+import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
+import { ARP_SETTINGS, settingName } from "./settings-check.ts";
+
+/** The Services of a cluster, and what this node makes of them. */
+export interface MigratingServices {
+  readonly services: readonly Service[];
+  readonly nodeContext: NodeContext;
+  readonly conflicts: readonly Conflict[];
+}
+
+/** What a migration from kube-proxy depends on. */
+export interface MigrationFacts extends ProxyTraces, Pick<HostFacts, "settings"> {
+  /** The mode that a kube-proxy on this host answers, unless that is nftables, which its tables tell. */
+  readonly answeredMode: "iptables" | "ipvs" | undefined;
+  /** Every address of this host, canonical; undefined when they cannot be read. */
+  readonly hostAddresses: readonly string[] | undefined;
+  /** The reason where they are unavailable. */
+  readonly objects: MigratingServices | { readonly problem: string };
+}
 
 /** What changes for this cluster's clients when nft-proxy takes over this node from kube-proxy. */
 export function judgeMigration(facts: MigrationFacts): HostDiagnostic[] {
-  const modes = modesOf(facts);
+  const { objects, answeredMode } = facts;
+  const modes = [...new Set([...tracedModes(facts), ...(answeredMode === undefined ? [] : [answeredMode])])].sort();
   const general = [
-    modeDiagnostic(modes),
-    ...(modes.includes("ipvs") ? ipvsChanges(facts) : []),
-    ...forwardChanges(facts.traces.chains),
+    ...judge(MODE_ROWS, modes),
+    ...(modes.includes("ipvs") ? [...schedulerChanges(facts), ...judge(IPVS_ROWS, facts)] : []),
+    ...Object.keys(PROGRAMS).flatMap((table) => judge(FORWARD_ROWS, { table, facts })),
   ];
-  const { objects } = facts;
-  if ("problem" in objects) return [...general, objectsUnknown(objects.problem)];
+  if ("problem" in objects) return [...general, ...judge(UNKNOWN_ROWS, objects)];
   return [
     ...general,
     ...nodePortChanges(modes, facts, objects),
-    ...affinityChanges(objects),
-    ...conflictNotes(objects),
+    ...judge(AFFINITY_ROWS, stickyServices(objects)),
+    ...objects.conflicts.flatMap((conflict) => judge(CONFLICT_ROWS, conflict)),
   ];
 }
 
-function modesOf({ traces, answeredMode }: MigrationFacts): KubeProxyMode[] {
-  const modes = new Set(tracedModes(traces));
-  if (answeredMode !== undefined) modes.add(answeredMode);
-  return [...modes].sort();
-}
+const MODE_ROWS: readonly Row<readonly KubeProxyMode[]>[] = [
+  {
+    check: "migration",
+    level: "ok",
+    when: (modes) => modes.length > 0,
+    found: (modes) => `kube-proxy's rules are on this host, of mode ${listText(modes)}`,
+  },
+  {
+    check: "migration",
+    level: "warning",
+    found: "unknown: no rules of kube-proxy were found on this host",
+    means: "changes that depend on kube-proxy's mode are not listed",
+    action: "run this as root on a node on which kube-proxy runs",
+  },
+];
 
-function modeDiagnostic(modes: readonly KubeProxyMode[]): HostDiagnostic {
-  if (modes.length > 0)
-    return diagnostic("migration", "ok", `kube-proxy's rules are on this host, of mode ${listText(modes)}`);
-  return diagnostic(
-    "migration",
-    "warning",
-    "unknown: no rules of kube-proxy were found on this host",
-    "changes that depend on kube-proxy's mode are not listed",
-    "run this as root on a node on which kube-proxy runs",
-  );
-}
+const UNKNOWN_ROWS: readonly Row<{ readonly problem: string }>[] = [
+  {
+    check: "migration",
+    level: "warning",
+    found: ({ problem }) => `unknown: the cluster's Services (${problem})`,
+    means: "changes of NodePorts and session affinity are not listed",
+    action: "give --kubeconfig, or --from with files of the objects",
+  },
+];
 
-function objectsUnknown(problem: string): HostDiagnostic {
-  return diagnostic(
-    "migration",
-    "warning",
-    `unknown: the cluster's Services (${problem})`,
-    "changes of NodePorts and session affinity are not listed",
-    "give --kubeconfig, or --from with files of the objects",
-  );
-}
-
-function affinityChanges({ services }: MigratingServices): HostDiagnostic[] {
-  const sticky = services.filter(({ affinitySeconds }) => affinitySeconds > 0);
-  if (sticky.length === 0) return [];
-  return [
-    diagnostic(
-      "migration-affinity",
-      "warning",
+const AFFINITY_ROWS: readonly Row<readonly Service[]>[] = [
+  {
+    check: "migration-affinity",
+    level: "warning",
+    when: (sticky) => sticky.length > 0,
+    found: (sticky) =>
       `${counted(sticky.length, "Service")} with session affinity (${listText(sticky.map(({ name }) => name))})`,
-      "each client is given an endpoint anew, once",
-      "migrate at a quiet time if sessions are kept in the endpoints",
-    ),
-  ];
+    means: "each client is given an endpoint anew, once",
+    action: "migrate at a quiet time if sessions are kept in the endpoints",
+  },
+];
+
+function stickyServices({ services }: MigratingServices): Service[] {
+  return services.filter(({ affinitySeconds }) => affinitySeconds > 0);
 }
 
-function conflictNotes({ conflicts }: MigratingServices): HostDiagnostic[] {
-  return conflicts.map(({ frontend, winner, losers }) =>
-    diagnostic(
-      "migration-conflict",
-      "warning",
+const CONFLICT_ROWS: readonly Row<Conflict>[] = [
+  {
+    check: "migration-conflict",
+    level: "warning",
+    found: ({ frontend, winner, losers }) =>
       `${frontendText(frontend)} is wanted by ${listText([winner, ...losers].map(({ service }) => service.name))}`,
-      `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
-      "remove the address and port from the others",
-    ),
-  );
+    means: ({ winner }) => `${winner.service.name}, the oldest, will have it; under kube-proxy the winner is arbitrary`,
+    action: "remove the address and port from the others",
+  },
+];
+
+/** The tables of iptables and ip6tables that have FORWARD, with the program that changes each. */
+const PROGRAMS: Readonly<Record<string, string>> = { "ip filter": "iptables", "ip6 filter": "ip6tables" };
+
+/**
+ * What nobody accepts any more when kube-proxy's rules are gone: its iptables and ipvs modes accept what they masquerade,
+ * and established connections, in a chain of FORWARD. Docker and ufw make that drop by default.
+ */
+const FORWARD_ROWS: readonly Row<{ readonly table: string; readonly facts: MigrationFacts }>[] = [
+  {
+    check: "migration-forward",
+    level: "warning",
+    when: ({ table, facts: { chains = [] } }) => {
+      const ofTable = chains.filter((chain) => chain.table === table);
+      const drops = ofTable.some(({ base }) => base?.hook === "forward" && base.policy === "drop");
+      return drops && ofTable.some(({ name }) => name === "KUBE-FORWARD");
+    },
+    found: ({ table }) =>
+      `the hook forward of table ${table} drops by default, and kube-proxy's chain KUBE-FORWARD accepts Services' connections there`,
+    means:
+      "once kube-proxy's rules are gone, these are dropped unless other rules, such as the CNI plugin's, accept them",
+    action: ({ table }) =>
+      `let it accept them: ${PROGRAMS[table]} -A FORWARD -m conntrack --ctstate DNAT,RELATED,ESTABLISHED -j ACCEPT`,
+  },
+];
+
+/** What changes with the end of ipvs mode: the Services' addresses on the node's own interface. */
+const IPVS_ROWS: readonly Row<MigrationFacts>[] = [
+  {
+    check: "migration-cluster-ips",
+    level: "ok",
+    found: "cluster IPs are no addresses of this node any more",
+    means: "their ports that no Service has are refused; under ipvs they reached this host's own programs",
+  },
+  {
+    check: "migration-strict-arp",
+    level: "ok",
+    when: (facts) => arpSettings(facts).length > 0,
+    found: (facts) => listText(arpSettings(facts).map((path) => `${settingName(path)} is ${facts.settings.get(path)}`)),
+    means:
+      "strictARP, which load balancers such as MetalLB ask for with ipvs, is not needed: no interface has the Services' addresses",
+    action: "set them to 0 once kube-proxy is gone, unless other software needs them",
+  },
+];
+
+function arpSettings({ settings }: MigrationFacts): string[] {
+  return ARP_SETTINGS.filter((path) => (settings.get(path) ?? 0) !== 0);
+}
+
+interface SchedulerChange {
+  readonly ipvs: string;
+  /** The virtual servers that have it. */
+  readonly count: number;
+  /** Our scheduler that is like it. */
+  readonly same: string | undefined;
+  /** The scheduler that is configured here; undefined when unknown. */
+  readonly configured: string | undefined;
+}
+
+const schedulerText = ({ ipvs, count }: SchedulerChange) =>
+  `${counted(count, "IPVS virtual server")} with scheduler ${ipvs}`;
+
+const SCHEDULER_ROWS: readonly Row<SchedulerChange>[] = [
+  {
+    check: "migration-scheduler",
+    level: "ok",
+    when: ({ same, configured }) => same !== undefined && same === configured,
+    found: (change) => `${schedulerText(change)}: ${change.same} here`,
+  },
+  {
+    check: "migration-scheduler",
+    level: "warning",
+    found: schedulerText,
+    means: ({ configured }) => `connections will be balanced by ${configured ?? "random, unless configured otherwise"}`,
+    action: ({ ipvs, same }) =>
+      same === undefined
+        ? `nothing here is like ${ipvs}; choose of ${alternatives(SCHEDULERS)} with --scheduler or the annotation nft-proxy.io/scheduler`
+        : `set nftProxy.scheduler (--scheduler) to ${same}, or the annotation nft-proxy.io/scheduler on the Services that need it`,
+  },
+];
+
+function schedulerChanges({ ipvsSchedulers, objects }: MigrationFacts): HostDiagnostic[] {
+  const configured = "problem" in objects ? undefined : objects.nodeContext[0]?.scheduler;
+  return [...new Set(ipvsSchedulers)].sort().flatMap((ipvs) => {
+    const count = ipvsSchedulers.filter((other) => other === ipvs).length;
+    return judge(SCHEDULER_ROWS, { ipvs, count, same: sameScheduler(ipvs), configured });
+  });
 }

@@ -1,21 +1,104 @@
 import { counted, listText } from "../../base/text.ts";
-import { diagnostic, type HostDiagnostic } from "./diagnostic.ts";
-import type { ForeignChain } from "./foreign-chain.ts";
-import { IPVS_INTERFACE, judgeProxyInterfaces, KUBE_ROUTER_INTERFACE } from "./proxy-interfaces.ts";
+import { type HostDiagnostic, judge, judgeAll, type Row } from "./diagnostic.ts";
+import type { HostFacts } from "./host-facts.ts";
 
 /** kube-proxy's modes on Linux. */
 export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
 
 /** Traces that service proxies leave on a host. */
-export interface ProxyTraces {
-  /** Undefined when they could not be listed. */
-  readonly chains: readonly ForeignChain[] | undefined;
-  /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
-  readonly legacyTables: readonly string[];
-  /** The scheduler of each virtual server in /proc/net/ip_vs. */
-  readonly ipvsSchedulers: readonly string[];
-  /** The names of the interfaces of this network namespace. */
-  readonly interfaces: ReadonlySet<string>;
+export type ProxyTraces = Pick<HostFacts, "chains" | "legacyTables" | "ipvsSchedulers" | "interfaces">;
+
+/** The interface of kube-proxy's ipvs mode, with the addresses of all Services. */
+const IPVS_INTERFACE = "kube-ipvs0";
+
+/** The interface of kube-router's service proxy, with the addresses of all Services. */
+const KUBE_ROUTER_INTERFACE = "kube-dummy-if";
+
+const BOTH = "two service proxies translate the same connections, and either may win";
+const REPLACED = "if it has been replaced: stop it on this node, then";
+
+const ROWS: readonly Row<ProxyTraces>[] = (
+  [
+    {
+      // Without a listing, kube-proxy's nftables and iptables modes cannot be seen.
+      level: "warning",
+      when: ({ chains }) => chains === undefined,
+      found: "unknown: the chains of this host could not be listed",
+      means: "rules of kube-proxy's nftables and iptables modes would not be seen",
+      action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
+    },
+    {
+      level: "warning",
+      when: (traces) => nftablesTables(traces).length > 0,
+      found: (traces) => `kube-proxy's tables are there: ${nftablesTables(traces).join(", ")}`,
+      means: "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
+      action: `${REPLACED} nft-proxy cleanup --kube-proxy`,
+    },
+    {
+      level: "warning",
+      when: (traces) => iptablesTables(traces).length > 0,
+      found: (traces) =>
+        `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${iptablesTables(traces).join(", ")}`,
+      means: "whichever translates a connection first wins",
+      action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
+    },
+    {
+      // kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks at.
+      level: "warning",
+      when: ({ legacyTables }) => legacyTables.includes("nat"),
+      found: ({ legacyTables }) => `legacy iptables has tables: ${legacyTables.join(", ")}`,
+      means: "kube-proxy's rules may be in them, where nft cannot see them",
+      action:
+        "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
+    },
+    {
+      level: "warning",
+      when: (traces) => ipvsTraces(traces).length > 0,
+      found: (traces) =>
+        `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ipvsTraces(traces)])}`,
+      means: "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
+      action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
+    },
+    {
+      // IPVS of software that serves no Services, such as keepalived.
+      level: "ok",
+      when: (traces) =>
+        virtualServers(traces).length > 0 &&
+        ipvsTraces(traces).length === 0 &&
+        !traces.interfaces.has(KUBE_ROUTER_INTERFACE),
+      found: (traces) => `${listText(virtualServers(traces))} of other software than kube-proxy`,
+      means: "no address and port of a Service may be among them",
+    },
+    {
+      level: "warning",
+      when: ({ interfaces }) => interfaces.has(KUBE_ROUTER_INTERFACE),
+      found: `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy is there`,
+      means: BOTH,
+      action: "run kube-router with --run-service-proxy=false and restart the node, or go without nft-proxy",
+    },
+    {
+      level: "warning",
+      when: ({ interfaces }) => interfaces.has("bpfout.cali"),
+      found: "the interface bpfout.cali of Calico's eBPF data plane is there",
+      means: BOTH,
+      action: "set bpfEnabled to false (FelixConfiguration), or go without nft-proxy",
+    },
+    {
+      level: "ok",
+      when: ({ interfaces }) => interfaces.has("cilium_host"),
+      found: "Cilium is on this node (interface cilium_host)",
+      means:
+        "it balances pods' connections to ClusterIPs itself, and with kubeProxyReplacement everything that nft-proxy does",
+      action: "make sure that kubeProxyReplacement is false",
+    },
+  ] satisfies readonly Omit<Row<ProxyTraces>, "check">[]
+).map((row) => ({ check: "other-proxy", ...row }));
+
+/** Whether another service proxy's rules work beside ours. */
+export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
+  const found = judgeAll(ROWS, traces);
+  if (found.length > 0) return found;
+  return [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
 }
 
 /** The modes of kube-proxy that certainly left these traces. */
@@ -28,50 +111,8 @@ export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
   return (Object.keys(found) as KubeProxyMode[]).filter((mode) => found[mode].length > 0);
 }
 
-const ACTION = "if it has been replaced: stop it on this node, then";
-
-/** Whether another service proxy's rules work beside ours. */
-export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
-  const found = [
-    ...unlisted(traces),
-    ...nftablesMode(traces),
-    ...iptablesMode(traces),
-    ...legacyMode(traces),
-    ...ipvsMode(traces),
-    ...foreignIpvs(traces),
-    ...judgeProxyInterfaces(traces.interfaces),
-  ];
-  return found.length > 0
-    ? found
-    : [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
-}
-
-/** Without a listing, kube-proxy's nftables and iptables modes cannot be seen. */
-function unlisted({ chains }: ProxyTraces): HostDiagnostic[] {
-  if (chains !== undefined) return [];
-  return [
-    warning(
-      "unknown: the chains of this host could not be listed",
-      "rules of kube-proxy's nftables and iptables modes would not be seen",
-      "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
-    ),
-  ];
-}
-
 function nftablesTables({ chains = [] }: ProxyTraces): string[] {
   return [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
-}
-
-function nftablesMode(traces: ProxyTraces): HostDiagnostic[] {
-  const tables = nftablesTables(traces);
-  if (tables.length === 0) return [];
-  return [
-    warning(
-      `kube-proxy's tables are there: ${tables.join(", ")}`,
-      "harmless while kube-proxy runs; stale once it is gone, and then a connection may go where its rules say",
-      `${ACTION} nft-proxy cleanup --kube-proxy`,
-    ),
-  ];
 }
 
 /** The tables that have a chain, each once. */
@@ -97,53 +138,43 @@ function ipvsTraces(traces: ProxyTraces): string[] {
   ];
 }
 
-function iptablesMode(traces: ProxyTraces): HostDiagnostic[] {
-  const tables = iptablesTables(traces);
-  if (tables.length === 0) return [];
-  return [
-    warning(
-      `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${tables.join(", ")}`,
-      "whichever of both translates a connection first wins",
-      `${ACTION} kube-proxy --cleanup, or restart the node`,
-    ),
-  ];
+function virtualServers({ ipvsSchedulers }: ProxyTraces): string[] {
+  return ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
 }
 
-/** kube-proxy translates in the table nat; any look with iptables-legacy makes the table that it looks at. */
-function legacyMode({ legacyTables }: ProxyTraces): HostDiagnostic[] {
-  if (!legacyTables.includes("nat")) return [];
-  return [
-    warning(
-      `legacy iptables has tables: ${legacyTables.join(", ")}`,
-      "kube-proxy's rules may be in them, where nft cannot see them",
-      "look with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
-    ),
-  ];
+/** The tables of Felix in its nftables mode, and the prefix of its chains in iptables' tables. */
+const FELIX_TABLE = /^ip6? calico$/;
+const FELIX_CHAIN = /^cali-/;
+
+interface FelixTraces {
+  /** Its tables of nftables mode. */
+  readonly tables: readonly string[];
+  /** Whether it has chains in iptables' tables. */
+  readonly hasIptables: boolean;
 }
 
-function ipvsMode(traces: ProxyTraces): HostDiagnostic[] {
-  const { ipvsSchedulers } = traces;
-  const found = ipvsTraces(traces);
-  if (found.length === 0) return [];
-  const servers = ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
-  return [
-    warning(
-      `kube-proxy's ipvs mode has left ${listText([...servers, ...found])}`,
-      "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
-      `${ACTION} kube-proxy --cleanup, or restart the node`,
-    ),
-  ];
-}
+const FELIX = {
+  check: "calico",
+  found: ({ tables, hasIptables }: FelixTraces) =>
+    `Calico's Felix programs ${[
+      ...(tables.length > 0 ? [`nftables (${tables.join(", ")})`] : []),
+      ...(hasIptables ? ["iptables (chains cali-*)"] : []),
+    ].join(" and ")}`,
+  means: "with nftablesMode Auto it chooses by kube-proxy's tables, and falls back to iptables without them",
+  action: "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
+} as const;
 
-/** IPVS of software that serves no Services, such as keepalived. */
-function foreignIpvs(traces: ProxyTraces): HostDiagnostic[] {
-  const { ipvsSchedulers, interfaces } = traces;
-  const isOfProxy = ipvsTraces(traces).length > 0 || interfaces.has(KUBE_ROUTER_INTERFACE);
-  if (ipvsSchedulers.length === 0 || isOfProxy) return [];
-  const found = `${counted(ipvsSchedulers.length, "IPVS virtual server")} of other software than kube-proxy`;
-  return [diagnostic("other-proxy", "ok", found, "no address and port of a Service may be among them")];
-}
+const CALICO_ROWS: readonly Row<FelixTraces>[] = [
+  { ...FELIX, level: "warning", when: ({ hasIptables }) => hasIptables },
+  { ...FELIX, level: "ok", when: ({ tables }) => tables.length > 0 },
+];
 
-function warning(found: string, means: string, action: string): HostDiagnostic {
-  return { check: "other-proxy", level: "warning", found, means, action };
+/**
+ * Whether Calico's Felix depends on a choice that it makes by kube-proxy's tables: with `nftablesMode: Auto` it uses
+ * nftables when it finds them, and iptables when they are gone (https://github.com/projectcalico/calico/issues/11629).
+ */
+export function judgeCalico(chains: HostFacts["chains"]): HostDiagnostic[] {
+  const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
+  const hasIptables = (chains ?? []).some(({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name));
+  return judge(CALICO_ROWS, { tables: [...tables].sort(), hasIptables });
 }

@@ -1,8 +1,21 @@
-import { FAMILY_NAMES, type Family } from "../../base/family.ts";
-import type { CheckName, HostDiagnostic } from "./diagnostic.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { listText } from "../../base/text.ts";
+import type { ProxyOptions } from "../../config/options.ts";
+import { type CheckName, type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import type { HostFacts } from "./host-facts.ts";
 
 /** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
 export type Settings = ReadonlyMap<string, number>;
+
+/** The families that the cluster has; undefined when that is not known. */
+export type UsedFamilies = readonly Family[] | undefined;
+
+/** What the settings of the host are judged by. */
+export interface SettingsFacts extends Pick<HostFacts, "families" | "settings" | "interfaces" | "conntrackVersion"> {
+  readonly used: UsedFamilies;
+  /** The size of the conntrack table that the options make, 0 when they leave it alone. */
+  readonly wantedConnections: number;
+}
 
 const NET = "/proc/sys/net";
 const CONNTRACK_MAX = `${NET}/netfilter/nf_conntrack_max`;
@@ -16,11 +29,17 @@ export const ARP_SETTINGS: readonly string[] = ["arp_ignore", "arp_announce"].ma
   (name) => `${NET}/ipv4/conf/all/${name}`,
 );
 
-/** The families that the cluster has; undefined when that is not known. */
-export type UsedFamilies = readonly Family[] | undefined;
+/** Whether bridges hand packets to the IP hooks, by family; absent without the module br_netfilter. */
+const BRIDGE_SETTINGS: Readonly<Record<Family, string>> = {
+  ip: `${NET}/bridge/bridge-nf-call-iptables`,
+  ip6: `${NET}/bridge/bridge-nf-call-ip6tables`,
+};
+
+/** Bridges that CNI plugins connect pods with: the bridge plugin's and Flannel's, kubenet's, kube-router's. */
+const POD_BRIDGES: readonly string[] = ["cni0", "cbr0", "kube-bridge"];
 
 /** A setting whose value tells good from bad by itself. */
-interface Rule {
+interface SettingRow {
   readonly check: CheckName;
   readonly path: string;
   readonly family: Family;
@@ -30,7 +49,7 @@ interface Rule {
   readonly judgement: Pick<HostDiagnostic, "level" | "means" | "action">;
 }
 
-const RULES: readonly Rule[] = [
+const SETTING_ROWS: readonly SettingRow[] = [
   {
     check: "ip-forward",
     path: `${NET}/ipv4/ip_forward`,
@@ -63,7 +82,7 @@ const RULES: readonly Rule[] = [
     judgement: {
       level: "warning",
       means:
-        "other hosts on the link may reach what listens on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy needs it not",
+        "other hosts on the link may reach what listens on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy does not need it",
       action: "set net.ipv4.conf.all.route_localnet=0 once kube-proxy is gone",
     },
   },
@@ -74,54 +93,172 @@ const RULES: readonly Rule[] = [
     bad: (value) => value === 1,
     judgement: {
       level: "ok",
-      means: "strict: packets that come in where the answer would not go out are dropped; mind it with several uplinks",
+      means:
+        "strict: packets are dropped that arrive by another interface than answers leave by; a node with several uplinks may need 2 (loose)",
     },
   },
 ];
 
 /** The paths of all settings that are judged. */
 export const SETTING_PATHS: readonly string[] = [
-  ...RULES.map(({ path }) => path),
+  ...SETTING_ROWS.map(({ path }) => path),
+  ...Object.values(BRIDGE_SETTINGS),
   CONNTRACK_MAX,
   CONNTRACK_COUNT,
   ...ARP_SETTINGS,
 ];
 
-/** Whether the host forwards packets, and has no needlessly open settings. */
-export function judgeSettings(settings: Settings, families: readonly Family[], used: UsedFamilies): HostDiagnostic[] {
-  return RULES.filter(({ family }) => families.includes(family)).flatMap((rule): HostDiagnostic[] => {
-    const { check, path, bad } = rule;
-    const value = settings.get(path);
-    if (value === undefined) return [];
-    const found = `${path.replace("/proc/sys/", "").replaceAll("/", ".")} is ${value}`;
-    return [bad(value) ? { check, found, ...judgementOf(rule, used) } : { check, level: "ok", found }];
-  });
+/** Whether the host forwards packets, has no needlessly open settings, and room for tracked connections. */
+export function judgeSettings(facts: SettingsFacts): HostDiagnostic[] {
+  return [
+    ...SETTING_ROWS.flatMap((row) => judgeSetting(row, facts)),
+    ...judge(BRIDGE_ROWS, facts).filter(() => podBridges(facts).length > 0),
+    ...judge(CONNTRACK_ROWS, facts),
+  ];
 }
 
-function judgementOf({ family, isOfCluster, judgement }: Rule, used: UsedFamilies): Rule["judgement"] {
+function judgeSetting(row: SettingRow, { settings, families, used }: SettingsFacts): HostDiagnostic[] {
+  const { check, path, family, bad } = row;
+  const value = settings.get(path);
+  if (value === undefined || !families.includes(family)) return [];
+  const found = `${settingName(path)} is ${value}`;
+  return [bad(value) ? { check, found, ...badSetting(row, used) } : { check, level: "ok", found }];
+}
+
+function badSetting({ family, isOfCluster, judgement }: SettingRow, used: UsedFamilies): SettingRow["judgement"] {
   if (isOfCluster === undefined || used === undefined) return judgement;
   if (used.includes(family)) return { ...judgement, level: "fault" };
   return { level: "ok", means: `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR` };
 }
 
-/** Whether the table of tracked connections has room. `wanted` is the size that the options make, 0 for any. */
-export function judgeConntrackTable(settings: Settings, wanted: number): HostDiagnostic {
-  const max = settings.get(CONNTRACK_MAX);
-  const count = settings.get(CONNTRACK_COUNT) ?? 0;
-  if (max === undefined) {
-    return { check: "conntrack-table", level: "ok", found: "connection tracking is not in use yet" };
-  }
-  if (max === 0) {
-    return { check: "conntrack-table", level: "ok", found: `${count} connections are tracked, without a limit` };
-  }
-  const base = { check: "conntrack-table", found: `${count} of ${max} connections are tracked` } as const;
-  const grow = "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
-  if (count >= max * 0.95) {
-    return { ...base, level: "fault", means: "new connections are dropped when the table is full", action: grow };
-  }
-  if (count >= max * 0.8) {
-    return { ...base, level: "warning", means: "new connections are dropped once the table is full", action: grow };
-  }
-  if (max >= wanted) return { ...base, level: "ok" };
-  return { ...base, level: "warning", means: `the configuration asks for room for ${wanted}`, action: grow };
+/** The name that sysctl gives a path: `net.ipv4.ip_forward`. */
+export function settingName(path: string): string {
+  return path.replace("/proc/sys/", "").replaceAll("/", ".");
 }
+
+/**
+ * Whether pods on one bridge reach each other through Services. The answer of an endpoint goes back by the bridge: it must
+ * pass the IP hooks, or it keeps the endpoint's address, which the client does not expect. kube-proxy needs it as well.
+ */
+const BRIDGE_ROWS: readonly Row<SettingsFacts>[] = [
+  {
+    check: "bridge-netfilter",
+    level: "ok",
+    when: (facts) => bypassing(facts).length === 0,
+    found: (facts) => `pods are on the bridge ${listText(podBridges(facts))}, whose packets pass the rules`,
+  },
+  {
+    check: "bridge-netfilter",
+    level: "warning",
+    found: (facts) => {
+      const off = bypassing(facts);
+      const isLoaded = off.every((path) => facts.settings.has(path));
+      const why = isLoaded ? `${listText(off.map(settingName))} is not 1` : "the module br_netfilter is not loaded";
+      return `pods are on the bridge ${listText(podBridges(facts))}, and ${why}`;
+    },
+    means: "a pod gets no answer from a Service's endpoint on the same bridge: it bypasses the rules",
+    action: (facts) =>
+      `load br_netfilter (modules-load.d), and set ${listText(bypassing(facts).map((path) => `${settingName(path)}=1`))} (sysctl.d)`,
+  },
+];
+
+function podBridges({ interfaces }: SettingsFacts): string[] {
+  return POD_BRIDGES.filter((name) => interfaces.has(name));
+}
+
+/** The settings by which bridged packets bypass the rules. Of a cluster that is not known to have IPv6, IPv4's alone. */
+function bypassing({ settings, used }: SettingsFacts): string[] {
+  const families = FAMILIES.filter((family) => (used ?? ["ip"]).includes(family));
+  return families.map((family) => BRIDGE_SETTINGS[family]).filter((path) => settings.get(path) !== 1);
+}
+
+const ROOM = {
+  check: "conntrack-table",
+  found: (facts: SettingsFacts) => `${countText(facts)} connections are tracked`,
+} as const;
+const GROW = "raise net.netfilter.nf_conntrack_max (sysctl.d), or let `nft-proxy run --init-only` do it as root";
+
+const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
+  {
+    check: "conntrack-table",
+    level: "ok",
+    when: ({ settings }) => !settings.has(CONNTRACK_MAX),
+    found: "connection tracking is not in use yet",
+  },
+  {
+    check: "conntrack-table",
+    level: "ok",
+    when: (facts) => trackedOf(facts).max === 0,
+    found: (facts) => `${trackedOf(facts).count} connections are tracked, without a limit`,
+  },
+  {
+    ...ROOM,
+    level: "fault",
+    when: (facts) => shareOf(facts) >= 0.95,
+    means: "new connections are dropped when the table is full",
+    action: GROW,
+  },
+  {
+    ...ROOM,
+    level: "warning",
+    when: (facts) => shareOf(facts) >= 0.8,
+    means: "new connections are dropped once the table is full",
+    action: GROW,
+  },
+  { ...ROOM, level: "ok", when: (facts) => trackedOf(facts).max >= facts.wantedConnections },
+  {
+    ...ROOM,
+    level: "warning",
+    means: ({ wantedConnections }) => `the configuration asks for room for ${wantedConnections}`,
+    action: GROW,
+  },
+  {
+    check: "conntrack-tool",
+    level: "ok",
+    when: ({ conntrackVersion }) => conntrackVersion !== undefined,
+    found: ({ conntrackVersion }) => conntrackVersion,
+  },
+  {
+    check: "conntrack-tool",
+    level: "warning",
+    found: "the program conntrack is not installed",
+    means: "UDP clients that keep sending stay on a removed endpoint until their flow times out",
+    action: "install conntrack (conntrack-tools)",
+  },
+];
+
+function trackedOf({ settings }: SettingsFacts): { readonly count: number; readonly max: number } {
+  return { count: settings.get(CONNTRACK_COUNT) ?? 0, max: settings.get(CONNTRACK_MAX) ?? 0 };
+}
+
+function shareOf(facts: SettingsFacts): number {
+  const { count, max } = trackedOf(facts);
+  return count / max;
+}
+
+function countText(facts: SettingsFacts): string {
+  const { count, max } = trackedOf(facts);
+  return `${count} of ${max}`;
+}
+
+/** Whether traffic of pods can be told from other traffic, by the mode that the options choose. */
+export function judgeClusterCidr(options: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostDiagnostic[] {
+  return options.detectLocal.kind === "cluster-cidr" ? judge(CLUSTER_CIDR_ROWS, options) : [];
+}
+
+const CLUSTER_CIDR_ROWS: readonly Row<Pick<ProxyOptions, "clusterCIDRs">>[] = [
+  {
+    check: "cluster-cidr",
+    level: "ok",
+    when: ({ clusterCIDRs }) => Object.values(clusterCIDRs).flat().length > 0,
+    found: ({ clusterCIDRs }) => `pods are detected by ${Object.values(clusterCIDRs).flat().join(", ")}`,
+  },
+  {
+    check: "cluster-cidr",
+    level: "warning",
+    found: "detect-local-mode is ClusterCIDR, and there is no cluster CIDR",
+    means:
+      "traffic of pods cannot be told from other traffic: none to cluster IPs is masqueraded, and pods get no short cut to external addresses",
+    action: "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
+  },
+];

@@ -8,8 +8,8 @@ import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import type { DaemonAnswers, DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon, localUrl, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
-import { doctorHost } from "../doctor/doctor-host.ts";
 import { examineHost } from "../doctor/examine.ts";
+import { doctorHost } from "../doctor/host-facts.ts";
 import { getAnswer } from "../http-answer.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 

@@ -1,7 +1,11 @@
 import { expect, test } from "vitest";
 import type { CheckName, HostDiagnostic } from "../../../../src/inspect/doctor/diagnostic.ts";
-import { judgeMigration } from "../../../../src/inspect/doctor/migration-check.ts";
-import type { MigratingServices, MigrationFacts } from "../../../../src/inspect/doctor/migration-facts.ts";
+import {
+  judgeMigration,
+  type MigratingServices,
+  type MigrationFacts,
+} from "../../../../src/inspect/doctor/migration-check.ts";
+import type { ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
 import { familyContext, port, service } from "../../../support/build.ts";
 
@@ -27,10 +31,13 @@ const SERVICES: MigratingServices = {
 
 const HOST = ["127.0.0.1", "169.254.1.1", "192.0.2.2", "198.51.100.1", "10.96.0.1", "::1", "fe80::1"];
 
-function judge(facts: Partial<MigrationFacts>): HostDiagnostic[] {
+function judge({
+  traces = NO_TRACES,
+  ...facts
+}: Partial<MigrationFacts> & { readonly traces?: ProxyTraces }): HostDiagnostic[] {
   const settings = new Map([[ROUTE_LOCALNET, 1]]);
-  const base = { traces: NO_TRACES, answeredMode: undefined, settings, hostAddresses: HOST, objects: SERVICES };
-  return judgeMigration({ ...base, ...facts });
+  const base = { answeredMode: undefined, settings, hostAddresses: HOST, objects: SERVICES };
+  return judgeMigration({ ...base, ...traces, ...facts });
 }
 
 /** The level and the text of the only diagnostic of a check. */

@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { readFlags } from "../../../../src/config/flags/flags.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
-import { judgeCalico } from "../../../../src/inspect/doctor/calico-check.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
-import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/foreign-chain.ts";
-import { judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
-import { judgeClusterCidr } from "../../../../src/inspect/doctor/support-check.ts";
+import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/host-facts.ts";
+import { judgeCalico, judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
+import { judgeClusterCidr } from "../../../../src/inspect/doctor/settings-check.ts";
 
 const base = (table: string, hook: string, policy: string, prio = 0): ForeignChain => ({
   table,
@@ -293,8 +292,8 @@ describe("the daemon", () => {
     ["answering HTML is another program", { health: answers(200, 200, "<html>") }, true, "warning", "another program"],
     ["answering null is another program", { health: answers(200, 200, null) }, true, "warning", "another program"],
   ])("%s", (_, fact, hasTables, level, text) => {
-    const finding = judgeDaemon(fact, hasTables);
-    expect(finding.level).toBe(level);
-    expect(`${finding.found} ${finding.means} ${finding.action}`).toContain(text);
+    const [finding] = judgeDaemon(fact, hasTables);
+    expect(finding?.level).toBe(level);
+    expect(`${finding?.found} ${finding?.means} ${finding?.action}`).toContain(text);
   });
 });

@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
-import type { DoctorHost } from "../../../../src/inspect/doctor/doctor-host.ts";
 import {
+  type DoctorHost,
   gatherChains,
   gatherHealth,
   gatherHostNft,
@@ -11,7 +11,7 @@ import {
   gatherProxyMode,
   gatherSettings,
   gatherTraces,
-} from "../../../../src/inspect/doctor/gather.ts";
+} from "../../../../src/inspect/doctor/host-facts.ts";
 import { Nft } from "../../../../src/kernel/nft.ts";
 import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
@@ -88,16 +88,9 @@ UDP  0A60000A:0035 rr
       "/proc/net/ip6_tables_names": "filter\n",
       "/proc/net/dev": "Inter-| Receive\n face |bytes\n    lo: 1 2\nkube-ipvs0:  0 0\ncilium_host: 3 4\n  eth0: 1\n",
     });
-    const found = {
-      legacyTables: ["nat", "filter"],
-      ipvsSchedulers: ["rr", "rr"],
-      interfaces: new Set(["lo", "kube-ipvs0", "cilium_host", "eth0"]),
-    };
-    const interfaces = await gatherInterfaces(host);
-    expect([...interfaces]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
-    expect(await gatherTraces(host, [], interfaces)).toEqual({ chains: [], ...found });
-    const nothing = { legacyTables: [], ipvsSchedulers: [] };
-    expect(await gatherTraces(fakeHost({}), [], new Set(["eth0"]))).toMatchObject(nothing);
+    expect([...(await gatherInterfaces(host))]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
+    expect(await gatherTraces(host)).toEqual({ legacyTables: ["nat", "filter"], ipvsSchedulers: ["rr", "rr"] });
+    expect(await gatherTraces(fakeHost({}))).toEqual({ legacyTables: [], ipvsSchedulers: [] });
   });
 
   test("about kube-proxy's mode are the first answer that is not nftables, which nft-proxy answers, too", async () => {

@@ -1,0 +1,237 @@
+import { readFile } from "node:fs/promises";
+import { gunzipSync } from "node:zlib";
+import { AppError, messageOf } from "../../base/errors.ts";
+import type { Family } from "../../base/family.ts";
+import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import { probeFeatures } from "../../kernel/probe.ts";
+import { type RunProcess, runProcess } from "../../kernel/process.ts";
+import { type Listing, readListing } from "../../nft/canonical/parse.ts";
+import { asObject, asTagged } from "../../nft/canonical/shape.ts";
+import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { getAnswer, type HttpAnswer } from "../http-answer.ts";
+import { SETTING_PATHS, type Settings } from "./settings-check.ts";
+
+/** The doctor's access to a host, read-only. */
+export interface DoctorHost {
+  readonly files: HostFiles;
+  /** A whole file as bytes. Rejects with the system's error. */
+  bytes(path: string): Promise<Buffer>;
+  readonly run: RunProcess;
+  /** We run in a pod: programs are the image's, not the host's. */
+  readonly isInPod: boolean;
+  /** As {@link getAnswer}. */
+  readonly get: (url: string) => Promise<HttpAnswer>;
+}
+
+/** The host that we run on. */
+export const doctorHost: DoctorHost = {
+  files: hostFiles,
+  bytes: (path) => readFile(path),
+  run: runProcess,
+  isInPod: process.env.KUBERNETES_SERVICE_HOST !== undefined,
+  get: getAnswer,
+};
+
+/** What is found on a host, whatever the options; nothing of it is judged yet. */
+export interface HostFacts {
+  /** The families that the kernel has. */
+  readonly families: readonly Family[];
+  readonly nft: NftFact;
+  /** The host's own nft beside ours; undefined in a pod, which does not see the host's programs. */
+  readonly hostNfts: readonly HostNft[] | undefined;
+  readonly kernel: KernelFact;
+  /** The text of /proc/self/status; undefined when it cannot be read. */
+  readonly processStatus: string | undefined;
+  /** The settings of /proc/sys that are judged, without those that this kernel lacks. */
+  readonly settings: Settings;
+  /** The names of this network namespace's interfaces. */
+  readonly interfaces: ReadonlySet<string>;
+  /** The output of `conntrack --version`; undefined when it does not run. */
+  readonly conntrackVersion: string | undefined;
+  /** Everybody's chains, without their rules; undefined when nft cannot list them. */
+  readonly chains: readonly ForeignChain[] | undefined;
+  /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
+  readonly legacyTables: readonly string[];
+  /** The scheduler of each virtual server in /proc/net/ip_vs. */
+  readonly ipvsSchedulers: readonly string[];
+}
+
+/** The result of probing nft for the features that our transactions need. */
+export interface NftFact {
+  /** As it is configured: a path or a name. */
+  readonly path: string;
+  /** The line of `nft --version`; undefined when it did not print one. */
+  readonly version: string | undefined;
+  /** Why it cannot be used; undefined when it can. */
+  readonly problem?: { readonly message: string; readonly hint: string | undefined };
+}
+
+/** An nft of the host that may be another than ours. */
+export interface HostNft {
+  readonly path: string;
+  /** The line of `nft --version`. */
+  readonly version: string;
+}
+
+/** The kernel's release and build configuration. */
+export interface KernelFact {
+  /** /proc/sys/kernel/osrelease, such as `6.12.48+deb13-amd64`; undefined when it cannot be read. */
+  readonly release: string | undefined;
+  /** The text of its build configuration; undefined when it cannot be read. */
+  readonly config: string | undefined;
+}
+
+/** A chain of anybody's, as `nft -j list chains` shows it: without its rules. */
+export interface ForeignChain {
+  /** Family and name of its table, such as `ip kube-proxy`. */
+  readonly table: string;
+  readonly name: string;
+  /** Absent for a chain that is only jumped to. */
+  readonly base?: { readonly hook: string; readonly prio: number; readonly policy: string };
+}
+
+/** The state of the health checks; `url` is where they were asked. */
+export type HealthFact =
+  | { readonly kind: "off" }
+  | { readonly kind: "silent"; readonly url: string; readonly reason: string }
+  | { readonly kind: "answers"; readonly url: string; readonly healthz: HttpAnswer; readonly livez: HttpAnswer };
+
+const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
+
+const HOST_NFT = "/usr/sbin/nft";
+
+/**
+ * Gathers all facts of a host. Changes nothing.
+ * @throws AppError HOST as {@link hostFamilies}
+ */
+export async function gatherFacts(host: DoctorHost, nft: Nft): Promise<HostFacts> {
+  return {
+    families: await hostFamilies(host.files),
+    nft: await gatherNft(nft),
+    hostNfts: await gatherHostNft(host, nft.path),
+    kernel: await gatherKernel(host),
+    processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
+    settings: await gatherSettings(host),
+    interfaces: await gatherInterfaces(host),
+    conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
+    chains: await gatherChains(nft),
+    ...(await gatherTraces(host)),
+  };
+}
+
+/** Asks our nft for its version and for every feature that we need. Never rejects. */
+export async function gatherNft(nft: Nft): Promise<NftFact> {
+  const version = await nft.version().catch(() => undefined);
+  try {
+    await probeFeatures(nft, requiredFeatures());
+    return { path: nft.path, version };
+  } catch (error) {
+    const hint = error instanceof AppError ? error.hint : undefined;
+    return { path: nft.path, version, problem: { message: messageOf(error), hint } };
+  }
+}
+
+/** The host's own nft beside ours, where there is one; undefined in a pod. */
+export async function gatherHostNft({ run, isInPod }: DoctorHost, ourPath: string): Promise<HostNft[] | undefined> {
+  if (isInPod) return undefined;
+  const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
+  return version === undefined ? [] : [{ path: HOST_NFT, version }];
+}
+
+async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readonly string[]) {
+  const { exitCode, stdout } = await run(program, args, "", LIMITS);
+  return exitCode === 0 ? stdout.trim() : undefined;
+}
+
+/** The kernel's release and, where it can be read, its build configuration. */
+export async function gatherKernel({ files, bytes }: DoctorHost): Promise<KernelFact> {
+  const release = await files.read("/proc/sys/kernel/osrelease").then(
+    (text) => text.trim(),
+    () => undefined,
+  );
+  const config = await bytes("/proc/config.gz")
+    .then((packed) => gunzipSync(packed).toString("utf8"))
+    .catch(() => files.read(`/boot/config-${release}`))
+    .catch(() => undefined);
+  return { release, config };
+}
+
+/** The settings of /proc/sys that are judged, without those that this kernel lacks. */
+export async function gatherSettings({ files }: DoctorHost): Promise<Settings> {
+  const settings = new Map<string, number>();
+  for (const path of SETTING_PATHS) {
+    const text = await files.read(path).catch(() => "");
+    if (text.trim() !== "") settings.set(path, Number(text));
+  }
+  return settings;
+}
+
+/** Everybody's chains, without their rules; undefined when nft cannot list them. */
+export async function gatherChains(nft: Nft): Promise<ForeignChain[] | undefined> {
+  try {
+    return foreignChains(readListing(await nft.listChains()));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The chains of a listing, of every family. Throws NFT_OUTPUT for a shape that nft never prints. */
+export function foreignChains({ objects }: Listing): ForeignChain[] {
+  return objects.flatMap((object) => {
+    const [kind, body] = asTagged(object, "listed object");
+    if (kind !== "chain") return [];
+    const { family, table, name, hook, prio, policy } = asObject(body, kind);
+    const chain = { table: `${family} ${table}`, name: String(name) };
+    if (hook === undefined) return [chain];
+    return [{ ...chain, base: { hook: String(hook), prio: Number(prio), policy: String(policy) } }];
+  });
+}
+
+/** The interfaces of this network namespace; unlike /sys/class/net, which may be that of another one's mount. */
+export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlySet<string>> {
+  const text = await files.read("/proc/net/dev").catch(() => "");
+  return new Set([...text.matchAll(/^ *(\S+?):/gm)].map(([, name = ""]) => name));
+}
+
+/** The traces of other service proxies outside of nftables. */
+export async function gatherTraces({ files }: DoctorHost): Promise<Pick<HostFacts, "legacyTables" | "ipvsSchedulers">> {
+  const read = (path: string) => files.read(path).catch(() => "");
+  const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
+  const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);
+  return {
+    legacyTables: [...new Set(legacy.split(/\s+/).filter((name) => name !== ""))],
+    ipvsSchedulers: [...servers].map(([, scheduler = ""]) => scheduler),
+  };
+}
+
+/**
+ * The mode of a kube-proxy on this host, by its answer to `GET /proxyMode` at one of these URLs; undefined when none answers.
+ * nft-proxy answers "nftables", too: that tells nothing.
+ */
+export async function gatherProxyMode(
+  { get }: DoctorHost,
+  bases: readonly string[],
+): Promise<"iptables" | "ipvs" | undefined> {
+  for (const base of new Set(bases)) {
+    const answer = await get(`${base}/proxyMode`).catch(() => undefined);
+    const mode = answer?.body.trim();
+    if (answer?.status === 200 && (mode === "iptables" || mode === "ipvs")) return mode;
+  }
+  return undefined;
+}
+
+/** Asks the health checks of the daemon that should listen at `base`, such as `http://127.0.0.1:10256`. Never rejects. */
+export async function gatherHealth({ get }: DoctorHost, base: string): Promise<HealthFact> {
+  try {
+    const [healthz, livez] = [await get(`${base}/healthz`), await get(`${base}/livez`)];
+    return { kind: "answers", url: base, healthz, livez };
+  } catch (error) {
+    return { kind: "silent", url: base, reason: silenceReason(error) };
+  }
+}
+
+function silenceReason(error: unknown): string {
+  if (error instanceof DOMException && error.name === "TimeoutError") return "no answer in time";
+  return systemErrorCode(error instanceof Error && error.cause !== undefined ? error.cause : error);
+}

@@ -1,0 +1,221 @@
+import type { Family } from "../../base/family.ts";
+import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import type { HostFacts, HostNft } from "./host-facts.ts";
+
+/** The facts on which the programs, the kernel and the rights of this process are judged. */
+export type SystemFacts = Pick<HostFacts, "families" | "nft" | "hostNfts" | "kernel" | "processStatus">;
+
+/** Whether the programs, the kernel and the rights of this process are what our transactions need. */
+export function judgeSystem(facts: SystemFacts): HostDiagnostic[] {
+  const ours = versionNumber(facts.nft.version ?? "");
+  const hosts = facts.hostNfts ?? [];
+  return [
+    ...judge(NFT_ROWS, facts),
+    ...hosts.flatMap((host) => judge(HOST_NFT_ROWS, { ...host, ours, number: versionNumber(host.version) })),
+    ...judge(KERNEL_ROWS, facts),
+  ];
+}
+
+/** The oldest nft that lists maps declared by typeof, as nft-proxy declares them; 0.9.8 crashes (both tried). */
+const LISTS_TYPEOF = "1.0.6";
+
+const NFT_ROWS: readonly Row<SystemFacts>[] = [
+  {
+    check: "nft",
+    level: "ok",
+    when: ({ nft }) => nft.problem === undefined,
+    found: ({ nft }) => `${nft.path} is ${nft.version ?? "of unknown version"} and has every feature`,
+  },
+  {
+    check: "nft",
+    level: "fault",
+    found: ({ nft }) => nft.problem?.message,
+    means: "no rule can be programmed",
+    action: ({ nft }) => nft.problem?.hint,
+  },
+  {
+    check: "host-nft",
+    level: "ok",
+    when: ({ hostNfts }) => hostNfts === undefined,
+    found: "unknown: a pod does not see the host's own nft",
+    means: `before ${LISTS_TYPEOF} it may crash when it lists nft-proxy's tables, and with it whatever runs it`,
+    action: "where the host has one, run `nft --version` on the host",
+  },
+  {
+    check: "host-nft",
+    level: "ok",
+    when: ({ hostNfts }) => hostNfts?.length === 0,
+    found: "the host has no nft of its own",
+  },
+];
+
+interface ComparedNft extends HostNft {
+  /** Numbers and dots, as far as they are known. */
+  readonly ours: string | undefined;
+  readonly number: string | undefined;
+}
+
+const nftText = ({ path, number, ours }: ComparedNft) =>
+  `the nft at ${path} is ${number ?? "of unknown version"}, ours ${ours ?? "is of unknown version"}`;
+
+const HOST_NFT_ROWS: readonly Row<ComparedNft>[] = [
+  {
+    check: "host-nft",
+    level: "ok",
+    when: ({ number }) => number === undefined || isAtLeast(number, LISTS_TYPEOF),
+    found: nftText,
+  },
+  {
+    check: "host-nft",
+    level: "warning",
+    found: nftText,
+    means: `it may crash when it lists nft-proxy's tables, and with it whatever runs it: 0.9.8 does, ${LISTS_TYPEOF} does not`,
+    action: `upgrade nftables on the host to ${LISTS_TYPEOF} or newer; until then, let no program list all tables with it`,
+  },
+];
+
+/** See docs/kernels.md. kube-proxy's nftables mode asks for 5.13 (KEP-3866). */
+const OLDEST_TRIED = "5.10";
+
+/** The first kernel that deletes a chain right after the last element that pointed to it. */
+const DELETES_AT_ONCE = "6.2";
+
+/** The build options that must be set, and the family that needs them if it is only one. */
+const BUILD_OPTIONS: readonly { readonly symbol: string; readonly family?: Family }[] = [
+  { symbol: "NF_TABLES" },
+  { symbol: "NF_CONNTRACK" },
+  { symbol: "NF_CT_NETLINK" },
+  { symbol: "NFT_CT" },
+  { symbol: "NFT_NAT" },
+  { symbol: "NFT_MASQ" },
+  { symbol: "NFT_NUMGEN" },
+  { symbol: "NFT_REJECT" },
+  { symbol: "NFT_FIB_IPV4", family: "ip" },
+  { symbol: "NFT_FIB_IPV6", family: "ip6" },
+];
+
+/** Bit of CAP_NET_ADMIN. Source: linux/capability.h. */
+const NET_ADMIN = 12n;
+
+const BUILD_ACTION = "use a kernel that has it, built in or as a module";
+
+const KERNEL_ROWS: readonly Row<SystemFacts>[] = [
+  {
+    check: "kernel",
+    level: "warning",
+    when: ({ kernel }) => kernelVersion(kernel) === undefined,
+    found: "the kernel's release is unknown",
+  },
+  {
+    check: "kernel",
+    level: "warning",
+    when: ({ kernel }) => !isAtLeast(kernelVersion(kernel) ?? "", OLDEST_TRIED),
+    found: ({ kernel }) => `Linux ${kernel.release}`,
+    means: `kernels before ${OLDEST_TRIED} are untested`,
+    action: "upgrade the kernel, or watch this node closely",
+  },
+  {
+    check: "kernel",
+    level: "ok",
+    found: ({ kernel }) => `Linux ${kernel.release}`,
+    means: ({ kernel }) =>
+      isAtLeast(kernelVersion(kernel) ?? "", DELETES_AT_ONCE)
+        ? undefined
+        : `before ${DELETES_AT_ONCE}, stale chains are removed a moment later; nothing waits for it`,
+  },
+  {
+    check: "kernel-modules",
+    level: "ok",
+    when: ({ kernel }) => kernel.config === undefined,
+    found: "the kernel's build configuration is unreadable",
+    means: "relying on nft's probe",
+  },
+  {
+    check: "kernel-modules",
+    level: "ok",
+    when: (facts) => missingOptions(facts).length === 0,
+    found: ({ families }) => `all ${neededOptions(families).length} needed are built in or modules`,
+  },
+  {
+    // Options are renamed and merged from one kernel to the next: a probe that finds every feature is to be believed.
+    check: "kernel-modules",
+    level: "warning",
+    when: ({ nft }) => nft.problem === undefined,
+    found: (facts) => `built without ${missingOptions(facts).join(", ")}`,
+    means: "nft's probe found every feature anyway; what it does not probe, such as listing connections, may fail",
+    action: BUILD_ACTION,
+  },
+  {
+    check: "kernel-modules",
+    level: "fault",
+    found: (facts) => `built without ${missingOptions(facts).join(", ")}`,
+    means: "rules that need it are refused",
+    action: BUILD_ACTION,
+  },
+  {
+    check: "capabilities",
+    level: "warning",
+    when: ({ processStatus }) => effectiveCapabilities(processStatus) === undefined,
+    found: "this process's capabilities are unknown",
+  },
+  {
+    check: "capabilities",
+    level: "ok",
+    when: ({ processStatus }) => (((effectiveCapabilities(processStatus) ?? 0n) >> NET_ADMIN) & 1n) === 1n,
+    found: "CAP_NET_ADMIN is there",
+  },
+  {
+    check: "capabilities",
+    level: "fault",
+    found: "CAP_NET_ADMIN is missing",
+    means: "the kernel lets this process neither program nor list rules",
+    action: "run as root, or give the container the capability NET_ADMIN and the host's network",
+  },
+  {
+    check: "ipv6",
+    level: "ok",
+    when: ({ families }) => families.includes("ip6"),
+    found: "this kernel has IPv4 and IPv6",
+  },
+  {
+    check: "ipv6",
+    level: "ok",
+    found: "this kernel has no IPv6",
+    means: "IPv6 addresses of Services are not served; nothing else is missing in a cluster without IPv6",
+  },
+];
+
+function kernelVersion({ release }: HostFacts["kernel"]): string | undefined {
+  return /^\d+\.\d+/.exec(release ?? "")?.[0];
+}
+
+function neededOptions(families: readonly Family[]) {
+  return BUILD_OPTIONS.filter(({ family }) => family === undefined || families.includes(family));
+}
+
+/** The build options that the kernel lacks, such as `CONFIG_NFT_NAT`, as far as it tells. */
+function missingOptions({ kernel, families }: Pick<HostFacts, "kernel" | "families">): string[] {
+  return neededOptions(families)
+    .map(({ symbol }) => `CONFIG_${symbol}`)
+    .filter((option) => !new RegExp(`^${option}=[ym]$`, "m").test(kernel.config ?? ""));
+}
+
+/** The effective capabilities in the text of /proc/self/status. */
+function effectiveCapabilities(status: string | undefined): bigint | undefined {
+  const digits = /^CapEff:\s*([\da-f]+)$/m.exec(status ?? "")?.[1];
+  return digits === undefined ? undefined : BigInt(`0x${digits}`);
+}
+
+function versionNumber(version: string): string | undefined {
+  return /\bv?(\d+\.\d+(?:\.\d+)*)/.exec(version)?.[1];
+}
+
+/** Whether a version of numbers and dots is `least` or newer. */
+export function isAtLeast(version: string, least: string): boolean {
+  const [has, needs] = [version, least].map((text) => text.split(".").map(Number));
+  for (const [index, number] of (needs ?? []).entries()) {
+    const other = has?.[index] ?? 0;
+    if (other !== number) return other > number;
+  }
+  return true;
+}
