@@ -1,8 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import type { ProcessLimits, ProcessResult } from "./process.ts";
-
-/** What is known of an nft that ended. */
-export type NftEnd = Omit<ProcessResult, "stdout" | "durationMs">;
+import type { ProcessLimits, ProgramEnd } from "./process.ts";
 
 /** How nft was called, for messages. */
 export interface NftCall {
@@ -17,7 +14,7 @@ export interface NftCall {
  * Why nft could not do its work; undefined when it could, and when it or the kernel refused what it was asked. Only a
  * refusal may have a Service as its cause: to look for one after another failure would take out Services that are right.
  */
-export function nftFailure(end: NftEnd, call: NftCall): AppError | undefined {
+export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined {
   const { startError, signal, exitCode, stderr } = end;
   if (startError !== undefined) return notStarted(call, startError);
   if (end.tooMuchOutput) {

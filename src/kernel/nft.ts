@@ -7,8 +7,8 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import { NftRefusedError, NftStoppedError } from "./nft-errors.ts";
-import { firstLine, type NftEnd, nftFailure } from "./nft-failure.ts";
-import type { ProcessLimits, ProcessResult, RunProcess } from "./process.ts";
+import { firstLine, nftFailure } from "./nft-failure.ts";
+import type { ProcessLimits, ProcessResult, ProgramEnd, RunProcess } from "./process.ts";
 import { runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
@@ -200,7 +200,7 @@ export class Nft {
   }
 
   /** @throws NftStoppedError when it was killed by {@link Nft.stopReading}; AppError, see {@link nftFailure} */
-  #assertWorked(args: readonly string[], end: NftEnd): void {
+  #assertWorked(args: readonly string[], end: ProgramEnd): void {
     const [program] = this.#commandLine(args);
     if (end.aborted) throw new NftStoppedError();
     const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits: this.#limits });
@@ -219,11 +219,11 @@ function tableName(object: unknown): string[] {
   return table === undefined ? [] : [`${table.family} ${table.name}`];
 }
 
-function isMissing({ stderr }: NftEnd): boolean {
+function isMissing({ stderr }: ProgramEnd): boolean {
   return NO_SUCH_OBJECT.test(stderr);
 }
 
-function failedListing(args: readonly string[], { stderr }: NftEnd): AppError {
+function failedListing(args: readonly string[], { stderr }: ProgramEnd): AppError {
   return new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(stderr)}`, {
     evidence: { stderr: stderr.trim() },
   });

@@ -1,8 +1,7 @@
-import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import type { Readable } from "node:stream";
+import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
-import type { ProcessLimits, ProcessResult } from "./process.ts";
+import { PROGRAM_OPTIONS, type ProcessLimits, type ProgramEnd, processResult } from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
 export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
@@ -16,8 +15,13 @@ export type StreamLines = (path: string, args: readonly string[]) => AsyncIterab
 /** The timeout of a program. Listing a conntrack table of a million entries takes 4 s. */
 const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 
-/** The most characters of a program's error output that are kept. */
-const MOST_STDERR = 10_000;
+/** The output goes to its reader as it comes; of a program that prints more errors than this, these end. */
+const STREAM_OPTIONS = {
+  ...PROGRAM_OPTIONS,
+  stdin: "ignore",
+  buffer: { stdout: false },
+  maxBuffer: { stderr: 100_000 },
+} as const;
 
 /** A program whose output was streamed could not be started, or failed. */
 export class ProgramError extends AppError {
@@ -37,9 +41,6 @@ export class ProgramError extends AppError {
   }
 }
 
-/** How a program ended. */
-type ProgramEnd = Omit<ProcessResult, "stdout" | "durationMs">;
-
 function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
   if (timedOut) return "it took too long";
   return stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
@@ -50,54 +51,19 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
  * @throws ProgramError from the iteration when the program cannot be started, fails or times out
  */
 export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
-  const child = start(path, args);
-  const exceeded = { timedOut: false, aborted: false };
-  const kill = (limit: keyof typeof exceeded): void => {
-    exceeded[limit] = child.kill("SIGKILL");
-  };
-  const abort = (): void => kill("aborted");
-  signal?.addEventListener("abort", abort);
-  // Not spawn's own: Node (20.20) keeps that timer when the program cannot be started, and does not exit before.
-  const timer = setTimeout(() => kill("timedOut"), timeoutMs);
-  const ended = endOf(child).finally(() => {
-    clearTimeout(timer);
-    signal?.removeEventListener("abort", abort);
-  });
+  const cancel = signal === undefined ? {} : { cancelSignal: signal };
+  const child = execa(path, args, { ...STREAM_OPTIONS, timeout: timeoutMs, ...cancel });
   let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");
     isComplete = true;
   } finally {
     // A program may close its output and then take a while to end.
-    if (!isComplete) child.kill("SIGKILL");
+    if (!isComplete) child.kill();
   }
-  const end = { ...(await ended), ...exceeded };
+  const end = processResult(await child);
   if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
 };
-
-type Child = ChildProcessByStdio<null, Readable, Readable>;
-
-function start(path: string, args: readonly string[], environment: NodeJS.ProcessEnv = {}): Child {
-  // Its messages are matched: they must be in English whatever the node speaks.
-  const env = { ...process.env, ...environment, LC_ALL: "C" };
-  return spawn(path, args, { stdio: ["ignore", "pipe", "pipe"], env });
-}
-
-/** Resolves when a program has ended, or could not be started. */
-function endOf(
-  child: ChildProcessByStdio<null, Readable, Readable>,
-): Promise<Omit<ProgramEnd, "timedOut" | "aborted">> {
-  let stderr = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr = (stderr + text).slice(0, MOST_STDERR);
-  });
-  return new Promise((resolve) => {
-    const end = (exitCode?: number, signal?: string, startError?: string) =>
-      resolve({ exitCode, signal, startError, stderr, tooMuchOutput: false });
-    child.on("error", (error: NodeJS.ErrnoException) => end(undefined, undefined, error.code ?? error.message));
-    child.on("close", (code, signal) => end(code ?? undefined, signal ?? undefined));
-  });
-}
 
 /** {@link StreamLines}. @throws ProgramError from the iteration, as {@link streamText} does */
 export const streamLines: StreamLines = (path, args) => linesOf(streamText(path, args));
@@ -130,22 +96,20 @@ const FOLLOWER = "NFT_PROXY_FOLLOWER";
 
 /**
  * {@link FollowLines} by an argument array, without a shell. It ends with this process, too, unless that is killed by
- * a signal that it does not handle: see {@link endOrphans}.
+ * SIGKILL: see {@link endOrphans}.
  */
 export const followLines: FollowLines = (path, args, onLine) => {
-  const child = start(path, args, { [FOLLOWER]: String(process.pid) });
-  const kill = () => void child.kill("SIGKILL");
-  process.once("exit", kill);
+  const env = { ...STREAM_OPTIONS.env, [FOLLOWER]: String(process.pid) };
+  const child = execa(path, args, { ...STREAM_OPTIONS, env, cleanup: true });
   let isStopped = false;
   const follow = async () => {
-    const ended = endOf(child).finally(() => process.off("exit", kill));
     for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
-    const end = { ...(await ended), timedOut: false, aborted: false };
+    const end = processResult(await child);
     if (!isStopped) throw new ProgramError([path, ...args], end);
   };
   const stop = () => {
     isStopped = true;
-    kill();
+    child.kill();
   };
   return { pid: child.pid, stop, ended: follow() };
 };

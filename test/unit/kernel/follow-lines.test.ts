@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { followLines } from "../../../src/kernel/stream-lines.ts";
 
@@ -20,13 +22,18 @@ describe("followLines", () => {
     await expect(followLines(path, args, () => {}).ended).rejects.toMatchObject({ code: "HOST", message });
   });
 
-  test("kills the program when this process exits, and keeps no listener after its end", async () => {
-    const before = process.listeners("exit");
-    const { ended } = followLines("sleep", ["60"], () => {});
-    const added = process.listeners("exit").filter((listener) => !before.includes(listener));
-    expect(added).toHaveLength(1);
-    added[0]?.call(process, 0);
-    await expect(ended).rejects.toMatchObject({ end: { signal: "SIGKILL" } });
-    expect(process.listeners("exit")).toEqual(before);
+  test.each([
+    ["exits", "process.exit()", undefined],
+    ["is ended by SIGTERM", 'process.kill(process.pid, "SIGTERM")', "SIGTERM"],
+  ])("kills the program when the process that follows it %s", async (_how, end, signal) => {
+    const script = `import { followLines } from "./src/kernel/stream-lines.ts";
+      const { pid } = followLines("sh", ["-c", "echo on; exec sleep 60"], () => { console.log(pid); ${end} });`;
+    const result = await execa("node", ["--import", "tsx", "--input-type=module", "-e", script], {
+      reject: false,
+    });
+    expect([result.signal, result.stderr]).toEqual([signal, ""]);
+    const pid = Number(result.stdout);
+    expect(pid).toBeGreaterThan(0);
+    await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
   });
 });

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { Nft } from "../../../src/kernel/nft.ts";
 import { NftRefusedError } from "../../../src/kernel/nft-errors.ts";
-import type { NftEnd } from "../../../src/kernel/nft-failure.ts";
+import type { ProgramEnd } from "../../../src/kernel/process.ts";
 import { ProgramError } from "../../../src/kernel/stream-lines.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 
-const ENDED: NftEnd = {
+const ENDED: ProgramEnd = {
   exitCode: 1,
   signal: undefined,
   stderr: "",
@@ -17,7 +17,7 @@ const ENDED: NftEnd = {
 const TRANSACTION: Transaction = { nftables: [{ add: { table: { family: "ip", name: "nft-proxy" } } }] };
 
 /** An nft that ends in one way, whatever it is asked. */
-function ending(end: Partial<NftEnd>, stdout = ""): Nft {
+function ending(end: Partial<ProgramEnd>, stdout = ""): Nft {
   const result = { ...ENDED, ...end };
   return new Nft({
     path: "nft",
@@ -35,14 +35,14 @@ async function streamed(nft: Nft): Promise<string> {
   return text;
 }
 
-const killed = (signal: string): Partial<NftEnd> => ({ exitCode: undefined, signal });
-const cannotStart = (startError: string): Partial<NftEnd> => ({ exitCode: undefined, startError });
-const refused = (reason: string): Partial<NftEnd> => ({
+const killed = (signal: string): Partial<ProgramEnd> => ({ exitCode: undefined, signal });
+const cannotStart = (startError: string): Partial<ProgramEnd> => ({ exitCode: undefined, startError });
+const refused = (reason: string): Partial<ProgramEnd> => ({
   stderr: `internal:0:0-0: Error: Could not process rule: ${reason}\n\n`,
 });
 
 /** Each as nft 1.1.3 prints it, or as the kernel's word for the error would come through it. */
-test.each<[string, Partial<NftEnd>, string, string, string]>([
+test.each<[string, Partial<ProgramEnd>, string, string, string]>([
   ["is missing", cannotStart("ENOENT"), "NFT_MISSING", 'cannot start nft at "nft" (ENOENT)', "install nftables"],
   ["may not be run", cannotStart("EACCES"), "NFT_MISSING", 'cannot start nft at "nft" (EACCES)', "install nftables"],
   [

