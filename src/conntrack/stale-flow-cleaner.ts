@@ -3,8 +3,8 @@ import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { FlowTable } from "../kernel/conntrack.ts";
-import { staleFlows, staleGroups, type UdpFrontends, withRemoved } from "./stale-flows.ts";
+import type { FlowTable, UdpFlow } from "../kernel/conntrack.ts";
+import { isStale, type UdpFrontends, withRemoved } from "./stale-flows.ts";
 
 /** The result of a cleaning. */
 export interface CleaningReport {
@@ -25,6 +25,9 @@ export interface StaleFlowCleanerParts {
   /** Called after each successful cleaning. */
   readonly onCleaned: (report: CleaningReport) => void;
 }
+
+/** Stale flows that are kept in memory before they are deleted. */
+const FLOWS_AT_ONCE = 5000;
 
 const HINT = "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
 
@@ -92,10 +95,23 @@ export class StaleFlowCleaner {
     const { table, frontends, nodePortHosts } = this.#parts;
     const hosts = { serving: await nodePortHosts(), former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
-    const flows = await staleFlows(table.udpFlows(), withRemoved(wanted, known), hosts);
-    // Syncs go on while the table is listed: flows to an endpoint that they added are live.
-    const groups = staleGroups(flows, withRemoved(frontends(), known), hosts);
-    const deleted = groups.length === 0 ? { ip: 0, ip6: 0 } : await table.deleteFlows(groups);
+    const deleted = { ip: 0, ip6: 0 };
+    const remove = async (flows: readonly UdpFlow[]): Promise<void> => {
+      // Syncs go on while the table is listed: flows to an endpoint that they added are live.
+      const current = withRemoved(frontends(), known);
+      const stale = flows.filter((flow) => isStale(flow, current, hosts));
+      if (stale.length === 0) return;
+      const { ip, ip6 } = await table.deleteFlows(stale);
+      deleted.ip += ip;
+      deleted.ip6 += ip6;
+    };
+    const listed = withRemoved(wanted, known);
+    const found: UdpFlow[] = [];
+    for await (const flow of table.udpFlows()) {
+      if (isStale(flow, listed, hosts)) found.push(flow);
+      if (found.length === FLOWS_AT_ONCE) await remove(found.splice(0));
+    }
+    await remove(found);
     this.#formerHosts = hosts.serving;
     return deleted;
   }

@@ -1,5 +1,6 @@
 import type { Family } from "../base/family.ts";
-import type { FlowEnd, FlowGroup, UdpFlow } from "../kernel/conntrack.ts";
+import type { FlowEnd } from "../kernel/connections.ts";
+import type { UdpFlow } from "../kernel/conntrack.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -64,25 +65,17 @@ export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpF
 }
 
 /**
- * Finds the stale flows: those to one of the frontends that none of its endpoints answers. They lead to an endpoint
+ * Whether a flow is stale: it is to one of the frontends, and none of its endpoints answers it. It leads to an endpoint
  * that is gone, or passed untranslated before the frontend had one. Unless deleted, such a flow lives as long as its
  * client keeps sending. Flows to other addresses are never stale, even to the port of a NodePort: only some of the
  * host's addresses have NodePorts. Those that no longer have any count as frontends without endpoints.
- *
- * @returns the group to delete, undefined if the flow is live or not to a frontend
  */
-export function staleGroup(
-  { destination, replySource }: UdpFlow,
-  frontends: UdpFrontends,
-  hosts: NodePortHosts,
-): FlowGroup | undefined {
+export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFrontends, hosts: NodePortHosts): boolean {
   const endpoints =
     frontends.get(socketKey(destination.address, destination.port)) ?? nodePortEndpoints(destination, frontends, hosts);
-  if (endpoints === undefined || endpoints.has(socketKey(replySource.address, replySource.port))) return undefined;
-  if (endpoints.size > 0) return { destination, replySource };
-  // There is no endpoint to send it to instead. An untranslated flow stays: its address may be a host's by now.
-  const translated = replySource.address !== destination.address || replySource.port !== destination.port;
-  return translated ? { destination, replySource: undefined } : undefined;
+  if (endpoints === undefined || endpoints.has(socketKey(replySource.address, replySource.port))) return false;
+  // Without an endpoint to send it to instead, an untranslated flow stays: its address may be a host's by now.
+  return endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port;
 }
 
 /** The endpoints of the NodePort that a flow was sent to; undefined when it was to none. */
@@ -97,22 +90,3 @@ function nodePortEndpoints(
 }
 
 const NO_ENDPOINTS: ReadonlySet<string> = new Set();
-
-/** The stale flows, one for each destination and reply source. Holds no more than these, however many flows there are. */
-export async function staleFlows(
-  flows: AsyncIterable<UdpFlow>,
-  frontends: UdpFrontends,
-  hosts: NodePortHosts,
-): Promise<UdpFlow[]> {
-  const stale = new Map<string, UdpFlow>();
-  for await (const flow of flows) {
-    if (staleGroup(flow, frontends, hosts) !== undefined) stale.set(JSON.stringify(flow), flow);
-  }
-  return [...stale.values()];
-}
-
-/** The distinct groups of the stale ones among some flows. */
-export function staleGroups(flows: readonly UdpFlow[], frontends: UdpFrontends, hosts: NodePortHosts): FlowGroup[] {
-  const groups = flows.flatMap((flow) => staleGroup(flow, frontends, hosts) ?? []);
-  return [...new Map(groups.map((group) => [JSON.stringify(group), group])).values()];
-}

@@ -1,11 +1,16 @@
-import { FAMILIES } from "../base/family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { Protocol } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
-import { type FlowEnd, familyArguments } from "./conntrack.ts";
 import type { HostFiles } from "./host.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
 
-/** A connection (of UDP: a flow) whose destination was translated, as the kernel tracks it. */
+/** An address and a port of a connection. */
+export interface FlowEnd {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** A connection (of UDP: a flow), as the kernel tracks it. */
 export interface TrackedConnection {
   readonly protocol: Protocol;
   /**
@@ -16,7 +21,7 @@ export interface TrackedConnection {
   readonly client: FlowEnd;
   /** The address that the client connected to. */
   readonly destination: FlowEnd;
-  /** The server that answers. */
+  /** The server that answers: the destination itself unless that was translated. */
   readonly replySource: FlowEnd;
   /** Seconds until the kernel deletes the entry unless a packet comes; undefined while offloaded. */
   readonly remaining: number | undefined;
@@ -47,6 +52,14 @@ function stateOf(state: string | undefined, line: string, flags: string): string
   if (flags.includes("OFFLOAD]")) return "offloaded";
   if (flags.includes("[ASSURED]")) return "assured";
   return line.includes("[UNREPLIED]") ? "unreplied" : "replied";
+}
+
+/**
+ * The arguments of conntrack for one family. Without them, conntrack lists IPv4 alone before 1.4.7.
+ * Source: {@link https://lore.kernel.org/netfilter-devel/20201027133255.24498-1-pablo@netfilter.org/ the change of the default}
+ */
+export function familyArguments(family: Family): readonly string[] {
+  return ["-f", family === "ip" ? "ipv4" : "ipv6"];
 }
 
 /**

@@ -1,5 +1,4 @@
-import { type ConntrackTimeouts, idleness, type TrackedConnection } from "../../kernel/connections.ts";
-import type { FlowEnd } from "../../kernel/conntrack.ts";
+import { type ConntrackTimeouts, type FlowEnd, idleness, type TrackedConnection } from "../../kernel/connections.ts";
 import type { Endpoint } from "../../model/endpoint.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";

@@ -1,5 +1,5 @@
 import { socketText } from "../../base/text.ts";
-import type { FlowEnd } from "../../kernel/conntrack.ts";
+import type { FlowEnd } from "../../kernel/connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";

@@ -1,6 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import type { TrackedConnection } from "../../kernel/connections.ts";
-import type { FlowEnd } from "../../kernel/conntrack.ts";
+import type { FlowEnd, TrackedConnection } from "../../kernel/connections.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { PacketStory } from "./packet-story.ts";

@@ -1,13 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import {
-  staleFlows,
-  staleGroup,
-  staleGroups,
-  type UdpFrontends,
-  udpFrontends,
-} from "../../../src/conntrack/stale-flows.ts";
-import type { FlowEnd, FlowGroup, FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
+import { isStale, type UdpFrontends, udpFrontends } from "../../../src/conntrack/stale-flows.ts";
+import type { FlowEnd } from "../../../src/kernel/connections.ts";
+import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
 import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
@@ -24,8 +19,10 @@ function end(text: string): FlowEnd {
 }
 
 const flow = (destination: string, replySource: string): UdpFlow => ({
+  client: { address: "10.244.1.9", port: 20002 },
   destination: end(destination),
   replySource: end(replySource),
+  zone: undefined,
 });
 const frontends = (rows: Readonly<Record<string, readonly string[]>>): UdpFrontends =>
   new Map(Object.entries(rows).map(([key, targets]) => [key, new Set(targets)]));
@@ -36,7 +33,7 @@ const WANTED = frontends({
   "ip nodePort 30053": ["10.244.1.5 . 5300"],
 });
 
-describe("staleGroup", () => {
+describe("isStale", () => {
   test.each([
     ["to an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 5300"],
     ["that is translated, to no frontend", "10.96.0.99 . 53", "10.244.9.9 . 53"],
@@ -53,38 +50,20 @@ describe("staleGroup", () => {
     ],
     ["at an address that has no NodePorts any more, to a port of no NodePort", `${FORMER} . 53`, "10.244.1.5 . 5300"],
   ])("keeps a flow %s", (_, destination, replySource) => {
-    expect(staleGroup(flow(destination, replySource), WANTED, HOSTS)).toBeUndefined();
+    expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(false);
   });
 
   test.each([
-    ["to an endpoint that is gone", "10.96.0.10 . 53", "10.244.9.9 . 5300", "10.244.9.9 . 5300"],
-    ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53", "10.244.1.5 . 53"],
-    ["that began before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53", "10.96.0.10 . 53"],
-    ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300", undefined],
-    [
-      "of a frontend without endpoints, to one with the frontend's port",
-      "10.96.0.11 . 53",
-      "10.244.1.5 . 53",
-      undefined,
-    ],
-    ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300", "10.244.2.5 . 5300"],
-    ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`, `${NODE} . 30053`],
-    ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300", undefined],
-  ])("deletes a flow %s", (_, destination, replySource, deleted) => {
-    expect(staleGroup(flow(destination, replySource), WANTED, HOSTS)).toEqual({
-      destination: end(destination),
-      replySource: deleted === undefined ? undefined : end(deleted),
-    });
-  });
-
-  test("gives one group for all flows of one destination and endpoint", async () => {
-    const flows = async function* () {
-      for (let count = 0; count < 1000; count += 1) yield flow("10.96.0.10 . 53", `10.244.9.${count % 2} . 5300`);
-    };
-    const stale = await staleFlows(flows(), WANTED, HOSTS);
-    expect(stale).toHaveLength(2);
-    expect(staleGroups(stale, WANTED, HOSTS)).toHaveLength(2);
-    expect(staleGroups(stale, frontends({ "10.96.0.10 . 53": [] }), HOSTS)).toHaveLength(1);
+    ["to an endpoint that is gone", "10.96.0.10 . 53", "10.244.9.9 . 5300"],
+    ["to another port of an endpoint", "10.96.0.10 . 53", "10.244.1.5 . 53"],
+    ["that began before there were endpoints", "10.96.0.10 . 53", "10.96.0.10 . 53"],
+    ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300"],
+    ["of a frontend without endpoints, to one with the frontend's port", "10.96.0.11 . 53", "10.244.1.5 . 53"],
+    ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300"],
+    ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`],
+    ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300"],
+  ])("deletes a flow %s", (_, destination, replySource) => {
+    expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(true);
   });
 });
 
@@ -166,7 +145,9 @@ describe("StaleFlowCleaner", () => {
   class FakeTable implements FlowTable {
     flows: UdpFlow[] = [];
     listings = 0;
-    deleted: FlowGroup[] = [];
+    deleted: UdpFlow[] = [];
+    /** The numbers of flows in one deletion. */
+    readonly deletions: number[] = [];
     error: Error | undefined;
     /** Called before a listing ends. */
     whileListed: () => void = () => {};
@@ -178,9 +159,10 @@ describe("StaleFlowCleaner", () => {
       this.whileListed();
     }
 
-    async deleteFlows(groups: readonly FlowGroup[]) {
-      this.deleted.push(...groups);
-      return { ip: groups.length, ip6: 0 };
+    async deleteFlows(flows: readonly UdpFlow[]) {
+      this.deleted.push(...flows);
+      this.deletions.push(flows.length);
+      return { ip: flows.length, ip6: 0 };
     }
   }
 
@@ -207,7 +189,6 @@ describe("StaleFlowCleaner", () => {
 
   const NONE = frontends({});
   const TO_DNS = flow("10.96.0.10 . 53", "10.244.1.5 . 5300");
-  const ALL_TO_DNS: FlowGroup = { destination: end("10.96.0.10 . 53"), replySource: undefined };
 
   test("lists no flows when there was never a UDP frontend", async () => {
     const { clean, table } = makeCleaner();
@@ -222,9 +203,18 @@ describe("StaleFlowCleaner", () => {
     expect(table.deleted).toEqual([]);
     await clean(NONE);
     await clean(NONE);
-    expect(table.deleted).toEqual([ALL_TO_DNS]);
+    expect(table.deleted).toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
     expect(table.listings).toBe(2);
+  });
+
+  test("deletes many flows a few thousand at a time while they are listed", async () => {
+    const { clean, table, reports } = makeCleaner();
+    table.flows = Array.from({ length: 12_000 }, () => TO_DNS);
+    await clean(WANTED);
+    await clean(NONE);
+    expect(table.deletions).toEqual([5000, 5000, 2000]);
+    expect(reports.at(-1)?.deleted).toEqual({ ip: 12_000, ip6: 0 });
   });
 
   test("does only the last of several requests that came during a run, with the frontends of them all", async () => {
@@ -233,7 +223,7 @@ describe("StaleFlowCleaner", () => {
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
     await Promise.all([clean(other), clean(WANTED), clean(other)]);
     expect(table.listings).toBe(2);
-    expect(table.deleted).toEqual([ALL_TO_DNS]);
+    expect(table.deleted).toEqual([TO_DNS]);
   });
 
   test("deletes the flows of a NodePort at an address that has none any more, once", async () => {
@@ -248,7 +238,7 @@ describe("StaleFlowCleaner", () => {
     table.error = undefined;
     await clean(WANTED);
     await clean(WANTED);
-    expect(table.deleted).toEqual([{ destination: translated.destination, replySource: undefined }]);
+    expect(table.deleted).toEqual([translated]);
   });
 
   test("keeps flows to an endpoint that is added while the table is listed", async () => {
@@ -275,7 +265,7 @@ describe("StaleFlowCleaner", () => {
     expect(lines()).toMatchObject([{ level: "warn", fields: { error: "conntrack failed: ENOENT" } }]);
     table.error = undefined;
     await clean(NONE);
-    expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([ALL_TO_DNS]);
+    expect(table.deleted, "also of a frontend that came and went while it failed").toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([1]);
     table.error = new Error("conntrack failed: ENOENT");
     await clean(WANTED);

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { describe, expect, test } from "vitest";
 import { AppError } from "../../../src/base/errors.ts";
 import { Conntrack, parseFlow } from "../../../src/kernel/conntrack.ts";
@@ -8,10 +10,13 @@ const TRANSLATED =
 const COUNTED =
   "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1";
 
+const ZONED = TRANSLATED.replace("mark=0", "mark=0 zone=7");
+
 function fakeTool(lines: readonly string[], stderr = "") {
   const calls: string[] = [];
   const stream = async function* (_path: string, args: readonly string[]) {
-    calls.push(args.join(" "));
+    const [option, file = ""] = args;
+    calls.push(option === "--load-file" ? readFileSync(file, "utf8") : args.join(" "));
     yield* lines;
     if (stderr !== "") throw new AppError("HOST", "conntrack failed", { evidence: { stderr } });
   };
@@ -20,12 +25,15 @@ function fakeTool(lines: readonly string[], stderr = "") {
 
 describe("parseFlow", () => {
   test.each([
-    [TRANSLATED, ["10.96.0.10", 53], ["10.244.1.5", 5300]],
-    [COUNTED, ["fd00::10", 53], ["fd00::5", 5300]],
-  ] as const)('reads "%s"', (line, [to, port], [from, fromPort]) => {
+    [TRANSLATED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], undefined],
+    [COUNTED, ["fd00::1", 9], ["fd00::10", 53], ["fd00::5", 5300], undefined],
+    [ZONED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 7],
+  ] as const)('reads "%s"', (line, [client, clientPort], [to, port], [from, fromPort], zone) => {
     expect(parseFlow(line)).toEqual({
+      client: { address: client, port: clientPort },
       destination: { address: to, port },
       replySource: { address: from, port: fromPort },
+      zone,
     });
   });
 
@@ -46,24 +54,26 @@ describe("Conntrack", () => {
     expect(calls).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
   });
 
-  test("deletes groups of flows, and counts the deleted ones by family", async () => {
-    const { tool, calls } = fakeTool([TRANSLATED, COUNTED, COUNTED]);
-    const deleted = await tool.deleteFlows([
-      { destination: { address: "10.96.0.10", port: 53 }, replySource: { address: "10.244.1.5", port: 5300 } },
-      { destination: { address: "fd00::10", port: 53 }, replySource: undefined },
-    ]);
-    expect(deleted).toEqual({ ip: 2, ip6: 4 });
+  const flows = [TRANSLATED, COUNTED, ZONED].flatMap((line) => parseFlow(line) ?? []);
+
+  test("deletes flows by one process, and counts them by family", async () => {
+    const { tool, calls } = fakeTool([]);
+    expect(await tool.deleteFlows(flows)).toEqual({ ip: 2, ip6: 1 });
     expect(calls).toEqual([
-      "-D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.1.5 --reply-port-src 5300",
-      "-D -f ipv6 -p udp --orig-dst fd00::10 --orig-port-dst 53",
+      [
+        "-A -p udp -s 10.244.1.9 --sport 20002 -d 10.96.0.10 --dport 53 -t 0",
+        "-A -p udp -s fd00::1 --sport 9 -d fd00::10 --dport 53 -t 0",
+        "-A -p udp -s 10.244.1.9 --sport 20002 -d 10.96.0.10 --dport 53 -w 7 -t 0",
+        "",
+      ].join("\n"),
     ]);
   });
 
-  test("takes flows that ended meanwhile for no failure, and anything else for one", async () => {
-    const groups = [{ destination: { address: "10.96.0.10", port: 53 }, replySource: undefined }];
-    const gone = fakeTool([], "conntrack v1.4.8 (conntrack-tools): 0 flow entries have been deleted.");
-    expect(await gone.tool.deleteFlows(groups)).toEqual({ ip: 0, ip6: 0 });
-    await expect(fakeTool([], "you must be root").tool.deleteFlows(groups)).rejects.toThrow("conntrack failed");
+  test("throws what conntrack says when it cannot delete flows, and leaves no file", async () => {
+    const left = () => readdirSync(tmpdir()).filter((name) => name.startsWith("nft-proxy-flows-"));
+    const before = left();
+    await expect(fakeTool([], "you must be root").tool.deleteFlows(flows)).rejects.toThrow("conntrack failed");
+    expect(left()).toEqual(before);
   });
 });
 
