@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { execa, type Options } from "execa";
 
 /** What a finished process left. One shape for success and failure. */
@@ -63,6 +64,60 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
       ...(signal === undefined ? {} : { cancelSignal: signal }),
     }),
   );
+
+/** A program that was started and waits for its input. */
+export interface StartedProcess {
+  /** It could not be started, or has ended. */
+  readonly hasEnded: boolean;
+  /** It ended, as far as is known by {@link finish}, before it could be given all of its input. */
+  readonly lacksInput: boolean;
+  /** Gives it all of its input and waits for its end. To be called once; its time limit and its duration begin here. */
+  finish(input: string): Promise<ProcessResult>;
+  /** Kills it. */
+  kill(): void;
+}
+
+/**
+ * Starts a program that is to get its input later. Until then it does not keep this process from ending. Never throws.
+ */
+export function startProcess(
+  path: string,
+  args: readonly string[],
+  { timeoutMs, maxOutputBytes }: ProcessLimits,
+): StartedProcess {
+  const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
+  const kill = (): void => void child.kill();
+  // Pipes of child processes are sockets, which their types do not tell.
+  const handles = [child, ...([child.stdin, child.stdout, child.stderr] as unknown as readonly Socket[])];
+  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  let lacksInput = false;
+  child.stdin.on("error", () => {
+    lacksInput = true;
+  });
+  if (child.pid !== undefined) for (const handle of handles) handle.unref();
+  return {
+    get lacksInput() {
+      return lacksInput || child.pid === undefined;
+    },
+    get hasEnded() {
+      return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
+    },
+    async finish(input) {
+      const startedAt = performance.now();
+      if (child.pid !== undefined) for (const handle of handles) handle.ref();
+      let timedOut = false;
+      const timer = setTimeout(() => {
+        timedOut = true;
+        kill();
+      }, timeoutMs);
+      child.stdin.end(input);
+      const result = processResult(await child);
+      clearTimeout(timer);
+      return { ...result, timedOut, durationMs: performance.now() - startedAt };
+    },
+    kill,
+  };
+}
 
 /** What execa tells of a process, as far as we use it; its own type depends on all options. */
 interface ExecaResult {

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { runProcess } from "../../src/kernel/process.ts";
-import { type StartedProcess, startProcess } from "../../src/kernel/spare-process.ts";
+import { runProcess, type StartedProcess, startProcess } from "../../src/kernel/process.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";

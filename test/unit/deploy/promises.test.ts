@@ -20,9 +20,10 @@ test("the code starts programs in two places, with argument lists and without a 
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);
 });
 
-test("the code writes files in three places: for the user, as settings of the kernel, and to remember reserved ports", () => {
+test("the code writes files in four places: for the user, for conntrack, as settings of the kernel, and to remember reserved ports", () => {
   expect(filesWith(/\b(?:writeFile|writeFileSync|appendFile|createWriteStream)\b/)).toEqual([
     "daemon/state-file.ts",
+    "kernel/conntrack.ts",
     "kernel/host.ts",
     "kernel/reserved-ports.ts",
   ]);
