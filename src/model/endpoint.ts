@@ -19,9 +19,9 @@ export interface Endpoint {
 
 /**
  * The endpoints of one service port, gathered from the Service's slices of its family: those slices' ports
- * that carry the port's name and protocol. Of an endpoint in several entries one counts: one that does not terminate,
- * then a local one (kube-proxy 1.36, kubernetes pull request 135266), then the more available, then the heavier
- * one, so that the result does not depend on order. Sorted by target.
+ * that carry the port's name and protocol. Of an endpoint in several entries (two pods may have one address for a while) one
+ * counts: one that does not terminate (kube-proxy 1.36, kubernetes pull request 135593), then one that is ready,
+ * one that serves, a local one, and the heavier one, so that the result does not depend on order. Sorted by target.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,
@@ -82,14 +82,9 @@ function addEndpoint(byTarget: Map<string, Endpoint>, entry: SliceEntry, port: n
 
 function preferred({ local, source, weight }: Endpoint, known: Endpoint): boolean {
   if (source.terminating !== known.source.terminating) return known.source.terminating;
+  if (source.ready !== known.source.ready) return source.ready;
+  if (source.serving !== known.source.serving) return source.serving;
   if (local !== known.local) return local;
-  const difference = availability(source) - availability(known.source);
-  if (difference !== 0) return difference > 0;
   if (weight !== known.weight) return weight > known.weight;
   return JSON.stringify(source) < JSON.stringify(known.source);
-}
-
-function availability(endpoint: SliceEndpoint): number {
-  if (endpoint.ready) return 2;
-  return endpoint.serving && endpoint.terminating ? 1 : 0;
 }

@@ -75,13 +75,14 @@ function hinted(ready: readonly Entry[], node: string, zone: string): readonly E
   return ready;
 }
 
-/** Of several entries for one address and port: not terminating, then local, then ready, then of most weight, then the least as JSON. */
+/** Of several entries for one address and port: not terminating, then ready, then serving, then local, then of most weight, then the least as JSON. */
 function oneForEach(entries: readonly Entry[]): readonly Entry[] {
   const rank = ({ local, source, weight }: Entry): string =>
     [
       source.terminating ? 1 : 0,
+      source.ready ? 0 : 1,
+      source.serving ? 0 : 1,
       local ? 0 : 1,
-      source.ready ? 0 : source.serving ? 1 : 2,
       String(100 - weight).padStart(3, "0"),
       JSON.stringify(source),
     ].join();

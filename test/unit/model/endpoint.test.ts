@@ -43,7 +43,14 @@ describe("endpointsOf", () => {
       endpoint("10.0.0.1", { ready: false }),
       endpoint("10.0.0.1", DRAINING),
     ],
-    ["a local entry before one elsewhere", localEndpoint("10.0.0.1", { ready: false }), endpoint("10.0.0.1")],
+    ["a local entry before one elsewhere", localEndpoint("10.0.0.1"), endpoint("10.0.0.1")],
+    ["a ready entry before a local one that is not", endpoint("10.0.0.1"), localEndpoint("10.0.0.1", { ready: false })],
+    ["of two that terminate the one that serves", endpoint("10.0.0.1", DRAINING), localEndpoint("10.0.0.1", GONE)],
+    [
+      "of two that are ready the one that serves",
+      endpoint("10.0.0.1", { zone: "b" }),
+      localEndpoint("10.0.0.1", { zone: "a", serving: false }),
+    ],
     [
       "the same one of two that differ in their zone alone",
       endpoint("10.0.0.1", { zone: "zone-a" }),
