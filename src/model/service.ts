@@ -33,7 +33,7 @@ export interface Service {
   readonly affinitySeconds: number;
   /** From the annotation; undefined for the proxy's default. */
   readonly scheduler?: Scheduler;
-  /** The annotation's value where it names no scheduler; undefined where all is well. */
+  /** The annotation's value where it names no scheduler, at most its first 80 characters; undefined where all is well. */
   readonly unknownScheduler?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;

@@ -1,6 +1,7 @@
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
+import { counted } from "../../base/text.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
 
@@ -22,6 +23,32 @@ export type Decoded<T> =
   | { readonly kind: "ignored"; readonly reason: string }
   /** The object cannot be used. */
   | { readonly kind: "invalid"; readonly diagnostics: readonly FieldDiagnostic[] };
+
+/** How many diagnostics are reported for one object: it may have tens of thousands, and each reaches the log. */
+const MOST_DIAGNOSTICS = 20;
+
+/** Returns the first 20 diagnostics of an object, errors before warnings, and how many more there are; up to 20 as they are. */
+function bounded(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
+  if (diagnostics.length <= MOST_DIAGNOSTICS) return diagnostics;
+  const of = (severity: FieldDiagnostic["severity"]) => diagnostics.filter((one) => one.severity === severity);
+  const sorted = [...of("error"), ...of("warning")];
+  const rest = sorted.slice(MOST_DIAGNOSTICS);
+  const more = (["error", "warning"] as const).flatMap((severity): FieldDiagnostic[] => {
+    const count = rest.filter((one) => one.severity === severity).length;
+    return count === 0 ? [] : [{ path: "", reason: `has ${counted(count, `more ${severity}`)}`, severity }];
+  });
+  return [...sorted.slice(0, MOST_DIAGNOSTICS), ...more];
+}
+
+/** An object that is used. */
+export function valid<T>(value: T, diagnostics: readonly FieldDiagnostic[]): Decoded<T> {
+  return { kind: "valid", value, diagnostics: bounded(diagnostics) };
+}
+
+/** An object that cannot be used. */
+export function invalid(diagnostics: readonly FieldDiagnostic[]): Decoded<never> {
+  return { kind: "invalid", diagnostics: bounded(diagnostics) };
+}
 
 /** A field that may be absent; in the API, `null` means the same. */
 export type Optional<T> = T | null | undefined;

@@ -9,10 +9,12 @@ import {
   type Decoded,
   type FieldDiagnostic,
   hasLabel,
+  invalid,
   type Optional,
   protocolOf,
   type RawMetadata,
   timeOf,
+  valid,
 } from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
 
@@ -71,7 +73,7 @@ interface RawEndpointSlice {
 /** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
 export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
   const shape = shapeDiagnostics("EndpointSlice", object);
-  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
+  if (shape.length > 0) return invalid(shape);
   const raw = object as RawEndpointSlice;
   if (hasLabel(raw.metadata, HEADLESS_LABEL)) {
     return { kind: "ignored", reason: `belongs to a headless Service: it has the label ${HEADLESS_LABEL}` };
@@ -100,7 +102,7 @@ export function decodeEndpointSlice(object: unknown): Decoded<EndpointSlice> {
       diagnostics,
     ),
   };
-  return { kind: "valid", value, diagnostics };
+  return valid(value, diagnostics);
 }
 
 function weightOf({ annotations }: RawMetadata, diagnostics: FieldDiagnostic[]): number {

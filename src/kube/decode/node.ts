@@ -6,6 +6,7 @@ import type { Node } from "../../model/node.ts";
 import {
   type Decoded,
   type FieldDiagnostic,
+  invalid,
   type LocatedText,
   located,
   type Optional,
@@ -13,6 +14,7 @@ import {
   readCidr,
   textsByFamily,
   type Unusable,
+  valid,
 } from "./decode.ts";
 import { shapeDiagnostics } from "./shape.ts";
 
@@ -37,7 +39,7 @@ interface RawNode {
 /** Decodes a Node (core/v1). */
 export function decodeNode(object: unknown): Decoded<Node> {
   const shape = shapeDiagnostics("Node", object);
-  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
+  if (shape.length > 0) return invalid(shape);
   const { metadata, spec, status } = object as RawNode;
   const diagnostics: FieldDiagnostic[] = [];
   const value: Node = {
@@ -49,7 +51,7 @@ export function decodeNode(object: unknown): Decoded<Node> {
     deleting: Boolean(metadata.deletionTimestamp),
     taints: (spec?.taints ?? []).flatMap(({ key }) => (key ? [key] : [])),
   };
-  return { kind: "valid", value, diagnostics };
+  return valid(value, diagnostics);
 }
 
 /** Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */

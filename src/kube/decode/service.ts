@@ -5,7 +5,7 @@ import { alternatives } from "../../base/text.ts";
 import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Decoded, type FieldDiagnostic, hasLabel, protocolOf, timeOf } from "./decode.ts";
+import { type Decoded, type FieldDiagnostic, hasLabel, invalid, protocolOf, timeOf, valid } from "./decode.ts";
 import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalIPsOf, loadBalancerOf } from "./service-addresses.ts";
 import { shapeDiagnostics } from "./shape.ts";
@@ -16,6 +16,9 @@ export const PROXY_NAME_LABEL = "service.kubernetes.io/service-proxy-name";
 /** The API's default of `sessionAffinityConfig.clientIP.timeoutSeconds`: three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10800;
 
+/** How much is kept of a scheduler's name that does not exist: it is shown, and compared with the one before. */
+const MOST_OF_SCHEDULER = 80;
+
 /** Lists of ports: most Services have one of a few. */
 const portLists = new SharedValues<readonly ServicePortSpec[]>();
 
@@ -25,7 +28,7 @@ const portLists = new SharedValues<readonly ServicePortSpec[]>();
  */
 export function decodeService(object: unknown): Decoded<Service> {
   const shape = shapeDiagnostics("Service", object);
-  if (shape.length > 0) return { kind: "invalid", diagnostics: shape };
+  if (shape.length > 0) return invalid(shape);
   const raw = object as RawService;
   const reason = notServed(raw);
   if (reason !== undefined) return { kind: "ignored", reason };
@@ -33,7 +36,7 @@ export function decodeService(object: unknown): Decoded<Service> {
   const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
   const ports = portsOf(raw.spec.ports ?? [], diagnostics);
   if (ports.length === 0) diagnostics.push({ path: "spec.ports", reason: "must have a port", severity: "error" });
-  if (clusterIPs === undefined || ports.length === 0) return { kind: "invalid", diagnostics };
+  if (clusterIPs === undefined || ports.length === 0) return invalid(diagnostics);
   const families = byFamily((family) => clusterIPs[family] !== "");
   const { metadata, spec } = raw;
   const value: Service = {
@@ -51,7 +54,7 @@ export function decodeService(object: unknown): Decoded<Service> {
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
-  return { kind: "valid", value, diagnostics };
+  return valid(value, diagnostics);
 }
 
 /** A scheduler that does not exist is replaced by random, whatever the proxy's default is. */
@@ -66,7 +69,9 @@ function schedulerOf(
   const path = joinPath("metadata.annotations", SCHEDULER_ANNOTATION);
   const reason = `must be ${alternatives(SCHEDULERS)}, not ${quoted(text)}; random is used`;
   diagnostics.push({ path, reason, severity: "warning" });
-  return { scheduler: "random", unknownScheduler: text };
+  // join() makes a string of its own; V8 keeps a slice as a reference to the whole, which may have 256 KB.
+  const start = Array.from(text.slice(0, MOST_OF_SCHEDULER)).join("");
+  return { scheduler: "random", unknownScheduler: text === start ? text : `${start}...` };
 }
 
 /**

@@ -18,9 +18,6 @@ const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
   ServiceCIDR: compileServiceCIDRValidator,
 };
 
-/** How many diagnostics are reported for one object. */
-const MOST_DIAGNOSTICS = 20;
-
 const compiled = new Map<ObjectKind, ValidateFunction>();
 
 /** Compiled on first use: most commands read two kinds or none. */
@@ -32,7 +29,7 @@ function validatorOf(kind: ObjectKind): ValidateFunction {
 
 /**
  * Validates an object against its schema in schemas/.
- * @returns at most 21 diagnostics; none if the object has the shape that its decoder reads
+ * @returns no diagnostics if the object has the shape that its decoder reads
  */
 export function shapeDiagnostics(kind: ObjectKind, object: unknown): FieldDiagnostic[] {
   const validate = validatorOf(kind);
@@ -40,11 +37,5 @@ export function shapeDiagnostics(kind: ObjectKind, object: unknown): FieldDiagno
   const errors = validate.errors ?? [];
   // The validator lives on, and its errors refer to the object.
   validate.errors = null;
-  const diagnostics = errors
-    .slice(0, MOST_DIAGNOSTICS)
-    .map((error): FieldDiagnostic => ({ ...describeSchemaError(error), severity: "error" }));
-  const more = errors.length - diagnostics.length;
-  return more === 0
-    ? diagnostics
-    : [...diagnostics, { path: "", reason: `has ${more} more errors`, severity: "error" }];
+  return errors.map((error) => ({ ...describeSchemaError(error), severity: "error" }));
 }

@@ -59,6 +59,22 @@ test.each(["", "Random", "rr", "least-connection"])(
   },
 );
 
+test("of an annotation of 256 KB for the scheduler the first 80 characters are kept", () => {
+  const metadata = { annotations: { "nft-proxy.io/scheduler": "fast".repeat(65_536) } };
+  const decoded = ours({ metadata });
+  expect(decoded).toMatchObject({ value: { scheduler: "random", unknownScheduler: `${"fast".repeat(20)}...` } });
+  expect(JSON.stringify(decoded).length).toBeLessThan(2000);
+});
+
+test("of thousands of addresses that have no effect 20 are named, errors first, and the others counted", () => {
+  const externalIPs = [...Array.from({ length: 5000 }, (_, i) => `fd00::${i.toString(16)}`), "127.0.0.1"];
+  const decoded = ours({ spec: { clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null, externalIPs } });
+  const diagnostics = decoded.kind === "valid" ? decoded.diagnostics : [];
+  expect(diagnostics).toHaveLength(21);
+  expect(diagnostics[0]).toMatchObject({ path: "spec.externalIPs[5000]", severity: "error" });
+  expect(diagnostics[20]).toEqual({ path: "", reason: "has 4981 more warnings", severity: "warning" });
+});
+
 test("a Service is decoded with its defaults", () => {
   expect(decodeService(service())).toEqual({
     kind: "valid",
