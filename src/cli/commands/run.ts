@@ -1,8 +1,8 @@
 import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
-import { readFlags } from "../../config/flags/flags.ts";
+import { printConfiguration } from "../../config/configuration-file.ts";
+import { readFlags } from "../../config/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
-import { printConfiguration } from "../../config/print.ts";
 import { planReload } from "../../config/reload.ts";
 import { type AssembledDaemon, assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
