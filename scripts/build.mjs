@@ -20,6 +20,8 @@ const { metafile } = await build({
   legalComments: "none",
   metafile: true,
   plugins: [precompileSchemas, slimClientNode],
+  // Its main entry is a UMD module, whose parts esbuild does not find.
+  alias: { "jsonc-parser": "jsonc-parser/lib/esm/main.js" },
   define: { __VERSION__: JSON.stringify(version) },
   banner: {
     // CommonJS dependencies inside an ES module bundle call require() for Node's own modules.

@@ -87,7 +87,7 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  /** Stops verifying. Nothing is reported after this. */
+  /** Verifies no more. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
     this.#task?.stop();

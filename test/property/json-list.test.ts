@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { cutList } from "../../src/kube/files/json-list.ts";
+import { AppError } from "../../src/base/errors.ts";
+import { parseLongList } from "../../src/kube/files/json.ts";
 
 const item = fc.dictionary(fc.constantFrom("metadata", "kind", "items", "a}", '"],'), fc.jsonValue(), { maxKeys: 4 });
 const indent = fc.constantFrom(undefined, 1, 4);
@@ -15,11 +16,11 @@ describe("the items of a list that is cut into pieces", () => {
     fc.assert(
       fc.property(rest, fc.array(item, { maxLength: 6 }), rest, indent, (before, items, after, spaces) => {
         const text = JSON.stringify({ ...before, items, ...after }, null, spaces);
-        const cut = cutList(text);
+        const cut = parseLongList(text, "a.json", 0);
         if (cut === undefined) return;
         const { items: whole, kind, apiVersion } = JSON.parse(text);
-        expect([...cut.items]).toEqual(whole);
-        expect(cut.frame).toEqual({ kind, apiVersion });
+        expect([...(cut.items ?? [])]).toEqual(whole);
+        expect(cut.value).toEqual({ kind, apiVersion });
       }),
     );
   });
@@ -34,11 +35,11 @@ describe("the items of a list that is cut into pieces", () => {
           const good = JSON.stringify({ kind: "List", items, apiVersion: "v1" });
           const place = at % good.length;
           const text = `${good.slice(0, place)}${noise}${good.slice(place + 1)}`;
-          const cut = cutList(text);
+          const cut = parseLongList(text, "a.json", 0);
           if (cut === undefined) return;
-          const read = () => ({ ...cut.frame, items: [...cut.items] });
+          const read = () => ({ ...(cut.value as object), items: [...(cut.items ?? [])] });
           if (isJson(text)) expect(read()).toEqual(JSON.parse(text));
-          else expect(read).toThrow(SyntaxError);
+          else expect(read).toThrow(AppError);
         },
       ),
     );
@@ -47,9 +48,8 @@ describe("the items of a list that is cut into pieces", () => {
   test("are found in what API servers and kubectl write", () => {
     const items = [{ metadata: { name: "a" }, spec: [1] }, { metadata: { name: "b" } }];
     for (const spaces of [undefined, 4]) {
-      const cut = cutList(
-        JSON.stringify({ apiVersion: "v1", items, kind: "List", metadata: { resourceVersion: "" } }, null, spaces),
-      );
+      const list = { apiVersion: "v1", items, kind: "List", metadata: { resourceVersion: "" } };
+      const cut = parseLongList(JSON.stringify(list, null, spaces), "a.json", 0);
       expect([...(cut?.items ?? [])]).toEqual(items);
     }
   });

@@ -1,14 +1,13 @@
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
-import type { ListenAddress } from "../../config/addresses.ts";
-import { METRICS_PORT } from "../../config/composed-options.ts";
-import type { ProxyOptions } from "../../config/options.ts";
+import { METRICS_PORT } from "../../config/defaults.ts";
+import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
-import { unfollowedResources } from "../../kube/unfollowed.ts";
+import { unfollowedResources } from "../../kube/source.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";

@@ -8,7 +8,7 @@ import { readOtherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
 import { unservedAmong } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { writtenServices } from "../../kube/files/unserved-in-files.ts";
+import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";

@@ -33,9 +33,11 @@ export class ApiFailure extends Error {
   }
 }
 
-/** Converts anything thrown by a request to an ApiFailure, of kind `connection` unless it already is one. */
+/** Converts anything thrown by a request to an ApiFailure: of kind `parse` for malformed JSON, else `connection`. */
 export function asApiFailure(error: unknown): ApiFailure {
-  return error instanceof ApiFailure ? error : new ApiFailure("connection", messageOf(error), { cause: error });
+  if (error instanceof ApiFailure) return error;
+  const kind = error instanceof SyntaxError ? "parse" : "connection";
+  return new ApiFailure(kind, messageOf(error), { cause: error });
 }
 
 /** The system errors of a connection that could not be established, or whose other end no longer answers. */

@@ -1,3 +1,4 @@
+import type { V1ObjectMeta } from "@kubernetes/client-node";
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
@@ -53,16 +54,20 @@ export function invalid(diagnostics: readonly FieldDiagnostic[]): Decoded<never>
 /** A field that may be absent; in the API, `null` means the same. */
 export type Optional<T> = T | null | undefined;
 
-/** The fields of an object's `metadata` that decoders read. */
-export interface RawMetadata {
-  readonly name: string;
-  readonly namespace?: Optional<string>;
-  readonly uid?: Optional<string>;
-  readonly creationTimestamp?: Optional<string>;
-  readonly deletionTimestamp?: Optional<string>;
-  readonly labels?: Optional<Readonly<Record<string, Optional<string>>>>;
-  readonly annotations?: Optional<Readonly<Record<string, Optional<string>>>>;
-}
+/**
+ * An object as JSON has it: any field may be absent or null, and times are text. client-node's types describe what its own
+ * client makes of that.
+ */
+export type Raw<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? readonly Raw<Item>[]
+    : T extends object
+      ? { readonly [Field in keyof T]?: Optional<Raw<T[Field]>> }
+      : T;
+
+/** The `metadata` of an object. */
+export type RawMetadata = Raw<V1ObjectMeta> & { readonly name: string };
 
 /** Returns true if an object has a label, whatever its value. */
 export function hasLabel({ labels }: RawMetadata, name: string): boolean {

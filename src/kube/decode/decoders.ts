@@ -1,11 +1,23 @@
 import { AppError } from "../../base/errors.ts";
-import type { Decoders } from "../reflector/cluster-source.ts";
-import { metadataOf } from "../reflector/object-store.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { Node, ServiceCIDR } from "../../model/node.ts";
+import type { Service } from "../../model/service.ts";
 import type { Decoded, FieldDiagnostic } from "./decode.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
-import { decodeNode } from "./node.ts";
+import { objectName } from "./metadata.ts";
+import { decodeNode, decodeServiceCIDR } from "./node.ts";
 import { decodeService } from "./service.ts";
-import { decodeServiceCIDR } from "./service-cidr.ts";
+
+/**
+ * Functions that turn an API object into the stored one, for each resource. They return undefined for an object that
+ * nft-proxy does not manage, and throw for an invalid one.
+ */
+export interface Decoders {
+  readonly services: (object: unknown) => Service | undefined;
+  readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
+  readonly nodes: (object: unknown) => Node | undefined;
+  readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
+}
 
 /**
  * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid object.
@@ -20,7 +32,7 @@ export function apiDecoders(
       const decoded = decode(object);
       if (decoded.kind === "ignored") return undefined;
       if (decoded.kind === "invalid") throw new AppError("REFUSED_INPUT", diagnosticsText(decoded.diagnostics));
-      if (decoded.diagnostics.length > 0) onDiagnostics(`${kind} ${nameOf(object)}`, decoded.diagnostics);
+      if (decoded.diagnostics.length > 0) onDiagnostics(objectName(kind, object), decoded.diagnostics);
       return decoded.value;
     };
   return {
@@ -34,9 +46,4 @@ export function apiDecoders(
 /** Formats diagnostics as one line: `spec.ports[0].port must be ...; ...`. */
 export function diagnosticsText(diagnostics: readonly FieldDiagnostic[]): string {
   return diagnostics.map(({ path, reason }) => `${path} ${reason}`.trim()).join("; ");
-}
-
-function nameOf(object: unknown): string {
-  const { namespace, name } = metadataOf(object);
-  return [namespace, name].filter((part) => typeof part === "string").join("/");
 }

@@ -1,3 +1,4 @@
+import type { V1Endpoint, V1EndpointSlice } from "@kubernetes/client-node";
 import type { Family } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
@@ -12,6 +13,7 @@ import {
   invalid,
   type Optional,
   protocolOf,
+  type Raw,
   type RawMetadata,
   timeOf,
   valid,
@@ -32,42 +34,12 @@ const names = new SharedValues<string>();
 /** Lists of ports: most EndpointSlices have one of a few. */
 const portLists = new SharedValues<readonly SlicePort[]>();
 
-interface RawHint {
-  readonly name: string;
-}
+type RawEndpoint = Raw<V1Endpoint>;
 
-interface RawEndpoint {
-  readonly addresses?: Optional<readonly string[]>;
-  readonly conditions?: Optional<{
-    readonly ready?: Optional<boolean>;
-    readonly serving?: Optional<boolean>;
-    readonly terminating?: Optional<boolean>;
-  }>;
-  readonly nodeName?: Optional<string>;
-  readonly zone?: Optional<string>;
-  readonly hints?: Optional<{
-    readonly forZones?: Optional<readonly RawHint[]>;
-    readonly forNodes?: Optional<readonly RawHint[]>;
-  }>;
-  readonly targetRef?: Optional<{
-    readonly kind?: Optional<string>;
-    readonly namespace?: Optional<string>;
-    readonly name?: Optional<string>;
-  }>;
-}
-
-/** The fields of an EndpointSlice that are read, as schemas/endpointslice.schema.json accepts them. */
-interface RawEndpointSlice {
+/** An EndpointSlice as schemas/endpointslice.schema.json accepts it. */
+interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" | "addressType"> {
   readonly metadata: RawMetadata;
   readonly addressType: "IPv4" | "IPv6" | "FQDN";
-  readonly endpoints?: Optional<readonly RawEndpoint[]>;
-  readonly ports?: Optional<
-    readonly {
-      readonly name?: Optional<string>;
-      readonly protocol?: Optional<string>;
-      readonly port?: Optional<number>;
-    }[]
-  >;
 }
 
 /** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
@@ -175,8 +147,8 @@ function sharedName(name: string): string {
   return names.share(name, name);
 }
 
-function hintsOf(hints: Optional<readonly RawHint[]>): readonly string[] {
-  return hints?.length ? hints.map((hint) => hint.name) : NO_HINTS;
+function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]>): readonly string[] {
+  return hints?.length ? hints.map((hint) => hint.name ?? "") : NO_HINTS;
 }
 
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {

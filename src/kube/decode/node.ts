@@ -1,15 +1,16 @@
+import type { V1Node, V1NodeAddress } from "@kubernetes/client-node";
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
 import { joinPath, quoted } from "../../base/schema-error.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import type { Node } from "../../model/node.ts";
+import type { Node, ServiceCIDR } from "../../model/node.ts";
 import {
   type Decoded,
   type FieldDiagnostic,
   invalid,
   type LocatedText,
   located,
-  type Optional,
+  type Raw,
   type RawMetadata,
   readCidr,
   textsByFamily,
@@ -20,20 +21,13 @@ import { shapeDiagnostics } from "./shape.ts";
 
 const ZONE_LABEL = "topology.kubernetes.io/zone";
 
-interface RawNodeAddress {
-  readonly type?: Optional<string>;
-  readonly address?: Optional<string>;
-}
+/** A Node as schemas/node.schema.json accepts it. */
+type RawNode = Omit<Raw<V1Node>, "metadata"> & { readonly metadata: RawMetadata };
 
-/** The fields of a Node that are read, as schemas/node.schema.json accepts them. */
-interface RawNode {
+/** A ServiceCIDR as schemas/servicecidr.schema.json accepts it. */
+interface RawServiceCIDR {
   readonly metadata: RawMetadata;
-  readonly spec?: Optional<{
-    readonly podCIDR?: Optional<string>;
-    readonly podCIDRs?: Optional<readonly string[]>;
-    readonly taints?: Optional<readonly { readonly key?: Optional<string> }[]>;
-  }>;
-  readonly status?: Optional<{ readonly addresses?: Optional<readonly RawNodeAddress[]> }>;
+  readonly spec: { readonly cidrs: readonly string[] | null };
 }
 
 /** Decodes a Node (core/v1). */
@@ -55,7 +49,7 @@ export function decodeNode(object: unknown): Decoded<Node> {
 }
 
 /** Returns the first InternalIP of each family, or else the first ExternalIP: kube-proxy's choice of node IP. */
-function primaryAddresses(addresses: readonly RawNodeAddress[], diagnostics: FieldDiagnostic[]): ByFamily<string> {
+function primaryAddresses(addresses: readonly Raw<V1NodeAddress>[], diagnostics: FieldDiagnostic[]): ByFamily<string> {
   const ofType = (wanted: string): LocatedText[] =>
     addresses.flatMap(({ type, address }, index) =>
       type === wanted ? [{ text: address ?? "", path: joinPath(joinPath("status.addresses", index), "address") }] : [],
@@ -69,4 +63,18 @@ function primaryAddresses(addresses: readonly RawNodeAddress[], diagnostics: Fie
 function podCIDRsOf(spec: RawNode["spec"]): LocatedText[] {
   if (spec?.podCIDRs?.length) return located(spec.podCIDRs, "spec.podCIDRs");
   return spec?.podCIDR ? [{ text: spec.podCIDR, path: "spec.podCIDR" }] : [];
+}
+
+/** Decodes a ServiceCIDR (networking.k8s.io/v1, https://kep.k8s.io/1880). */
+export function decodeServiceCIDR(object: unknown): Decoded<ServiceCIDR> {
+  const shape = shapeDiagnostics("ServiceCIDR", object);
+  if (shape.length > 0) return invalid(shape);
+  const { metadata, spec } = object as RawServiceCIDR;
+  const diagnostics: FieldDiagnostic[] = [];
+  const cidrs = textsByFamily(located(spec.cidrs, "spec.cidrs"), readCidr, diagnostics);
+  if (cidrs.ip.length + cidrs.ip6.length === 0) {
+    diagnostics.push({ path: "spec.cidrs", reason: "must have a CIDR", severity: "error" });
+    return invalid(diagnostics);
+  }
+  return valid({ name: metadata.name, uid: metadata.uid ?? "", cidrs }, diagnostics);
 }

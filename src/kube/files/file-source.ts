@@ -3,8 +3,8 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
+import { ObjectStore, type Staged } from "../object-store.ts";
 import {
-  initialState,
   type ObjectSource,
   RESOURCE_NAMES,
   type ResourceName,
@@ -12,6 +12,7 @@ import {
   type SourceHandlers,
   type SourceState,
 } from "../source.ts";
+import { SourceStatus } from "../source-status.ts";
 import { refuseNoObjects } from "./diagnostic.ts";
 import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
@@ -46,11 +47,10 @@ export function fileSource(options: FileSourceOptions): ObjectSource {
   return new FileSource(options);
 }
 
-/** The objects of one resource as last delivered. */
+/** The objects of one resource. */
 interface Held<T> {
-  readonly handler: SourceHandler<T>;
-  objects: ReadonlyMap<string, { readonly value: T; readonly text: string }>;
-  state: SourceState;
+  readonly store: ObjectStore<T>;
+  readonly status: SourceStatus;
 }
 
 class FileSource implements ObjectSource {
@@ -73,13 +73,17 @@ class FileSource implements ObjectSource {
       "cannot read the objects; the last known objects stay in use",
       "the files can be read again",
     );
-    const held = <T>(handler: SourceHandler<T>): Held<T> => ({ handler, objects: new Map(), state: initialState() });
+    const held = <T>(resource: ResourceName, handler: SourceHandler<T>): Held<T> => {
+      const status = new SourceStatus();
+      const transform = (object: unknown) => object as T;
+      return { status, store: new ObjectStore({ resource, transform, handler, status, logger }) };
+    };
     const { services, endpointslices, nodes, servicecidrs } = options.handlers;
     this.#held = {
-      services: held(services),
-      endpointslices: held(endpointslices),
-      nodes: held(nodes),
-      servicecidrs: held(servicecidrs),
+      services: held("services", services),
+      endpointslices: held("endpointslices", endpointslices),
+      nodes: held("nodes", nodes),
+      servicecidrs: held("servicecidrs", servicecidrs),
     };
   }
 
@@ -93,12 +97,12 @@ class FileSource implements ObjectSource {
   }
 
   states(): Readonly<Record<ResourceName, SourceState>> {
-    const { services, endpointslices, nodes, servicecidrs } = this.#held;
+    const state = (name: ResourceName) => this.#held[name].status.snapshot(this.#held[name].store.size);
     return {
-      services: services.state,
-      endpointslices: endpointslices.state,
-      nodes: nodes.state,
-      servicecidrs: servicecidrs.state,
+      services: state("services"),
+      endpointslices: state("endpointslices"),
+      nodes: state("nodes"),
+      servicecidrs: state("servicecidrs"),
     };
   }
 
@@ -137,7 +141,7 @@ class FileSource implements ObjectSource {
   #clearFailure(): void {
     if (!this.#failures.isFailing) return;
     this.#failures.end();
-    for (const name of RESOURCE_NAMES) this.#held[name].state = { ...this.#held[name].state, failure: "" };
+    for (const name of RESOURCE_NAMES) this.#held[name].status.setFailure("");
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again when they change. */
@@ -145,8 +149,8 @@ class FileSource implements ObjectSource {
     const failure = messageOf(error);
     this.#failures.add(failure);
     for (const name of RESOURCE_NAMES) {
-      const held = this.#held[name];
-      held.state = { ...held.state, failure, errors: { ...held.state.errors, parse: held.state.errors.parse + 1 } };
+      this.#held[name].status.countError("parse");
+      this.#held[name].status.setFailure(failure);
     }
   }
 
@@ -162,36 +166,20 @@ class FileSource implements ObjectSource {
   }
 }
 
-/** Calls a handler for each difference from the objects delivered before. */
+/** Replaces the objects, which calls the handler for each difference. */
 function deliver<T extends { readonly uid: string }>(
-  held: Held<T>,
+  { store, status }: Held<T>,
   located: readonly FromFile<T>[],
   keyOf: (object: T) => string,
   now: number,
 ): void {
-  const before = held.objects;
-  const objects = new Map(located.map(({ value }) => [keyOf(value), { value, text: JSON.stringify(value) }] as const));
-  held.objects = objects;
-  for (const [key, { value }] of before) {
-    const next = objects.get(key);
-    if (next === undefined || next.value.uid !== value.uid) held.handler.onDelete(key, value);
+  const staged: Staged<T> = new Map();
+  for (const { value } of located) {
+    store.stage(staged, value, { key: keyOf(value), uid: value.uid, version: JSON.stringify(value) });
   }
-  for (const [key, { value, text }] of objects) {
-    const known = before.get(key);
-    if (known?.text === text) continue;
-    held.handler.onUpsert(key, value, known !== undefined && known.value.uid === value.uid ? known.value : undefined);
-  }
-  const { synced, relists } = held.state;
-  held.state = {
-    ...held.state,
-    synced: true,
-    objects: objects.size,
-    lastEventAt: now,
-    lastSyncAt: now,
-    relists: synced ? relists + 1 : 0,
-    failure: "",
-  };
-  held.handler.onSynced();
+  status.listed(now);
+  status.setFailure("");
+  store.replace(staged);
 }
 
 /**

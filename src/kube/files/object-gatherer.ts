@@ -5,13 +5,12 @@ import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import type { Decoded, FieldDiagnostic } from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
-import { decodeNode } from "../decode/node.ts";
+import { objectName } from "../decode/metadata.ts";
+import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
 import { decodeService } from "../decode/service.ts";
-import { decodeServiceCIDR } from "../decode/service-cidr.ts";
 import type { ObjectKind } from "../decode/shape.ts";
 import type { Diagnostic, Origin } from "./diagnostic.ts";
 import { type FoundObject, objectsIn } from "./found-objects.ts";
-import { objectName } from "./object-name.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
 

@@ -1,7 +1,8 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
+import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
 import { parseJson, parseLongList } from "./json.ts";
 import { listFiles } from "./list-files.ts";
-import { type FilesResult, ObjectGatherer } from "./object-gatherer.ts";
+import { type FilesResult, ObjectGatherer, writtenBy } from "./object-gatherer.ts";
 import { readText } from "./read-text.ts";
 import { type InputDocument, parseYaml } from "./yaml.ts";
 
@@ -60,5 +61,19 @@ function parseDocuments(text: string, file: string, thorough: boolean): InputDoc
     } catch {
       throw jsonError;
     }
+  }
+}
+
+/** The Services of some files as they are written there, those that are ignored too. The documents must have been kept. */
+export function writtenServices({ objects, ignored }: FilesResult): unknown[] {
+  return [...objects.services, ...ignored].map((service) => writtenBy(service));
+}
+
+/** Reads the Services that nft-proxy does not serve from files. Never rejects. */
+export async function unservedInFiles(paths: readonly string[]): Promise<UnservedServices> {
+  try {
+    return unservedAmong(writtenServices(await readFiles(paths, NO_INPUT, { thorough: true })));
+  } catch (error) {
+    return { ignored: [], loadBalancers: [], problem: messageOf(error) };
   }
 }

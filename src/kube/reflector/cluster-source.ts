@@ -1,25 +1,12 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { EndpointSlice } from "../../model/endpoint-slice.ts";
-import type { Node, ServiceCIDR } from "../../model/node.ts";
-import type { Service } from "../../model/service.ts";
 import type { ApiClient } from "../client/client.ts";
+import type { Decoders } from "../decode/decoders.ts";
 import type { ObjectSource, ResourceName, SourceHandlers, SourceState } from "../source.ts";
 import { Availability } from "./availability.ts";
 import { Reflector } from "./reflector.ts";
 import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
 import { resources } from "./resources.ts";
-
-/**
- * Functions that turn an API object into the stored one, for each resource. They return undefined for an object that
- * nft-proxy does not manage, and throw for an invalid one.
- */
-export interface Decoders {
-  readonly services: (object: unknown) => Service | undefined;
-  readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
-  readonly nodes: (object: unknown) => Node | undefined;
-  readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
-}
 
 /** Options of {@link clusterSource}. */
 export interface ClusterSourceOptions {

@@ -6,8 +6,14 @@ import type { Service } from "../../model/service.ts";
 import { type ApiFailure, asApiFailure } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
-import { objectName } from "../files/object-name.ts";
-import type { Decoders } from "./cluster-source.ts";
+import type { Decoders } from "../decode/decoders.ts";
+import {
+  type IgnoredService,
+  type LoadBalancersAddress,
+  type UnservedServices,
+  unservedAmong,
+} from "../decode/ignored-service.ts";
+import { objectName } from "../decode/metadata.ts";
 import { listPages } from "./list-pages.ts";
 import { type Resource, resources, withoutFieldSelector } from "./resources.ts";
 
@@ -88,4 +94,25 @@ function unavailable({ name }: Resource, failure: ApiFailure): AppError {
       ? `these credentials must be allowed to list ${name}; --from takes objects from files instead`
       : "is this the right cluster (--kubeconfig, --master)? --from takes objects from files instead";
   return new AppError("API_UNAVAILABLE", `cannot list ${name}: ${failure.message}`, { hint, cause: failure });
+}
+
+/** Milliseconds without data after which the list fails: somebody waits for it. */
+const UNSERVED_SILENCE = 3000;
+
+/** Lists the Services that a watch of {@link resources} excludes. Never rejects. */
+export async function listUnservedServices(client: ApiClient, clock: Clock): Promise<UnservedServices> {
+  const ignored: IgnoredService[] = [];
+  const loadBalancers: LoadBalancersAddress[] = [];
+  const take = (service: unknown): void => {
+    const found = unservedAmong([service]);
+    ignored.push(...found.ignored);
+    loadBalancers.push(...found.loadBalancers);
+  };
+  const settings = { client, deadline: () => new Deadline(clock), silence: UNSERVED_SILENCE, now: () => clock.now() };
+  try {
+    await listPages({ ...resources("").services, selectors: {} }, settings, take);
+    return { ignored, loadBalancers };
+  } catch (error) {
+    return { ignored: [], loadBalancers: [], problem: messageOf(error) };
+  }
 }

@@ -1,7 +1,9 @@
-import { failureOfAnswer } from "../client/api-failure.ts";
+import { StringDecoder } from "node:string_decoder";
+import { ApiFailure, failureOfAnswer } from "../client/api-failure.ts";
 import { type ApiClient, readText } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
-import { ListDecoder, type ListEnd } from "./list-decoder.ts";
+import { ListDecoder } from "../decode/list-decoder.ts";
+import { metadataOf } from "../decode/metadata.ts";
 import type { Resource } from "./resources.ts";
 
 /** Objects in one answer, as client-go's pager asks for. */
@@ -43,7 +45,7 @@ async function fetchPage(
   options: ListOptions,
   token: string,
   take: (object: unknown) => void,
-): Promise<ListEnd> {
+): Promise<{ readonly version: string; readonly next: string }> {
   const deadline = options.deadline();
   const onData = () => deadline.receivesWithin(options.silence);
   onData();
@@ -58,11 +60,15 @@ async function fetchPage(
       throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body, onData), options.now());
     }
     const decoder = new ListDecoder(take);
+    const utf8 = new StringDecoder("utf8");
     for await (const chunk of answer.body) {
       onData();
-      decoder.push(chunk);
+      decoder.push(utf8.write(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
     }
-    return decoder.end();
+    const { resourceVersion: version, continue: next } = metadataOf(decoder.end());
+    if (typeof version !== "string" || version === "")
+      throw new ApiFailure("parse", "the list is not a Kubernetes list");
+    return { version, next: typeof next === "string" ? next : "" };
   } catch (error) {
     throw deadline.explain(error);
   } finally {

@@ -1,7 +1,5 @@
-import { messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ApiFailure } from "../client/api-failure.ts";
-import type { SourceErrorKind } from "../source.ts";
 import { SourceStatus } from "../source-status.ts";
 
 /** Logs and counts the events of one reflector. */
@@ -50,11 +48,5 @@ export class ReflectorReport {
       this.#logger.info(fields, `${why}; continuing without it`);
     }
     this.status.absentResource();
-  }
-
-  /** Records that one object is invalid, or that the handler threw for it. */
-  objectError(kind: SourceErrorKind, key: string, error: unknown): void {
-    this.status.countError(kind);
-    this.#logger.warn({ resource: this.#resource, key, kind, reason: messageOf(error) }, "an object cannot be used");
   }
 }

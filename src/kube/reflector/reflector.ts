@@ -3,16 +3,16 @@ import type { Logger } from "../../base/logger.ts";
 import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
+import { metadataOf } from "../decode/metadata.ts";
+import { ObjectStore, type Staged } from "../object-store.ts";
 import type { SourceHandler, SourceState } from "../source.ts";
 import type { Availability } from "./availability.ts";
 import { listPages } from "./list-pages.ts";
-import { metadataOf, ObjectStore, type Staged } from "./object-store.ts";
 import { ReflectorReport } from "./reflector-report.ts";
 import type { ReflectorTimings } from "./reflector-timings.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
 import { RetryPacing } from "./retry-pacing.ts";
-import { watchEvents } from "./watch-events.ts";
-import type { WatchEvent } from "./watch-stream.ts";
+import { type WatchEvent, watchEvents } from "./watch.ts";
 
 /** Options of a {@link Reflector}. */
 export interface ReflectorOptions<T> {
@@ -43,7 +43,7 @@ export class Reflector<T> {
   #resource: Resource;
   /** The resourceVersion to watch from; undefined when a list is due. */
   #version: string | undefined;
-  /** How many events of watches reported something new. */
+  /** How many events of watches changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
@@ -54,9 +54,11 @@ export class Reflector<T> {
     this.#pacing = new RetryPacing(options);
     this.#report = new ReflectorReport(options.resource.name, options.logger);
     this.#store = new ObjectStore({
+      resource: options.resource.name,
       transform: options.transform,
       handler: options.handler,
-      onError: (kind, key, error) => this.#report.objectError(kind, key, error),
+      status: this.#report.status,
+      logger: options.logger,
     });
   }
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { decodeEndpointSlice } from "../../../../src/kube/decode/endpoint-slice.ts";
-import { decodeNode } from "../../../../src/kube/decode/node.ts";
-import { decodeServiceCIDR } from "../../../../src/kube/decode/service-cidr.ts";
+import { decodeNode, decodeServiceCIDR } from "../../../../src/kube/decode/node.ts";
 
 function slice(parts: object = {}, metadata: object = {}): unknown {
   const labels = { "kubernetes.io/service-name": "web" };

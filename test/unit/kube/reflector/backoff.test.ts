@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { failureOfAnswer, failureOfErrorEvent, parseRetryAfter } from "../../../../src/kube/client/api-failure.ts";
 import { Backoff } from "../../../../src/kube/reflector/backoff.ts";
-import { LineSplitter } from "../../../../src/kube/reflector/watch-stream.ts";
+import { LineSplitter } from "../../../../src/kube/reflector/watch.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 

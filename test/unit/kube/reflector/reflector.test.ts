@@ -211,6 +211,8 @@ describe("a reflector", () => {
     await follower.until(() => follower.calls.length === 7);
     expect(follower.calls.slice(4)).toEqual(["+shop/a", "!shop/b", "-shop/b"]);
     expect(follower.reflector.state()).toMatchObject({ objects: 1, errors: { "invalid-object": 2 } });
+    const warnings = follower.logger.lines.filter(({ message }) => message.includes("an object"));
+    expect(warnings, "whoever takes the objects logs them").toEqual([]);
   });
 
   test("goes on when its consumer throws, and loses that call alone", async () => {

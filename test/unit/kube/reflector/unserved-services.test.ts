@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../../../src/kernel/system-clock.ts";
 import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
-import { listUnservedServices } from "../../../../src/kube/reflector/unserved-services.ts";
+import { listUnservedServices } from "../../../../src/kube/reflector/list-once.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
 import { loadTown } from "../../../support/stub-api/town.ts";
 

@@ -1,0 +1,65 @@
+import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
+import { canonicalCidr, familyOf, isLoopback } from "../model/ip.ts";
+import type { NodePortSelection } from "./options.ts";
+
+const EVERY_ADDRESS: ByFamily<string> = { ip: "0.0.0.0/0", ip6: "::/0" };
+
+/**
+ * Parses the CIDR of the cluster's pods, or one of each family separated by a comma.
+ * @returns canonical CIDRs, none for ""; undefined for anything else, also for two of one family, of which kube-proxy
+ * would use one only
+ */
+export function parseClusterCIDRs(text: string): ByFamily<readonly string[]> | undefined {
+  if (text === "") return { ip: [], ip6: [] };
+  const lists = splitByFamily(text.split(","));
+  return lists === undefined || lists.ip.length > 1 || lists.ip6.length > 1 ? undefined : lists;
+}
+
+const LOOPBACK: ByFamily<string> = { ip: "127.0.0.0/8", ip6: "::1/128" };
+
+/** The CIDRs of the words of `nodePortAddresses` other than `primary`. Source: cmd/kube-proxy/app/server.go, 1.37 */
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  primary: [],
+  localhost: Object.values(LOOPBACK),
+  all: Object.values(EVERY_ADDRESS),
+};
+
+/**
+ * Reads the list of `nodePortAddresses`: CIDRs and the words `primary`, `localhost` and `all`, in any mix. As in
+ * kube-proxy, an empty list means primary, a CIDR of loopback addresses means localhost in its family, and a family
+ * for which nothing was given has every address.
+ *
+ * @returns undefined when an entry is neither a word nor a CIDR.
+ */
+export function parseNodePortAddresses(list: readonly string[]): NodePortSelection | undefined {
+  const primary = list.length === 0 || list.includes("primary");
+  const given = splitByFamily(list.flatMap((text) => (Object.hasOwn(WORDS, text) ? (WORDS[text] ?? []) : [text])));
+  if (given === undefined) return undefined;
+  return {
+    primary,
+    localhost: byFamily((family) => given[family].some(isWithinLoopback)),
+    cidrs: byFamily((family) => {
+      if (given[family].length === 0 && !primary) return [EVERY_ADDRESS[family]];
+      return given[family].filter((cidr) => !isWithinLoopback(cidr));
+    }),
+  };
+}
+
+/** A canonical CIDR that begins at a loopback address holds no others. */
+function isWithinLoopback(cidr: string): boolean {
+  return isLoopback(cidr.slice(0, cidr.indexOf("/")));
+}
+
+/** The list that {@link parseNodePortAddresses} reads as this selection. */
+export function nodePortAddressList({ primary, localhost, cidrs }: NodePortSelection): string[] {
+  const loopback =
+    localhost.ip && localhost.ip6 ? ["localhost"] : FAMILIES.flatMap((f) => (localhost[f] ? LOOPBACK[f] : []));
+  return [...(primary ? ["primary"] : []), ...loopback, ...cidrs.ip, ...cidrs.ip6];
+}
+
+function splitByFamily(list: readonly string[]): ByFamily<readonly string[]> | undefined {
+  const cidrs = list.map((text) => canonicalCidr(text)).filter((cidr) => cidr !== undefined);
+  if (cidrs.length < list.length) return undefined;
+  const unique = [...new Set(cidrs)];
+  return byFamily((family) => unique.filter((cidr) => familyOf(cidr) === family));
+}

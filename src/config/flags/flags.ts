@@ -1,0 +1,61 @@
+import { withDefaults } from "../defaults.ts";
+import { valueAt } from "../field-path.ts";
+import type { Flag, FlagType, FlagValue } from "./flag.ts";
+import { KUBE_PROXY_FLAGS } from "./kube-proxy-flags.ts";
+import { OWN_FLAGS } from "./own-flags.ts";
+
+/** All flags, sorted by name. */
+export const FLAGS: readonly Flag[] = [...KUBE_PROXY_FLAGS, ...OWN_FLAGS].sort((a, b) => (a.name < b.name ? -1 : 1));
+
+/** The value of a flag that is not given, as text; empty for flags without one. */
+export function defaultText({ target }: Flag): string {
+  const value = target.kind === "field" ? valueAt(withDefaults({}), target.path) : undefined;
+  return value === undefined || value === false ? "" : String(value);
+}
+
+/** A flag that was given on the command line. */
+export interface GivenFlag {
+  readonly source: "flag";
+  readonly flag: Flag;
+  readonly value: FlagValue;
+}
+
+/**
+ * Selects the flags that set options or are ignored from parsed arguments. Of a repeated flag, the last value counts, as
+ * in kube-proxy.
+ * @param argv by flag name: a boolean, or the texts that were given
+ */
+export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
+  return FLAGS.filter(({ name, target }) => {
+    return argv[name] !== undefined && (target.kind === "field" || target.kind === "ignored");
+  }).map((flag) => ({ source: "flag", flag, value: flagValue(flag.type, argv[flag.name]) }));
+}
+
+function flagValue(type: FlagType, given: unknown): FlagValue {
+  const texts = [given].flat().map(String);
+  const last = texts.at(-1) ?? "";
+  switch (type) {
+    case "boolean":
+      return last === "true";
+    case "list":
+      return texts.flatMap((text) => (text === "" ? [] : text.split(",")));
+    case "path-list":
+      return texts;
+    case "feature-gates":
+      return featureGates(texts.join(","));
+    case "integer":
+      return /^[+-]?(?:0|[1-9]\d*)$/.test(last) ? Number(last) : last;
+    case "float":
+      return /^[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i.test(last) ? Number(last) : last;
+    case "duration":
+    case "string":
+      return last;
+  }
+}
+
+/** Parses `A=true,B=false`. Returns a malformed text as it is, which fails validation later. */
+function featureGates(text: string): FlagValue {
+  const gates = text.split(",").map((gate) => /^\s*(\w+)=(true|false)\s*$/i.exec(gate));
+  if (gates.includes(null)) return text;
+  return Object.fromEntries(gates.map((gate) => [gate?.[1] ?? "", gate?.[2]?.toLowerCase() === "true"]));
+}

@@ -1,0 +1,76 @@
+import { parseDuration } from "../../base/duration.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import { parseNodePortAddresses } from "../cidr-lists.ts";
+import { parseListenAddress } from "../listen-address.ts";
+
+/** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
+export interface Format {
+  readonly check: (text: string) => boolean;
+  /** The rule, as the predicate of a sentence about the field. */
+  readonly rule: string;
+}
+
+/** A Node's name is a DNS subdomain (RFC 1123). White space around it is dropped, as in kube-proxy. */
+const NODE_NAME = /^\s*[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?\s*$/i;
+
+/** IFNAMSIZ is 16 including the terminator; `*` is a wildcard of nft and not allowed. */
+const INTERFACE_NAME = /^[a-zA-Z0-9_.-]{0,15}$/;
+
+/** Node.js timers hold 31 bits of milliseconds, and longer ones fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** The kernel's timeouts are seconds in 31 bits. */
+const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
+
+const DURATION = 'must be a duration such as "30s" or "1h30m"';
+
+/** The formats that schemas/kubeproxyconfiguration.schema.json refers to, by name. */
+export const FORMATS: Readonly<Record<string, Format>> = {
+  "ip-or-empty": {
+    check: (text) => text === "" || canonicalAddress(text) !== undefined,
+    rule: "must be an IP address, without leading zeros or a zone",
+  },
+  "listen-address": {
+    check: (text) => text === "" || parseListenAddress(text, 1) !== undefined,
+    rule: 'must be an IP address with a port up to 65535, such as "0.0.0.0:10256" or "[::]:10256"; port 0 switches it off',
+  },
+  "node-port-address": {
+    check: (text) => parseNodePortAddresses([text]) !== undefined,
+    rule: 'must be a CIDR such as "192.0.2.0/24", or one of the words primary, localhost and all',
+  },
+  "interface-name": {
+    check: (text) => INTERFACE_NAME.test(text),
+    rule: "must be at most 15 letters, digits, dots, dashes and underscores",
+  },
+  "node-name": {
+    check: (text) => text === "" || NODE_NAME.test(text),
+    rule: "must be the name of a Node: at most 253 letters, digits, dots and dashes",
+  },
+  "url-or-empty": {
+    check: (text) => text === "" || (/^https?:\/\/[^\s/]/.test(text) && URL.canParse(text)),
+    rule: 'must be a URL such as "https://192.0.2.1:6443"',
+  },
+  path: { check: (text) => !text.includes("\0"), rule: "must be a path" },
+  "timer-duration": {
+    check: (text) => isBetween(text, 0, LONGEST_TIMER_MS),
+    rule: `${DURATION}, from 0s to 596h`,
+  },
+  "timer-duration-not-zero": {
+    check: (text) => isBetween(text, 1, LONGEST_TIMER_MS),
+    rule: `${DURATION}, from 1ms to 596h`,
+  },
+  "kernel-timeout": {
+    check: (text) => isBetween(text, 0, LONGEST_TIMEOUT_MS),
+    rule: `${DURATION}, not negative`,
+  },
+};
+
+/** The checks of {@link FORMATS} by name, as a validator calls them. */
+export const FORMAT_CHECKS: Readonly<Record<string, Format["check"]>> = Object.fromEntries(
+  Object.entries(FORMATS).map(([name, { check }]) => [name, check]),
+);
+
+function isBetween(text: string, least: number, most: number): boolean {
+  const duration = parseDuration(text);
+  return duration !== undefined && duration >= least && duration <= most;
+}

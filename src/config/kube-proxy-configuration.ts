@@ -1,0 +1,114 @@
+import { isScalar, Lexer, Parser, parseAllDocuments } from "yaml";
+import { AppError, messageOf } from "../base/errors.ts";
+import { nestsDeeperThan } from "../base/yaml-nesting.ts";
+import type { GivenConfiguration } from "./configuration.ts";
+import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
+import { ignoredFieldWarnings } from "./ignored-fields.ts";
+import { masqueradeWarnings } from "./iptables-masquerade.ts";
+import { ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
+import { featureGateWarnings, unknownFieldWarnings } from "./unknown-fields.ts";
+import { schemaDiagnostics } from "./validate-configuration.ts";
+
+/** A configuration file: each field is valid by itself, and defaults are not applied. */
+export interface ReadConfiguration {
+  readonly given: GivenConfiguration;
+  readonly warnings: readonly ConfigWarning[];
+}
+
+/** The keys under which kubeadm and others store the configuration in a ConfigMap, in the order of preference. */
+const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
+
+/** The deepest nesting. A configuration has three levels. */
+const DEEPEST = 32;
+
+/** The longest text, longer than a ConfigMap may be. */
+const MOST_CHARACTERS = 2 ** 21;
+
+/**
+ * Parses a KubeProxyConfiguration v1alpha1, or a ConfigMap that contains one, from YAML or JSON.
+ * @param name the name of the text in messages, such as its path
+ * @throws AppError BAD_CONFIG with every invalid value and its path, or with the line of a syntax error
+ */
+export function readConfiguration(text: string, name: string): ReadConfiguration {
+  const document = documentIn(text, name);
+  throwDiagnostics("BAD_CONFIG", name, schemaDiagnostics(document));
+  const given = document as GivenConfiguration;
+  return {
+    given,
+    warnings: [
+      ...modeWarnings(given.mode),
+      ...ipvsSchedulerWarnings(given),
+      ...masqueradeWarnings(given),
+      ...ignoredFieldWarnings(given),
+      ...featureGateWarnings(given),
+      ...unknownFieldWarnings(given),
+    ],
+  };
+}
+
+function documentIn(text: string, name: string): unknown {
+  const document = parseOne(text, name);
+  if (!isRecord(document) || document.kind !== "ConfigMap") return document;
+  const data = isRecord(document.data) ? document.data : {};
+  const key = configurationKey(data, name);
+  return parseOne(String(data[key]), `${name}, data[${JSON.stringify(key)}]`);
+}
+
+/** Returns the key of a ConfigMap's data that has the configuration: a usual one, or the only one with such a text. */
+function configurationKey(data: Readonly<Record<string, unknown>>, name: string): string {
+  const usual = CONFIG_MAP_KEYS.find((candidate) => typeof data[candidate] === "string");
+  if (usual !== undefined) return usual;
+  const keys = Object.keys(data).filter((key) => /\bkind"?:\s*"?KubeProxyConfiguration\b/.test(String(data[key])));
+  const [only] = keys;
+  if (only !== undefined && keys.length === 1) return only;
+  const found = keys.length === 0 ? "no configuration" : `several configurations (${keys.join(", ")})`;
+  throw new AppError("BAD_CONFIG", `${name}: the ConfigMap contains ${found}`, {
+    hint: `the configuration belongs under one of data's keys, such as ${CONFIG_MAP_KEYS[0]}, as a text`,
+  });
+}
+
+function parseOne(text: string, name: string): unknown {
+  if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
+  if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
+    throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
+  // A `---` before comments only, or at the end, does not begin a document.
+  const documents = parseAllDocuments(text, { logLevel: "error" }).filter(
+    ({ contents, errors }) => isSomething(contents) || errors.length > 0,
+  );
+  const [document] = documents;
+  if (document === undefined) throw unreadable(name, "it is empty");
+  if (documents.length > 1) throw unreadable(name, `it contains ${documents.length} documents instead of one`);
+  const [error] = document.errors;
+  if (error !== undefined) throw unreadable(name, firstLine(error.message));
+  try {
+    return document.toJS();
+  } catch (cause) {
+    throw unreadable(name, firstLine(messageOf(cause)));
+  }
+}
+
+function isSomething(contents: unknown): boolean {
+  return contents !== null && !(isScalar(contents) && contents.value === null);
+}
+
+function unreadable(name: string, reason: string): AppError {
+  return new AppError("BAD_CONFIG", `${name} cannot be read: ${reason}`, {
+    hint: "it must be one KubeProxyConfiguration v1alpha1, or a ConfigMap with one, in YAML or JSON",
+  });
+}
+
+function firstLine(message: string): string {
+  return message.split("\n", 1)[0]?.replace(/:$/, "") ?? message;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Returns the warning that a mode of kube-proxy other than nftables is run as nftables. */
+export function modeWarnings(mode: string | null | undefined, subject = "mode"): ConfigWarning[] {
+  if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
+  const given = mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
+  const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
+  return [{ subject, message }];
+}
