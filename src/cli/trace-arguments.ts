@@ -1,7 +1,7 @@
 import { parseDuration } from "../base/duration.ts";
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
-import type { TraceQuery } from "../inspect/trace/trace-query.ts";
+import type { TraceQuery } from "../inspect/trace/trace-rules.ts";
 import { type Argv, textArgument } from "./command.ts";
 import { readAddress, readPort, readProtocol } from "./explain-arguments.ts";
 import { serviceArgument } from "./service-argument.ts";

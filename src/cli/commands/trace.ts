@@ -1,10 +1,9 @@
 import { counted } from "../../base/text.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { type NamedStory, StoryNames } from "../../inspect/trace/named-story.ts";
+import { type NamedStory, resetEndpoint, StoryNames } from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
-import { resetEndpoint } from "../../inspect/trace/reset-endpoint.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
-import { selectedPackets } from "../../inspect/trace/trace-query.ts";
+import { selectedPackets } from "../../inspect/trace/trace-rules.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";

@@ -1,16 +1,19 @@
+import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import type { FlowEnd } from "../../kernel/connections.ts";
+import type { FlowEnd, TrackedConnection } from "../../kernel/connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import type { Expression, Statement } from "../../nft/ast/json.ts";
+import { type Chain, TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { ruleText } from "../../nft/text/rule-text.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect } from "../../trace/outcome.ts";
 import { stepWords } from "../explain/step-words.ts";
 import { portText } from "../explain/words.ts";
 import { podNames } from "../pod-names.ts";
 import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
-import { isResetForVanished } from "./reset-endpoint.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
 /** One end of a packet. */
@@ -73,7 +76,7 @@ export class StoryNames {
    */
   named(story: PacketStory, endpoint?: FlowEnd): NamedStory {
     const { packet, startedAt, end } = story;
-    const stages = namedStages(story, (one) => this.#destination(one));
+    const stages = namedStages(story, this.#state, (one) => this.#destination(one));
     return {
       time: new Date(startedAt).toISOString(),
       protocol: packet.protocol,
@@ -104,16 +107,21 @@ export class StoryNames {
   }
 }
 
-function namedStages({ packet, stages }: PacketStory, name: (packet: TracedPacket) => NamedEnd): NamedStage[] {
+function namedStages(
+  { packet, stages }: PacketStory,
+  { ruleset }: RulesetState,
+  name: (packet: TracedPacket) => NamedEnd,
+): NamedStage[] {
   let last = packet;
   return stages.map(({ family, table, chain, packet: now, rules, policy }) => {
     const isMoved = now !== undefined && !sameDestination(last, now);
     last = now ?? last;
+    const own = table === TABLE_NAME && (family === "ip" || family === "ip6") ? ruleset[family] : undefined;
     return {
       family,
       table,
       chain,
-      rules: rules.map((rule) => namedRule(rule, table)),
+      rules: rules.map((rule) => namedRule(rule, own?.chains.get(rule.chain))),
       policy,
       ...(isMoved ? { destination: name(last) } : {}),
     };
@@ -124,28 +132,53 @@ function sameDestination(a: TracedPacket, b: TracedPacket): boolean {
   return a.destination === b.destination && a.destinationPort === b.destinationPort;
 }
 
-function namedRule(rule: TracedRule, table: string): NamedRule {
-  if (table !== TABLE_NAME) return rule;
-  const place = { table: { family: "ip", name: TABLE_NAME }, hook: "prerouting", index: 0, rule: [] } as const;
-  const means = stepWords({ ...place, kind: "rule", completed: true, chain: rule.chain, effects: effectsOf(rule) });
-  return means === undefined ? rule : { ...rule, means };
+/**
+ * A rule of ours with its meaning.
+ * @param chain the chain as the objects ask for it; undefined for one that we do not make
+ */
+function namedRule(traced: TracedRule, chain: Chain | undefined): NamedRule {
+  const text = traced.rule.replaceAll(COUNTS, "counter");
+  const rule = chain?.rules.find((one) => ruleText(one) === text);
+  if (rule === undefined) return traced;
+  const place = {
+    table: { family: "ip", name: TABLE_NAME },
+    hook: "prerouting",
+    index: 0,
+    chain: traced.chain,
+  } as const;
+  const effects = rule.flatMap((statement) => effectsOf(statement, traced.verdict));
+  const means = stepWords({ ...place, kind: "rule", completed: true, rule, effects });
+  return means === undefined ? traced : { ...traced, means };
 }
 
-/** The effects that can be told from a rule's text and its verdict. */
-function effectsOf({ rule, verdict }: TracedRule): Effect[] {
-  const map = / vmap @(\S+)$/.exec(rule)?.[1];
-  const set = / @(cluster-ips|hairpin-connections)(?: |$)/.exec(rule)?.[1];
-  const choices = / numgen random mod (\d+)/.exec(rule)?.[1];
-  return [
-    ...(map === undefined ? [] : [{ kind: "found", set: map, key: "", value: verdict } as const]),
-    ...(set === undefined ? [] : [{ kind: "found", set, key: "", value: "" } as const]),
-    ...(choices === undefined ? [] : [{ kind: "random", value: 0, choices: Number(choices) } as const]),
-    ...(/(?:^| )dnat ip6? to /.test(rule) ? [{ kind: "dnat", to: { address: "", port: 0 } } as const] : []),
-    ...(/ meta mark set /.test(` ${rule}`) ? [{ kind: "assigned", register: "mark", value: 0 } as const] : []),
-    ...(/ masquerade(?: |$)/.test(` ${rule}`) ? [{ kind: "masquerade" } as const] : []),
-    ...(/ reject(?: |$)/.test(` ${rule}`) ? [{ kind: "reject", reset: rule.endsWith(" tcp reset") } as const] : []),
-    ...(/ drop$/.test(` ${rule}`) ? [{ kind: "verdict", verdict: "drop" } as const] : []),
-  ];
+/** What a trace shows of a counter, and a rule's text does not. */
+const COUNTS = /counter packets \d+ bytes \d+/g;
+
+/** The effects of a statement of a rule that matched. Of keys, choices and targets the trace tells nothing. */
+function effectsOf(statement: Statement, verdict: string): Effect[] {
+  const found = (data: Expression, value: string): Effect[] =>
+    typeof data === "string" && data.startsWith("@") ? [{ kind: "found", set: data.slice(1), key: "", value }] : [];
+  if ("vmap" in statement) return found(statement.vmap.data, verdict);
+  if ("match" in statement) return found(statement.match.right, "");
+  if ("mangle" in statement) return mangleEffects(statement.mangle);
+  if ("dnat" in statement) return [...drawn(statement.dnat.addr), { kind: "dnat", to: { address: "", port: 0 } }];
+  if ("masquerade" in statement) return [{ kind: "masquerade" }];
+  if ("reject" in statement) return [{ kind: "reject", reset: statement.reject !== null }];
+  return "drop" in statement ? [{ kind: "verdict", verdict: "drop" }] : [];
+}
+
+function mangleEffects({ key, value }: { readonly key: Expression; readonly value: Expression }): Effect[] {
+  const isMark = typeof key === "object" && "meta" in key && key.meta.key === "mark";
+  return [...drawn(value), ...(isMark ? [{ kind: "assigned", register: "mark", value: 0 } as const] : [])];
+}
+
+/** The random choice in an expression. */
+function drawn(expression: Expression): Effect[] {
+  if (typeof expression !== "object") return [];
+  if ("numgen" in expression) return [{ kind: "random", value: 0, choices: expression.numgen.mod }];
+  if ("map" in expression) return drawn(expression.map.key);
+  if ("concat" in expression) return expression.concat.flatMap(drawn);
+  return "|" in expression ? expression["|"].flatMap(drawn) : [];
 }
 
 /** `reset: the endpoint 10.244.1.5:8080 left Service shop/cart port http (80/tcp)` */
@@ -156,7 +189,7 @@ function resetText({ name }: NamedEnd, endpoint: FlowEnd | undefined): string {
 
 function endText(end: TraceEnd, destination: NamedEnd | undefined): string {
   if (end.kind === "unknown") {
-    return "its end is not known: messages of the kernel were lost or came too late, or a rule gave it to a program (queue)";
+    return "outcome unknown: trace messages were lost, or a rule queued it to userspace";
   }
   if (end.kind === "passed") {
     const to = destination === undefined ? "" : `; it goes to ${endName(destination)}`;
@@ -187,4 +220,36 @@ const OWNERS: readonly (readonly [pattern: RegExp, owner: string])[] = [
 
 function ownerText(table: string): string {
   return OWNERS.find(([pattern]) => pattern.test(table))?.[1] ?? "which is not nft-proxy's";
+}
+
+/** Whether a packet was reset because the endpoint of its connection left every EndpointSlice. */
+export function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
+  return end.kind === "rejected" && end.table === TABLE_NAME && end.chain === VANISHED_CHECK;
+}
+
+/**
+ * Finds the endpoint of a reset packet's connection: the packet bears the Service's address, only connection tracking
+ * knows the endpoint.
+ * @param connections lists the tracked connections of a client
+ * @returns undefined for packets that were not reset, and where connection tracking does not tell
+ */
+export async function resetEndpoint(
+  story: PacketStory,
+  connections: (client: string) => AsyncIterable<TrackedConnection>,
+): Promise<FlowEnd | undefined> {
+  if (!isResetForVanished(story)) return undefined;
+  const { source, sourcePort, destination, destinationPort } = story.packet;
+  try {
+    for await (const one of connections(source)) {
+      const isItsOwn =
+        one.protocol === "tcp" &&
+        one.client.port === sourcePort &&
+        one.destination.address === destination &&
+        one.destination.port === destinationPort;
+      if (isItsOwn) return one.replySource;
+    }
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+  }
+  return undefined;
 }

@@ -5,8 +5,7 @@ import type { Nft } from "../../kernel/nft.ts";
 import { type FollowedProgram, type FollowLines, followLines } from "../../kernel/stream-lines.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { removeStaleTraceTables, traceTableName, untilListening } from "../../kernel/trace-tables.ts";
-import type { PacketStory } from "./packet-story.ts";
-import { StoryCollector } from "./story-collector.ts";
+import { type PacketStory, StoryCollector } from "./packet-story.ts";
 import { isLossLine, parseTraceLine } from "./trace-line.ts";
 import {
   armTransaction,
@@ -76,10 +75,8 @@ class StoryQueue {
   #failure: unknown;
 
   constructor(table: string, nftPath: string, follow: FollowLines, clock: Clock) {
-    const isOwn = (place: { readonly table: string }) => place.table === table;
-    const isSetting = (place: { readonly chain: string }) => place.chain === LIMITED_CHAIN;
     this.#clock = clock;
-    this.#collector = new StoryCollector({ isOwn, isSetting }, clock);
+    this.#collector = new StoryCollector(table, LIMITED_CHAIN, clock);
     this.program = follow(nftPath, ["monitor", "trace"], (text) => this.#add(text));
     this.program.ended.catch((error: unknown) => {
       this.#failure = error ?? new AppError("HOST", `${nftPath} monitor trace ended`);

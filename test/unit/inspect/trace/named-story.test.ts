@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
-import { StoryNames } from "../../../../src/inspect/trace/named-story.ts";
+import { resetEndpoint, StoryNames } from "../../../../src/inspect/trace/named-story.ts";
 import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
-import { resetEndpoint } from "../../../../src/inspect/trace/reset-endpoint.ts";
 import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
 import { cacheOf, renderAll, service } from "../../../support/build.ts";
 
