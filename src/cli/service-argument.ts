@@ -1,8 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { quoted } from "../base/schema-error.ts";
-import { likelyService } from "../inspect/explain/likely-service.ts";
-import type { ServiceArgument } from "../inspect/explain/query.ts";
+import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import { type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";
 

@@ -5,8 +5,12 @@ import { type Comparison, compareObjects, compareWithKernel } from "../../inspec
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
 import { compareObjectOutcomes } from "../../inspect/outcomes/compare-objects.ts";
-import type { OutcomeChange } from "../../inspect/outcomes/compare-outcomes.ts";
-import { isOfKind, OUTCOME_CHANGES, type OutcomeReport } from "../../inspect/outcomes/report.ts";
+import {
+  isOfKind,
+  OUTCOME_CHANGES,
+  type OutcomeChange,
+  type OutcomeReport,
+} from "../../inspect/outcomes/compare-outcomes.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";

@@ -8,8 +8,7 @@ import {
   selectedTables,
   selectionOf,
 } from "../../inspect/dump/selection.ts";
-import { likelyService } from "../../inspect/explain/likely-service.ts";
-import type { ServiceArgument } from "../../inspect/explain/query.ts";
+import { likelyService, type ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
 import { keepVanished, readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServiceName } from "../../model/ids.ts";

@@ -1,6 +1,5 @@
 import { durationText } from "../../base/duration.ts";
 import { counted, socketText } from "../../base/text.ts";
-import type { Reason } from "../../inspect/explain/causes/endpoint-causes.ts";
 import type {
   Connection,
   ExplainedEndpoint,
@@ -9,6 +8,7 @@ import type {
   Verdict,
 } from "../../inspect/explain/explanation.ts";
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
+import type { Reason } from "../../inspect/explain/service-causes.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { printable, type Style, wrapped } from "./style.ts";

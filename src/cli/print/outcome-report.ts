@@ -2,8 +2,12 @@ import { durationText } from "../../base/duration.ts";
 import { counted, socketText } from "../../base/text.ts";
 import type { Behaviour } from "../../inspect/outcomes/behaviour.ts";
 import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
-import type { OutcomeChange } from "../../inspect/outcomes/compare-outcomes.ts";
-import { isOfKind, type OutcomeReport, type ReportedDifference } from "../../inspect/outcomes/report.ts";
+import {
+  isOfKind,
+  type OutcomeChange,
+  type OutcomeReport,
+  type ReportedDifference,
+} from "../../inspect/outcomes/compare-outcomes.ts";
 import { githubCommand } from "./github-command.ts";
 
 /** More differences or endpoints than these are counted, not listed. */

@@ -1,17 +1,15 @@
 import { familyOf } from "../../model/ip.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { liveDifferences } from "./differences.ts";
-import { explainEndpoints } from "./endpoints.ts";
+import { clientChoice, explainEndpoints, isBalancedOver } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
-import { followAllTables } from "./follow-tables.ts";
-import { clientChoice, isBalancedOver } from "./found.ts";
-import { loopbackExplanation, relayedConnection } from "./loopback.ts";
-import { type Match, matchOf } from "./match.ts";
-import { explainNotes } from "./notes/notes.ts";
-import { otherTablesVerdict } from "./other-tables.ts";
+import { type Match, matchOf, nodePortAt } from "./match.ts";
+import { explainNotes } from "./notes.ts";
+import { followAllTables, otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
@@ -129,4 +127,30 @@ function sameDestinations(a: Evidence, b: Evidence): boolean {
   const destinations = ({ summary }: Evidence) =>
     summary.destinations.map(({ address, port, source }) => `${address} . ${port} ${source}`);
   return destinations(a).join() === destinations(b).join();
+}
+
+/** The loopback addresses on which the daemon listens for NodePorts. */
+const LISTENING = { ip: "127.0.0.1", ip6: "::1" } as const;
+
+/**
+ * The connection that the daemon makes for one to a NodePort on loopback; undefined where it listens for none.
+ */
+function relayedConnection(connection: Connection, input: ExplainInput): Connection | undefined {
+  const { to, port, protocol } = connection;
+  const family = familyOf(to);
+  const context = input.nodeContext.find((one) => one.family === family);
+  if (!context?.loopbackNodePorts || to !== LISTENING[family] || protocol !== "tcp") return undefined;
+  if (nodePortAt(connection, input) === undefined) return undefined;
+  const from = { address: context.nodeAddress || to, at: "node", known: "assumed" } as const;
+  return { from, to: LOOPBACK_NODEPORT_ADDRESSES[family], port, protocol };
+}
+
+/** Tells the explanation of a relayed connection as that of the client's. */
+function loopbackExplanation(connection: Connection, relayed: Explanation): Explanation {
+  const { to, port } = relayed.connection;
+  const message =
+    relayed.verdict.result === "served"
+      ? `nft-proxy run listens on this address (--nodeport-addresses localhost) and connects to ${to} port ${port}, which the rules lead to an endpoint`
+      : `nft-proxy run listens on this address (--nodeport-addresses localhost) only while the NodePort has endpoints`;
+  return { ...relayed, connection, notes: [{ topic: "loopback", message }, ...relayed.notes] };
 }

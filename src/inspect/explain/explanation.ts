@@ -1,11 +1,6 @@
 import type { ServiceName } from "../../model/ids.ts";
 import type { Hook } from "../../trace/outcome.ts";
-
-/** The outcome of a connection; `varies` when it depends on a random choice. */
-export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies" | "not-understood";
-
-/** The outcomes to which nft-proxy's own tables can come. */
-export type OwnResult = Exclude<Result, "not-understood">;
+import type { Result } from "../connection-result.ts";
 
 /** The cause of an outcome; a stable word for scripts. */
 export type Cause =

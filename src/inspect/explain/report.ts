@@ -1,14 +1,13 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { nearest } from "../../base/nearest.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import type { Reason } from "./causes/endpoint-causes.ts";
-import { ignoredReason } from "./causes/outside-causes.ts";
 import { explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Explanation, Verdict } from "./explanation.ts";
+import { ignoredReason } from "./outside-causes.ts";
 import { connectionOf } from "./packet.ts";
-import type { ExplainQuery } from "./query.ts";
-import { allConnections, type PortConnections, serviceConnections } from "./service-queries.ts";
+import { allConnections, type ExplainQuery, type PortConnections, serviceConnections } from "./query.ts";
+import type { Reason } from "./service-causes.ts";
 import { portSpecText } from "./words.ts";
 
 /** The connections of one Service port in one family. */

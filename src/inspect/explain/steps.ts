@@ -1,9 +1,27 @@
+import { durationText } from "../../base/duration.ts";
+import { assertNever } from "../../base/errors.ts";
+import { socketText } from "../../base/text.ts";
+import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
+import { verdictTarget } from "../../nft/elements.ts";
+import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
+import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL, EXTERNAL_LOCAL, parseChainName } from "../../ruleset/chain-names.ts";
+import { parseId } from "../../ruleset/list-ids.ts";
+import {
+  AFFINITY,
+  BALANCERS,
+  CLUSTER_IPS,
+  FIREWALL_IPS,
+  HAIRPIN_CONNECTIONS,
+  NO_ENDPOINTS,
+  REFUSED,
+} from "../../ruleset/sets.ts";
+import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
+import { rounded } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, ruleAsItStands } from "./other-tables.ts";
-import { type ListNames, otherStepWords, stepRuleText, stepWords } from "./step-words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
@@ -83,7 +101,146 @@ function foundText(effect: Effect, table: Table | undefined): string[] {
   return set === undefined ? [] : [`${effect.set} { ${elementText(set.spec, effect.key, effect.value)} }`];
 }
 
-/** Sums of fractions are rarely round. */
-export function rounded(probability: number): number {
-  return Math.round(probability * 1e6) / 1e6;
+/** A rule on the way. */
+export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
+
+/** A rule as `nft list` prints it. Only rules of nft-proxy's own tables come without a text. */
+export function stepRuleText({ text, rule }: RuleStep): string {
+  return text ?? ruleText(rule as Rule);
+}
+
+/** Names a list of endpoints by its id: `list 17 of shop/cart port http (80/tcp)`. */
+export type ListNames = (id: number) => string;
+
+/**
+ * The meaning of a rule's effects, without a full stop; undefined for effects that explain nothing.
+ * @param listName absent where the ids of lists are not known
+ */
+export function stepWords(step: RuleStep, listName?: ListNames): string | undefined {
+  const words = new Set(step.effects.flatMap((effect) => effectWords(effect, step, listName) ?? []));
+  return words.size === 0 ? undefined : [...words].join("; ");
+}
+
+/** The meaning of a step in a table of other software; undefined for a step that neither ends nor changes a packet. */
+function otherStepWords(step: Step): string | undefined {
+  if (step.kind === "undecided") return "not understood: taken not to match";
+  if (step.kind === "policy") return "dropped by the policy of the chain";
+  if (step.kind !== "rule") return undefined;
+  const words = step.effects.flatMap((effect) => otherEffectWords(effect) ?? []);
+  return words.length === 0 ? undefined : words.join("; ");
+}
+
+function otherEffectWords(effect: Effect): string | undefined {
+  switch (effect.kind) {
+    case "verdict":
+      return effect.verdict === "drop" ? "dropped" : undefined;
+    case "found":
+      return effect.value === "drop" ? "dropped" : undefined;
+    case "reject":
+      return "refused";
+    case "dnat":
+      return `the destination becomes ${socketText(effect.to.address, effect.to.port)}`;
+    case "masquerade":
+      return "the source is translated";
+    default:
+      return undefined;
+  }
+}
+
+function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undefined): string | undefined {
+  switch (effect.kind) {
+    case "found":
+      return foundWords(effect, step, listName);
+    case "verdict":
+      if (verdictTarget(effect.verdict) === EXTERNAL_LOCAL) return "an external address by the policy Local";
+      return effect.verdict === "drop" ? dropWords(step) : undefined;
+    case "random":
+      return choiceWords(effect.choices, step);
+    case "hash":
+      return `slot ${effect.value} of ${effect.choices}, by the hash of the client's address`;
+    case "dnat":
+      return "the destination becomes the endpoint";
+    case "masquerade":
+      return "the source becomes this node's address";
+    case "reject":
+      return effect.reset ? resetWords(step) : "refused with an ICMP error";
+    case "updated":
+      if (effect.map === REFUSED) return undefined;
+      return `the client keeps this endpoint for ${durationText(effect.timeout)}`;
+    case "missed":
+    case "deleted":
+      return undefined;
+    case "full":
+      if (effect.map === REFUSED) return undefined;
+      return "the affinity map is full: no affinity entry is made for the client";
+    case "assigned":
+      return step.chain === EXTERNAL && effect.register === "mark"
+        ? "an external address by the policy Cluster: marked to be masqueraded"
+        : undefined;
+  }
+}
+
+function resetWords({ chain }: RuleStep): string {
+  return chain === VANISHED_CHECK
+    ? "reset: the connection's endpoint left every EndpointSlice"
+    : "reset: a packet amid a connection that is not known";
+}
+
+function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
+  const role = parseChainName(chain);
+  if (role?.kind !== "balancer") return choices === 1 ? undefined : `one of ${choices} at random`;
+  const { scheduler, slots, count } = role.balancer;
+  // With affinity, the key of an endpoint's id has a number that is always the same.
+  if (choices === 1) return count === 1 ? "the only endpoint" : undefined;
+  const what = slots ? `${choices} slots` : `${choices} endpoints`;
+  switch (scheduler) {
+    case "random":
+      return `one of ${what} at random`;
+    case "round-robin":
+      return `the next of ${what} in turn`;
+    case "source-hash":
+    case "flow-hash":
+      return `one of ${what}, by the hash of addresses and ports`;
+    default:
+      return assertNever(scheduler);
+  }
+}
+
+type Found = Extract<Effect, { readonly kind: "found" }>;
+
+function foundWords({ set, key, value }: Found, step: RuleStep, listName: ListNames | undefined): string | undefined {
+  switch (set) {
+    case BALANCERS: {
+      const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
+      const isShortcut = step.chain === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
+      return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
+    }
+    case NO_ENDPOINTS:
+      return value === `goto ${DROP_CHAIN}`
+        ? "a Service without an endpoint on this node"
+        : "a Service without endpoints";
+    case AFFINITY:
+      return "the client has an endpoint already";
+    case FIREWALL_IPS:
+      return "guarded by source ranges";
+    case CLUSTER_IPS:
+      return clusterIPWords(step);
+    case HAIRPIN_CONNECTIONS:
+      return "the endpoint is the client itself";
+    default:
+      return undefined;
+  }
+}
+
+/** Being a cluster IP alone has no effect. */
+function clusterIPWords({ effects }: RuleStep): string | undefined {
+  const isMarked = effects.some(({ kind }) => kind === "assigned");
+  const isRefused = effects.some(({ kind }) => kind === "reject");
+  if (isMarked) return "a cluster IP, and not from a pod: marked to be masqueraded";
+  return isRefused ? "a cluster IP without this port" : undefined;
+}
+
+function dropWords({ chain }: RuleStep): string {
+  if (parseChainName(chain)?.kind === "firewall") return "the source is in none of the ranges: dropped";
+  return chain === CLUSTER_IPS_CHECK ? "in a ServiceCIDR, and no Service has it: dropped" : "dropped";
 }

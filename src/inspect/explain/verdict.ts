@@ -4,14 +4,20 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import { CLUSTER_IPS_CHECK, parseChainName } from "../../ruleset/chain-names.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { Outcome, Summary } from "../../trace/outcome.ts";
-import { balancedReason } from "./causes/balanced-reason.ts";
-import { noEndpointReason, type Reason } from "./causes/endpoint-causes.ts";
-import { outsideReason } from "./causes/outside-causes.ts";
-import { dependsOnClient, sourceRangeReason, sourceRangesVerdict } from "./causes/source-ranges.ts";
+import { type OwnResult, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
-import type { Connection, ExplainedEndpoint, OwnResult, Verdict } from "./explanation.ts";
+import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
 import type { Match } from "./match.ts";
-import { type RuleStep, stepRuleText } from "./step-words.ts";
+import { outsideReason } from "./outside-causes.ts";
+import {
+  balancedReason,
+  dependsOnClient,
+  noEndpointReason,
+  type Reason,
+  sourceRangeReason,
+  sourceRangesVerdict,
+} from "./service-causes.ts";
+import { type RuleStep, stepRuleText } from "./steps.ts";
 import { destinationText } from "./words.ts";
 
 /** The input of a verdict. */
@@ -30,14 +36,6 @@ export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
   const result = resultOf(evidence.summary);
   const reason = withConflict(reasonOf(result, evidence, input), evidence);
   return dependsOnClient(result, evidence) ? sourceRangesVerdict(reason, evidence) : { result, ...reason };
-}
-
-/** The outcome of an evaluation. */
-function resultOf({ refused, dropped, destinations }: Summary): OwnResult {
-  if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
-  if (refused + dropped > 0) return "varies";
-  if (destinations.every(({ translated }) => translated)) return "served";
-  return destinations.some(({ translated }) => translated) ? "varies" : "not-handled";
 }
 
 function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): Reason {

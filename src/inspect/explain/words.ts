@@ -3,7 +3,8 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
 import { listNumber, parseId } from "../../ruleset/list-ids.ts";
 import { OUTCOME_NAMES } from "../../ruleset/service-view.ts";
-import type { Connection, Result } from "./explanation.ts";
+import type { Result } from "../connection-result.ts";
+import type { Connection } from "./explanation.ts";
 
 /** `shop/cart port http (80/tcp)`. */
 export function portText({ service, spec }: Pick<ServicePort, "service" | "spec">): string {

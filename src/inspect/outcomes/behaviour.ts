@@ -1,11 +1,11 @@
-import type { DynamicEntry, PreparedTables } from "../../trace/evaluate.ts";
-import { evaluatePrepared } from "../../trace/evaluate.ts";
+import { type DynamicEntry, evaluatePrepared, type PreparedTables } from "../../trace/evaluate.ts";
 import { type Outcome, summarize, type WeightedDestination } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
+import { type Result, resultOf, rounded } from "../connection-result.ts";
 
 /** The outcome of the connections of one client to one frontend. */
 export interface Behaviour {
-  readonly result: "served" | "not-handled" | "refused" | "dropped" | "varies" | "not-understood";
+  readonly result: Result;
   /** Shares from 0 to 1; sorted. */
   readonly destinations: readonly WeightedDestination[];
   readonly refused: number;
@@ -22,9 +22,10 @@ const MOST_RETURNS = 32;
 /** Evaluates a client's first connection, and with session affinity its second one. */
 export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
   const outcomes = evaluatePrepared(tables, host, packet);
-  const { destinations, refused, dropped, notUnderstood, sticky } = summarize(outcomes);
+  const summary = summarize(outcomes);
+  const { destinations, refused, dropped, notUnderstood, sticky } = summary;
   return {
-    result: resultOf(destinations, refused, dropped, notUnderstood),
+    result: notUnderstood > 0 ? "not-understood" : resultOf(summary),
     destinations: destinations.map((one) => ({ ...one, probability: rounded(one.probability) })),
     refused: rounded(refused),
     dropped: rounded(dropped),
@@ -36,19 +37,6 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
 function meanTimeout(outcomes: readonly Outcome[]): number {
   const timeoutOf = ({ kind, updates }: Outcome) => (kind === "delivered" ? (updates.at(-1)?.timeout ?? 0) : 0);
   return outcomes.reduce((sum, outcome) => sum + outcome.probability * timeoutOf(outcome), 0);
-}
-
-function resultOf(
-  destinations: readonly WeightedDestination[],
-  refused: number,
-  dropped: number,
-  notUnderstood: number,
-): Behaviour["result"] {
-  if (notUnderstood > 0) return "not-understood";
-  if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
-  if (refused + dropped > 0) return "varies";
-  const translated = destinations.filter((one) => one.translated).length;
-  return translated === destinations.length ? "served" : translated === 0 ? "not-handled" : "varies";
 }
 
 function returningShare(tables: PreparedTables, host: Host, packet: Packet, outcomes: readonly Outcome[]): number {
@@ -66,9 +54,4 @@ function returningShare(tables: PreparedTables, host: Host, packet: Packet, outc
     }
   }
   return share / followed.length;
-}
-
-/** Sums of fractions are rarely round. */
-function rounded(share: number): number {
-  return Math.round(share * 1e6) / 1e6;
 }

@@ -13,9 +13,8 @@ import { hostOf } from "../explain/explain-input.ts";
 import { loadDesired } from "../load/desired.ts";
 import { readKernelTables } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import { compareOutcomes } from "./compare-outcomes.ts";
+import { compareOutcomes, type OutcomeReport, portName } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
-import { type OutcomeReport, portName } from "./report.ts";
 
 const KUBE_PROXY = "kube-proxy";
 const LISTING_HINT = "give --with-tables the output of: nft -j list table ip kube-proxy";

@@ -4,9 +4,8 @@ import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import { hostOf } from "../explain/explain-input.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import { compareOutcomes } from "./compare-outcomes.ts";
+import { compareOutcomes, type ObjectPlace, type OutcomeReport, portName } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
-import { type ObjectPlace, type OutcomeReport, portName } from "./report.ts";
 
 /**
  * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP get

@@ -10,7 +10,7 @@ import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect } from "../../trace/outcome.ts";
-import { stepWords } from "../explain/step-words.ts";
+import { stepWords } from "../explain/steps.ts";
 import { portText } from "../explain/words.ts";
 import { podNames } from "../pod-names.ts";
 import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
@@ -223,7 +223,7 @@ function ownerText(table: string): string {
 }
 
 /** Whether a packet was reset because the endpoint of its connection left every EndpointSlice. */
-export function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
+function isResetForVanished({ end }: Pick<PacketStory, "end">): boolean {
   return end.kind === "rejected" && end.table === TABLE_NAME && end.chain === VANISHED_CHECK;
 }
 

@@ -1,12 +1,12 @@
-import { listText } from "../../../base/text.ts";
-import type { IgnoredService } from "../../../kube/decode/ignored-service.ts";
-import { cidrContains, familyOf, isLoopback } from "../../../model/ip.ts";
-import { isLocal } from "../../../trace/packet.ts";
-import type { ExplainInput } from "../explain-input.ts";
-import type { Connection } from "../explanation.ts";
-import { nodePortAt, servesNodePorts, servicesAt } from "../match.ts";
-import { destinationText, portSpecText, portText } from "../words.ts";
-import type { Reason } from "./endpoint-causes.ts";
+import { listText } from "../../base/text.ts";
+import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
+import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import { isLocal } from "../../trace/packet.ts";
+import type { ExplainInput } from "./explain-input.ts";
+import type { Connection } from "./explanation.ts";
+import { nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
+import type { Reason } from "./service-causes.ts";
+import { destinationText, portSpecText, portText } from "./words.ts";
 
 /** Why no Service port serves a destination. */
 export function outsideReason(connection: Connection, input: ExplainInput): Reason {

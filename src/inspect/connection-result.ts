@@ -1,0 +1,20 @@
+import type { Summary } from "../trace/outcome.ts";
+
+/** The outcome of a connection; `varies` when it depends on a random choice. */
+export type Result = OwnResult | "not-understood";
+
+/** The outcomes to which nft-proxy's own tables can come. */
+export type OwnResult = "served" | "not-handled" | "refused" | "dropped" | "varies";
+
+/** Classifies the outcomes of a connection, but for those that are not understood. */
+export function resultOf({ destinations, refused, dropped }: Summary): OwnResult {
+  if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
+  if (refused + dropped > 0) return "varies";
+  const translated = destinations.filter((one) => one.translated).length;
+  return translated === destinations.length ? "served" : translated === 0 ? "not-handled" : "varies";
+}
+
+/** A share, rounded: sums of fractions are rarely round. */
+export function rounded(share: number): number {
+  return Math.round(share * 1e6) / 1e6;
+}

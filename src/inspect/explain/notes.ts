@@ -1,0 +1,216 @@
+import { durationText } from "../../base/duration.ts";
+import { assertNever } from "../../base/errors.ts";
+import type { Family } from "../../base/family.ts";
+import { listText } from "../../base/text.ts";
+import { familyOf } from "../../model/ip.ts";
+import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
+import { hasClusterIP } from "../../model/service-port.ts";
+import { splitParts, targetText } from "../../nft/elements.ts";
+import { type Balancer, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING, parseChainName } from "../../ruleset/chain-names.ts";
+import { HAIRPIN_CONNECTIONS, VANISHED } from "../../ruleset/sets.ts";
+import type { Outcome } from "../../trace/outcome.ts";
+import { isKept } from "./endpoints.ts";
+import type { ExplainInput, KnownVanished, LiveRules } from "./explain-input.ts";
+import type { Connection, Note } from "./explanation.ts";
+import type { Match } from "./match.ts";
+import { chainText, isOtherTable, ruleAsItStands } from "./other-tables.ts";
+import type { RuleStep } from "./steps.ts";
+import { portText } from "./words.ts";
+
+/** The outcomes of a connection by nft-proxy's own table, and by those of all software where these were followed. */
+interface NotedOutcomes {
+  readonly own: readonly Outcome[];
+  readonly all: readonly Outcome[];
+}
+
+/** Further facts about a connection: source address, affinity, source ranges, conflicts, hints. */
+export function explainNotes(
+  connection: Connection,
+  match: Match | undefined,
+  { own, all }: NotedOutcomes,
+  input: ExplainInput,
+): Note[] {
+  return [
+    ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
+    ...affinityNotes(own, input),
+    ...schedulerNotes(match, own),
+    ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
+    ...vanishedNotes(connection, match, input),
+  ];
+}
+
+type Delivered = Extract<Outcome, { readonly kind: "delivered" }>;
+
+/** The source address that the endpoint sees, and why. */
+function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
+  const delivered = outcomes.flatMap((outcome): Delivered[] => (outcome.kind === "delivered" ? [outcome] : []));
+  if (!delivered.some(({ translated }) => translated)) return [];
+  const reasons = new Set(delivered.flatMap((outcome) => sourceReason(outcome, input) ?? []));
+  const message = [...reasons];
+  if (delivered.some(({ source }) => source === "kept")) {
+    message.unshift(`${message.length === 0 ? "" : "mostly "}kept: the endpoint sees ${from.address}`);
+  }
+  return message.map((text) => ({ topic: "source", message: text }));
+}
+
+function sourceReason(outcome: Delivered, input: ExplainInput): string | undefined {
+  if (outcome.source === "kept") return undefined;
+  const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
+  const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
+  if (by !== undefined && isOtherTable(by.table)) return `translated by ${chainText(by)}: ${ruleAsItStands(by)}`;
+  return `masqueraded as this node's address: ${masqueradeReason(rules, input)}`;
+}
+
+function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainInput): string {
+  if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
+    return "hairpin: the client is its own endpoint";
+  const isMarking = ({ chain, effects }: RuleStep) =>
+    chain !== MASQUERADING &&
+    effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0);
+  const markings = rules.filter(isMarking);
+  const marking = markings.find(({ table }) => !isOtherTable(table));
+  const [first] = markings;
+  if (marking === undefined && first !== undefined) return `${chainText(first)} sets the mark that asks for it`;
+  if (marking?.chain === EXTERNAL)
+    return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
+  if (marking?.chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
+  return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
+    ? "--masquerade-all asks for it"
+    : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
+}
+
+/** Taken from the affinity map's updates while the packet is followed, not from the Service's fields. */
+function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
+  // Refused and dropped connections are recorded in a set as well, but keep no endpoint.
+  const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
+  const [first] = updates;
+  if (first === undefined) return [];
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port, whichever of its addresses the client uses`;
+  const before = live?.affinityEntries.find(({ map }) => map === first.map);
+  const known =
+    before === undefined
+      ? ""
+      : `; ${isKept(outcomes) ? "known client" : "the endpoint of this client is gone"}; entry expires in ${before.expires}`;
+  return [{ topic: "affinity", message: `${message}${known}` }];
+}
+
+function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
+  if (!frontend.guarded) return [];
+  const ranges = listText(service.loadBalancerSourceRanges[family], 8);
+  return [{ topic: "source ranges", message: `only ${ranges} may come (loadBalancerSourceRanges)` }];
+}
+
+function conflictNotes({ port, frontend, losers }: Match): Note[] {
+  const why = hasClusterIP(port, frontend.address) ? "has it as its cluster IP" : "is older and has it";
+  return losers.map((loser) => ({
+    topic: "conflict",
+    message: `${portText(loser)} wants the same address and port; ${port.service.name} ${why}`,
+  }));
+}
+
+/**
+ * Why the endpoints' hints are not followed: every ready endpoint must have hints, and one of them must be for this
+ * node or zone (KEP-2433, KEP-3015). Empty without hints, and where they are followed.
+ */
+function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainInput): Note[] {
+  if (frontend.policy === "local" || view.choice.topology !== "none" || view.choice.cluster.length === 0) return [];
+  const ready = view.endpoints.map(({ endpoint }) => endpoint).filter(({ source }) => source.ready);
+  const hints = ready.map(({ source }) => [...source.zoneHints, ...source.nodeHints]);
+  if (hints.every(({ length }) => length === 0)) return [];
+  const without = ready[hints.findIndex(({ length }) => length === 0)];
+  const place = nodeContext.find(({ family }) => family === familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
+  const here = place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
+  const reason =
+    without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;
+  return [{ topic: "hints", message: `the endpoints have hints, which are not followed: ${reason}` }];
+}
+
+/** The scheduler of a connection, where it is another than random or endpoints have weights. */
+function schedulerNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {
+  const choices = outcomes.flatMap(({ steps }) =>
+    steps.flatMap((step) => (step.kind === "rule" ? choiceIn(step) : [])),
+  );
+  const [choice] = choices;
+  if (choice === undefined) return [];
+  const { scheduler, slots, affinitySeconds } = choice.balancer;
+  if (scheduler === "random" && !slots) return [];
+  const affinity = affinitySeconds === 0 || isKept(outcomes) ? "" : "; session affinity keeps the choice";
+  const message = `${scheduler} (${originOf(choice.balancer, match)}): ${schedulerWords(choice)}${affinity}`;
+  return [{ topic: "scheduler", message }];
+}
+
+interface Choice {
+  readonly balancer: Balancer;
+  /** The slot of exactly this client, where the scheduler chooses by client. */
+  readonly slot: number | undefined;
+}
+
+function choiceIn({ chain, effects }: RuleStep): Choice[] {
+  const role = parseChainName(chain);
+  const effect = effects.find(({ kind }) => kind === "random" || kind === "hash");
+  if (role?.kind !== "balancer" || effect === undefined) return [];
+  return [{ balancer: role.balancer, slot: effect.kind === "hash" ? effect.value : undefined }];
+}
+
+function originOf({ scheduler }: Balancer, match: Match | undefined): string {
+  if (match?.port.service.scheduler === scheduler) return `annotation ${SCHEDULER_ANNOTATION}`;
+  return scheduler === "random" ? `weights by the annotation ${WEIGHT_ANNOTATION}` : "--scheduler";
+}
+
+function schedulerWords({ balancer: { scheduler, slots, count }, slot }: Choice): string {
+  const among = slots ? `${count} slots, which the endpoints share by weight` : `${count} endpoints`;
+  switch (scheduler) {
+    case "random":
+      return `one of ${among}`;
+    case "round-robin":
+      return `the next of ${among}; all Services with as many share the turn`;
+    case "source-hash":
+      return slot === undefined
+        ? `one of ${count} slots by the client's address`
+        : `this client has slot ${slot} of ${count}`;
+    case "flow-hash":
+      return `one of ${count} slots by the addresses and ports of each connection`;
+    default:
+      return assertNever(scheduler);
+  }
+}
+
+/** More of these are counted, not listed. */
+const MOST = 5;
+
+/** The endpoints that left the Service and whose clients are reset, as the daemon or else the kernel knows them. */
+function vanishedNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
+  const { vanished, live, objectsKnown } = input;
+  if (vanished !== undefined) return match === undefined ? [] : daemonNotes(match, vanished);
+  if (live === undefined || connection.protocol !== "tcp" || (match === undefined && objectsKnown)) return [];
+  return kernelNotes(familyOf(connection.to), match, live);
+}
+
+/** The endpoints that left last first. */
+function daemonNotes({ port }: Match, { endpoints, now }: KnownVanished): Note[] {
+  const own = endpoints.filter(
+    ({ family, services }) => family === port.family && services.includes(port.service.name),
+  );
+  const notes = own.toReversed().map(({ target, leftAt }) => {
+    const since = durationText(Math.max(Math.floor((now - leftAt) / 1000), 0));
+    return `the endpoint ${targetText(target)} left ${portText(port)} ${since} ago; clients that are still connected to it are reset`;
+  });
+  const more = notes.length > MOST ? [`and ${notes.length - MOST} more`] : [];
+  return [...notes.slice(0, MOST), ...more].map((message) => ({ topic: "reset", message }));
+}
+
+/** The kernel has endpoints without their Services: those that have a port of the Service's endpoints may have been its. */
+function kernelNotes(family: Family, match: Match | undefined, { ruleset }: LiveRules): Note[] {
+  const ports = new Set(match?.view.endpoints.map(({ endpoint }) => String(endpoint.port)));
+  const targets = [...(ruleset[family]?.sets.get(VANISHED)?.elements.keys() ?? [])].filter((target) => {
+    return ports.size === 0 || ports.has(splitParts(target)[1] ?? "");
+  });
+  if (targets.length === 0) return [];
+  const names = listText(targets.map(targetText), MOST);
+  return [
+    {
+      topic: "reset",
+      message: `clients that are still connected to endpoints that left every EndpointSlice are reset: ${names}; of which Services these were is known to the daemon alone`,
+    },
+  ];
+}
