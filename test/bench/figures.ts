@@ -68,7 +68,7 @@ export function tableText(figures: readonly Figure[], earlier: readonly (readonl
     fresh.delete(row[0] ?? "");
     return replaced;
   });
-  return padded([...kept, ...fresh.values()]);
+  return paddedTable(COLUMNS, [...kept, ...fresh.values()]);
 }
 
 /** The rows of a table that {@link tableText} made, within some text. */
@@ -82,12 +82,12 @@ export function tableRows(text: string): string[][] {
   );
 }
 
-/** The columns are padded so that the table can be read as it is. */
-function padded(body: readonly (readonly string[])[]): string {
-  const rows = [COLUMNS, ...body];
-  const widths = COLUMNS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+/** A Markdown table whose columns are padded so that it can be read as it is. */
+export function paddedTable(columns: readonly string[], body: readonly (readonly string[])[]): string {
+  const rows = [columns, ...body];
+  const widths = columns.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const line = (row: readonly string[]) => `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
-  return [line(COLUMNS), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
+  return [line(columns), line(widths.map((width) => "-".repeat(width))), ...body.map(line)].join("\n");
 }
 
 function rowOf({ work, value, floor = "", ratio, budget, memory }: Figure): string[] {

@@ -86,7 +86,8 @@ function statusOf(pid: number): { readonly now: number; readonly peak: number } 
   return { now: bytes("VmRSS"), peak: bytes("VmHWM") };
 }
 
-function childrenOf(pid: number): number[] {
+/** The processes that a process started and that run now. */
+export function childrenOf(pid: number): number[] {
   const text = readProc(`/proc/${pid}/task/${pid}/children`) ?? "";
   return text
     .split(" ")

@@ -35,6 +35,8 @@ export interface RunResult {
 
 /** A command that keeps running inside the lab. */
 export interface RunningCommand {
+  /** Its process. */
+  readonly pid: number;
   /** Sends the signal; a no-op once the command ended. */
   kill(signal: NodeJS.Signals): void;
   /** Calls back with each line of standard output or standard error. */
@@ -138,6 +140,7 @@ class NamespaceLab implements Lab {
     });
     const lines = createInterface({ input: command.all });
     const running: RunningCommand = {
+      pid: command.pid ?? 0,
       kill: (signal) => void command.kill(signal),
       onLine: (callback) => void lines.on("line", callback),
       ended: command.then(({ exitCode, stdout, stderr }) => {

@@ -1,0 +1,104 @@
+import { SCHEDULER_ANNOTATION } from "../../src/model/scheduler.ts";
+import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
+import type { StubObject } from "../support/stub-api/selectors.ts";
+import { TARGETS } from "./targets.ts";
+
+/** How large the objects are. */
+const SIZES = {
+  sourceRanges: 10_000,
+  addresses: 100,
+  portsOfAddresses: 50,
+  ports: 1000,
+  portsOfService: 100,
+  endpoints: 2000,
+  annotation: 256 * 1024,
+} as const;
+
+/** Endpoints of one slice, as many as the controller of a cluster makes. */
+const SLICE = 100;
+
+const HASHED = { [SCHEDULER_ANNOTATION]: "source-hash" };
+
+/** The objects of a tenant who means harm, or knows no measure. */
+export interface HostileObjects {
+  readonly services: readonly StubObject[];
+  readonly slices: readonly StubObject[];
+}
+
+/** The kinds of such objects, by the words of the report. */
+export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
+  [`a Service with ${SIZES.sourceRanges} source ranges`]: () => {
+    const loadBalancerSourceRanges = times(SIZES.sourceRanges, (n) => `11.${n >> 16}.${(n >> 8) & 255}.${n & 255}/32`);
+    const ingress = [{ ip: "203.0.113.77" }];
+    const spec = { type: "LoadBalancer", loadBalancerSourceRanges };
+    return one({ ...service("hostile-ranges", 1, [{ port: 80 }], spec), status: { loadBalancer: { ingress } } });
+  },
+  [`a Service of ${SIZES.addresses} external addresses x ${SIZES.portsOfAddresses} ports, by hash`]: () => {
+    const externalIPs = times(SIZES.addresses, (n) => `198.18.${8 + (n >> 8)}.${n & 255}`);
+    const ports = portsFrom(1000, SIZES.portsOfAddresses);
+    return one(annotated(service("hostile-addresses", 2, ports, { externalIPs }), HASHED), ports);
+  },
+  [`${SIZES.ports} ports in Services of ${SIZES.portsOfService}`]: () => {
+    const ports = portsFrom(2000, SIZES.portsOfService);
+    const all = times(SIZES.ports / SIZES.portsOfService, (n) =>
+      one(service(`hostile-ports-${n}`, 10 + n, ports, {}), ports),
+    );
+    return { services: all.flatMap(({ services }) => services), slices: all.flatMap(({ slices }) => slices) };
+  },
+  [`a Service with ${SIZES.endpoints} endpoints, by hash`]: () => {
+    const slices = times(SIZES.endpoints / SLICE, (slice) => {
+      const addresses = times(SLICE, (n) => `10.250.${slice}.${n + 1}`);
+      const { metadata, ...rest } = apiSlice("hostile-endpoints", addresses);
+      return { ...rest, metadata: { ...metadata, name: `hostile-endpoints-${slice}` } };
+    });
+    return { services: [annotated(service("hostile-endpoints", 3, [{ port: 80 }], {}), HASHED)], slices };
+  },
+  "names of 63 letters": () => {
+    const long = "n".repeat(63);
+    const { metadata, ...rest } = service(long, 4, [{ port: 80 }], {});
+    const slice = apiSlice(long, ENDPOINTS);
+    const namespace = "s".repeat(63);
+    return {
+      services: [{ ...rest, metadata: { ...metadata, namespace } }],
+      slices: [{ ...slice, metadata: { ...slice.metadata, namespace } }],
+    };
+  },
+  [`annotations of ${SIZES.annotation / 1024} KiB`]: () => {
+    const value = "x".repeat(SIZES.annotation - SCHEDULER_ANNOTATION.length);
+    return one(annotated(service("hostile-annotation", 5, [{ port: 80 }], {}), { [SCHEDULER_ANNOTATION]: value }));
+  },
+  "a Service with the addresses of others": () => {
+    const externalIPs = TARGETS.map(({ clusterIP }) => clusterIP);
+    const ports = [{ port: 80 }, { port: 7000, targetPort: 7000 }, { port: 53, protocol: "UDP" } as const];
+    return one(service("hostile-thief", 6, ports, { externalIPs }), ports);
+  },
+};
+
+const ENDPOINTS = ["10.250.255.1", "10.250.255.2"];
+
+/** A Service that is younger than all others, with a ClusterIP of its own for each number. */
+function service(
+  name: string,
+  number: number,
+  ports: readonly ApiPort[],
+  spec: Readonly<Record<string, unknown>>,
+): StubObject {
+  const { metadata, ...rest } = apiService(name, { clusterIP: `10.98.0.${number}`, ports, spec });
+  return { ...rest, metadata: { ...metadata, creationTimestamp: "2026-11-22T00:00:00Z" } };
+}
+
+function annotated(object: StubObject, annotations: Readonly<Record<string, string>>): StubObject {
+  return { ...object, metadata: { ...object.metadata, annotations } };
+}
+
+function one(object: StubObject, ports: readonly ApiPort[] = [{ port: 80 }]): HostileObjects {
+  return { services: [object], slices: [apiSlice(object.metadata.name, ENDPOINTS, ports)] };
+}
+
+function portsFrom(first: number, count: number): readonly ApiPort[] {
+  return times(count, (n) => ({ port: first + n }));
+}
+
+function times<T>(count: number, make: (n: number) => T): T[] {
+  return Array.from({ length: count }, (_, n) => make(n));
+}

@@ -1,0 +1,46 @@
+// Is loaded into the daemon before its program (`--import`), with a folder as SOAK_FOLDER:
+// - its wall clock is off by the milliseconds in the file `clock-offset`, if there is one. The machine's clock stays.
+// - SIGUSR2 collects all garbage twice, so that the second time moves all objects together, and writes the file `heap`:
+//   the bytes that are still in use.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
+const PERIOD = 100;
+const folder = process.env.SOAK_FOLDER;
+const RealDate = Date;
+let offset = 0;
+
+globalThis.Date = class ShiftedDate extends RealDate {
+  constructor(...words) {
+    if (words.length === 0) super(RealDate.now() + offset);
+    else super(...words);
+  }
+
+  static now() {
+    return RealDate.now() + offset;
+  }
+};
+
+function readOffset() {
+  try {
+    offset = Number(readFileSync(join(folder, "clock-offset"), "utf8"));
+  } catch {
+    offset = 0;
+  }
+}
+readOffset();
+setInterval(readOffset, PERIOD).unref();
+
+process.on("SIGUSR2", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  collect();
+  setTimeout(() => {
+    setFlagsFromString("--compact-on-every-full-gc");
+    collect();
+    setFlagsFromString("--no-compact-on-every-full-gc");
+    writeFileSync(join(folder, "heap"), String(process.memoryUsage().heapUsed));
+  }, 200);
+});

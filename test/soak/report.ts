@@ -1,0 +1,106 @@
+import { writeFileSync } from "node:fs";
+import { cpus, loadavg, release } from "node:os";
+import { fileURLToPath } from "node:url";
+import { median, megabytes, paddedTable, time } from "../bench/figures.ts";
+import { explanationOf, type Failure, type Harm } from "./attribution.ts";
+import type { Clients } from "./clients.ts";
+import { CONNECTION_KINDS, type ConnectionKind } from "./targets.ts";
+import type { Vitals } from "./vitals.ts";
+
+const RESULTS = fileURLToPath(new URL("RESULTS.md", import.meta.url));
+
+/** What a run found. */
+export interface SoakResults {
+  readonly minutes: number;
+  readonly seed: number;
+  readonly changes: number;
+  /** Of each fault: how often it was injected, and how long each of its steps took to be repaired, milliseconds. */
+  readonly faults: ReadonlyMap<string, { injected: number; readonly repairs: number[] }>;
+  readonly harms: readonly Harm[];
+  readonly clients: Clients;
+  readonly vitals: { readonly start: Vitals; readonly middle: Vitals; readonly end: Vitals };
+  /** What must not be, in words; empty when all is well. */
+  readonly problems: readonly string[];
+}
+
+/** The failures that no fault explains. */
+export function unexplainedFailures(failures: readonly Failure[], harms: readonly Harm[]): readonly Failure[] {
+  return failures.filter((failure) => explanationOf(failure, harms) === undefined);
+}
+
+/** A failure for people. */
+export function failureText({ target, client, from, until, error }: Failure): string {
+  const at = new Date(from).toISOString().slice(11, 23);
+  return `${target.name}, from ${client}: ${error}, at ${at} for ${time(until - from)}`;
+}
+
+/** The results as Markdown tables. */
+export function resultsText(results: SoakResults): string {
+  const { minutes, seed, changes, problems } = results;
+  const ran = `${minutes} minutes, seed ${seed}, ${changes.toLocaleString("en")} changes of objects`;
+  const verdict =
+    problems.length === 0 ? ["All is well."] : ["Not well:", ...problems.map((problem) => `- ${problem}`)];
+  return [ran, faultTable(results), connectionTable(results), vitalTable(results), verdict.join("\n")].join("\n\n");
+}
+
+/** Writes RESULTS.md. */
+export async function saveResults(results: SoakResults, nft: string): Promise<void> {
+  const machine = `${cpus().length} x ${cpus()[0]?.model ?? "unknown processor"}, load ${(loadavg()[1] ?? 0).toFixed(1)}`;
+  const lines = [
+    "# An hour of everything",
+    "",
+    "`npm run soak -- --save` writes this. One daemon under constant change, with faults one after the other and connections",
+    "all the time. Time to repair: until the traces are gone, a Service made afterwards has its rules, and the daemon is healthy.",
+    "",
+    `- Date: ${new Date().toISOString().slice(0, 10)}`,
+    `- Machine: ${machine} during the run`,
+    `- Kernel ${release()}, ${nft.trim()}, Node ${process.version}`,
+    "",
+    resultsText(results),
+    "",
+  ];
+  writeFileSync(RESULTS, lines.join("\n"));
+}
+
+function faultTable({ faults, harms, clients }: SoakResults): string {
+  const blamed = clients.failures.flatMap((failure) => explanationOf(failure, harms)?.fault ?? []);
+  const rows = [...faults].map(([name, { injected, repairs }]) => [
+    name,
+    String(injected),
+    time(median(repairs)),
+    time(Math.max(...repairs)),
+    String(blamed.filter((fault) => fault === name).length),
+  ]);
+  return paddedTable(["fault", "injected", "repaired in, p50", "worst", "connections failed by it"], rows);
+}
+
+function connectionTable({ clients, harms }: SoakResults): string {
+  const unexplained = unexplainedFailures(clients.failures, harms);
+  const rows = (Object.keys(CONNECTION_KINDS) as ConnectionKind[]).map((kind) => {
+    const failed = clients.failures.filter(({ target }) => target.kind === kind);
+    const errors = [...new Set(failed.map(({ error }) => error))].sort();
+    const counts = errors.map((error) => `${failed.filter((one) => one.error === error).length} ${error}`);
+    return [
+      CONNECTION_KINDS[kind],
+      String(clients.made(kind)),
+      String(failed.length),
+      counts.join(", "),
+      String(unexplained.filter(({ target }) => target.kind === kind).length),
+    ];
+  });
+  return paddedTable(["connections", "made", "failed", "how", "unexplained"], rows);
+}
+
+function vitalTable({ vitals }: SoakResults): string {
+  const all = [vitals.start, vitals.middle, vitals.end];
+  const row = (name: string, value: (one: Vitals) => string) => [name, ...all.map(value)];
+  return paddedTable(
+    ["the daemon at rest", "start", "middle", "end"],
+    [
+      row("resident, garbage collected", ({ resident }) => megabytes(resident)),
+      row("heap in use", ({ heap }) => megabytes(heap)),
+      row("peak of this process", ({ peak }) => megabytes(peak)),
+      row("file descriptors", ({ descriptors }) => String(descriptors)),
+    ],
+  );
+}

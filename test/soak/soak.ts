@@ -1,0 +1,141 @@
+// npm run soak [-- --minutes N] [--seed N] [--save]: an hour of everything, or so many minutes. Ends with tables and, if
+// asked to, writes them to RESULTS.md. Exit code 1: see the last lines; 2: it could not run.
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { messageOf } from "../../src/base/errors.ts";
+import { time } from "../bench/figures.ts";
+import { seededRandom } from "../support/kill-rounds.ts";
+import type { Harm } from "./attribution.ts";
+import { Clients } from "./clients.ts";
+import { FAULTS, type Fault } from "./faults.ts";
+import { finalDifferences } from "./final-rules.ts";
+import { failureText, resultsText, type SoakResults, saveResults, unexplainedFailures } from "./report.ts";
+import { FOLDER, now, Stage } from "./stage.ts";
+import { measureVitals, vitalProblems } from "./vitals.ts";
+
+/** How long a fault may take to be repaired, milliseconds. */
+const PATIENCE = 60_000;
+
+/** One run: injects faults, and keeps what they did. */
+class Soak {
+  readonly problems: string[] = [];
+  readonly faults = new Map<string, { injected: number; readonly repairs: number[] }>();
+  readonly harms: Harm[] = [];
+  readonly #seed: number;
+  readonly #began = now();
+  #injected = 0;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
+
+  /** Injects all of some faults in random order, and again, until it is `until`. */
+  async inject(stage: Stage, clients: Clients, faults: readonly Fault[], until: number): Promise<void> {
+    while (now() < until) {
+      const shuffled = seededRandom(this.#seed + this.#injected);
+      const deck = faults.map((fault) => ({ fault, order: shuffled() })).sort((a, b) => a.order - b.order);
+      for (const { fault } of deck) {
+        if (now() < until) await this.#injectOne(stage, clients, fault);
+      }
+    }
+  }
+
+  /** Notes what must not be. */
+  problem(text: string): void {
+    this.problems.push(text);
+    this.say(`PROBLEM: ${text}`);
+  }
+
+  /** Prints a line with the time since the beginning. */
+  say(text: string): void {
+    const seconds = Math.floor((now() - this.#began) / 1000);
+    const clock = `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+    console.error(`${clock.padStart(6)}  ${text}`);
+  }
+
+  async #injectOne(stage: Stage, clients: Clients, { name, steps }: Fault): Promise<void> {
+    const random = seededRandom(this.#seed + 1_000_003 * ++this.#injected);
+    const tally = this.faults.get(name) ?? { injected: 0, repairs: [] };
+    this.faults.set(name, tally);
+    tally.injected++;
+    for (const step of steps) {
+      const failed = clients.failures.length;
+      await sleep(1000 + random() * 3000);
+      try {
+        const { since, harm, isRepaired = async () => true } = await step(stage, random);
+        await this.#repaired(stage, name, isRepaired);
+        if (harm !== undefined) this.harms.push({ ...harm, fault: name, until: now() });
+        if (!(await stage.isServing(PATIENCE))) this.problem(`${name}: a new Service is not served after a minute`);
+        tally.repairs.push(now() - since);
+        this.say(`${name}: ${time(now() - since)}, ${clients.failures.length - failed} connections failed`);
+      } catch (error) {
+        this.problem(`${name}: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  /** Waits until a fault is repaired; after a minute without the changes of objects, so that the next ones have a chance. */
+  async #repaired(stage: Stage, name: string, isRepaired: () => Promise<boolean>): Promise<void> {
+    if (await stage.until(isRepaired, PATIENCE)) return;
+    this.problem(`${name}: not repaired after a minute`);
+    stage.churn.pause();
+    if (!(await stage.until(isRepaired, PATIENCE))) this.problem(`${name}: not repaired without changes either`);
+    stage.churn.start();
+  }
+}
+
+/** Runs everything for so many minutes. */
+async function run(minutes: number, seed: number, save: boolean): Promise<boolean> {
+  const soak = new Soak(seed);
+  const stage = await Stage.open(seededRandom(seed - 1), (problem) => soak.problem(problem));
+  try {
+    soak.say(`${minutes} minutes, seed ${seed}; the daemon's log: ${FOLDER}/daemon.log`);
+    const began = now();
+    const clients = new Clients(stage.lab.lab);
+    const start = await measureVitals(stage);
+    await soak.inject(stage, clients, FAULTS, began + minutes * 30_000);
+    const middle = await measureVitals(stage);
+    // A daemon that is killed leaks nothing: from the middle on it is one process.
+    const gentle = FAULTS.filter(({ restarts }) => restarts !== true);
+    await soak.inject(stage, clients, gentle, began + minutes * 60_000 - 30_000);
+    const end = await measureVitals(stage);
+    for (const problem of vitalProblems(middle, end)) soak.problem(problem);
+    for (const line of await finalDifferences(stage)) soak.problem(`the tables differ from what dump says: ${line}`);
+    await clients.stop();
+    for (const failure of unexplainedFailures(clients.failures, soak.harms)) {
+      soak.problem(`unexplained: ${failureText(failure)}`);
+    }
+    const { faults, harms, problems } = soak;
+    const vitals = { start, middle, end };
+    const results: SoakResults = {
+      minutes,
+      seed,
+      changes: stage.churn.changes,
+      faults,
+      harms,
+      clients,
+      vitals,
+      problems,
+    };
+    for (const [message, times] of stage.warnings) soak.say(`logged ${times} times: ${message}`);
+    console.log(resultsText(results));
+    if (save) await saveResults(results, await stage.lab.nft("--version"));
+    return problems.length === 0;
+  } finally {
+    await stage.close();
+  }
+}
+
+try {
+  const { values } = parseArgs({
+    options: { minutes: { type: "string" }, seed: { type: "string" }, save: { type: "boolean" } },
+  });
+  const minutes = Number(values.minutes ?? 60);
+  const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
+  if (!(minutes >= 3)) throw new Error(`--minutes is a number, at least 3, not "${values.minutes}"`);
+  if (!Number.isInteger(seed)) throw new Error(`--seed is a whole number, not "${values.seed}"`);
+  process.exitCode = (await run(minutes, seed, values.save === true)) ? 0 : 1;
+} catch (error) {
+  console.error(`soak: ${messageOf(error)}`);
+  process.exit(2);
+}
