@@ -1,7 +1,7 @@
-import type { Flag } from "../config/flags/flag.ts";
-import { FLAGS } from "../config/flags/flags.ts";
-import type { ParsedArguments } from "../config/flags/parse-arguments.ts";
+import type { Flag } from "../config/option.ts";
+import { FLAGS } from "./flags.ts";
 import type { CommandResult } from "./output.ts";
+import type { ParsedArguments } from "./parse-arguments.ts";
 import type { Progress } from "./print/progress.ts";
 
 /** The arguments of a command: its flags by name, and its own argument by its name in {@link Command.positional}. */

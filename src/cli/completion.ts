@@ -1,23 +1,10 @@
 import { AppError } from "../base/errors.ts";
-import type { Flag } from "../config/flags/flag.ts";
-import { flagOfSpelling, parseArguments } from "../config/flags/parse-arguments.ts";
+import type { Flag } from "../config/option.ts";
 import { loadDesired } from "../inspect/load/desired.ts";
 import { type Argv, type Command, shownFlags, textArgument } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 import { loadRequest, optionsBesideDaemon } from "./options.ts";
-
-/** The values of flags that take one of a few. */
-const VALUES: Readonly<Record<string, readonly string[]>> = {
-  "config-change": ["reload", "exit"],
-  "detect-local-mode": ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
-  family: ["ip", "ip6"],
-  "logging-format": ["text", "json"],
-  proto: ["tcp", "udp", "sctp"],
-  scheduler: ["random", "round-robin", "source-hash", "flow-hash"],
-  "service-counters": ["off", "services", "endpoints"],
-  source: ["pod", "node", "outside"],
-  with: ["kube-proxy"],
-};
+import { flagOfSpelling, parseArguments } from "./parse-arguments.ts";
 
 const PROGRAM_FLAGS: readonly string[] = ["--help", "--version"];
 
@@ -69,10 +56,10 @@ function spellings(command: Command, current: string): string[] {
   return common.some((spelling) => spelling.startsWith(current)) ? common : all;
 }
 
-async function valuesOf({ name }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
+async function valuesOf({ name, values = [] }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
   if (name === "output") return formats ?? ["text", "json"];
   if (name === "namespace") return namespacesOf(await serviceNames(argv));
-  return name === "service" ? await namesIn(argv) : (VALUES[name] ?? []);
+  return name === "service" ? await namesIn(argv) : values;
 }
 
 async function ownValues({ positional }: Command, argv: Argv): Promise<readonly string[]> {

@@ -1,67 +1,64 @@
+import type { Document, Field } from "./option.ts";
+import { FIELDS, NAMED_OPTIONS, type ProxyOptions } from "./options.ts";
+
+/** Returns the value at a path such as `conntrack.min`; undefined if there is none. */
+export function valueAt(document: object, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, key) => {
+    return typeof value === "object" && value !== null && Object.hasOwn(value, key)
+      ? (value as Document)[key]
+      : undefined;
+  }, document);
+}
+
+/** Returns a copy of the document with another value at a path. */
+export function withValueAt(document: Document, path: string, value: unknown): Document {
+  const [first = "", ...rest] = path.split(".");
+  if (rest.length === 0) return { ...document, [first]: value };
+  const section = valueAt(document, first);
+  const inner = typeof section === "object" && section !== null ? (section as Document) : {};
+  return { ...document, [first]: withValueAt(inner, rest.join("."), value) };
+}
+
+const HEAD: Document = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
+
 /**
- * A complete configuration: the fields of KubeProxyConfiguration v1alpha1 that have an effect here, and the section
- * `nftProxy` that kube-proxy does not have. Durations are texts such as `1m30s`. The valid values are defined in
- * schemas/kubeproxyconfiguration.schema.json.
+ * Completes a configuration that has passed the schema with the defaults. As in kube-proxy, "" and empty lists mean "not
+ * given" in most fields.
  */
-export interface KubeProxyConfiguration {
-  readonly apiVersion: "kubeproxy.config.k8s.io/v1alpha1";
-  readonly kind: "KubeProxyConfiguration";
-  readonly mode: string;
-  readonly hostnameOverride: string;
-  readonly bindAddress: string;
-  readonly healthzBindAddress: string;
-  readonly metricsBindAddress: string;
-  readonly bindAddressHardFail: boolean;
-  readonly clusterCIDR: string;
-  /** Absent unless a gate differs from its default: kube-proxy rejects gates that its version does not have. */
-  readonly featureGates?: { readonly AllowServiceExternalIPs: boolean };
-  readonly detectLocalMode: string;
-  readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string };
-  readonly nodePortAddresses: readonly string[];
-  readonly clientConnection: { readonly kubeconfig: string };
-  readonly nftables: {
-    readonly masqueradeAll: boolean;
-    readonly masqueradeBit: number;
-    readonly minSyncPeriod: string;
-    readonly syncPeriod: string;
-  };
-  readonly conntrack: {
-    readonly maxPerCore: number;
-    readonly min: number;
-    readonly tcpEstablishedTimeout: string;
-    readonly tcpCloseWaitTimeout: string;
-    readonly tcpBeLiberal: boolean;
-    readonly udpTimeout: string;
-    readonly udpStreamTimeout: string;
-  };
-  readonly oomScoreAdj: number;
-  readonly logging: { readonly format: string; readonly verbosity: number };
-  readonly nftProxy: {
-    readonly affinityMapSize: number;
-    readonly refusalLogSize: number;
-    readonly configChange: string;
-    readonly daemonSocket: string;
-    readonly fullResyncPeriod: string;
-    readonly master: string;
-    readonly nftPath: string;
-    readonly reserveNodePorts: boolean;
-    readonly resetVanished: boolean;
-    readonly scheduler: string;
-    readonly serviceCounters: string;
-  };
+export function withDefaults(given: Document): Document {
+  return FIELDS.reduce((document, field) => {
+    const value = valueAt(given, field.path);
+    if (isGiven(value, field)) return withValueAt(document, field.path, value);
+    const preset = typeof field.preset === "function" ? field.preset(given) : field.preset;
+    return preset === undefined ? document : withValueAt(document, field.path, preset);
+  }, HEAD);
 }
 
-/** The fields of kube-proxy's other modes that mean something here. */
-interface OtherModes {
-  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number };
-  readonly ipvs: { readonly scheduler: string };
+function isGiven(value: unknown, { isUnset }: Field): boolean {
+  return value !== undefined && value !== null && !isUnset?.(value);
 }
 
-/** A configuration as a user wrote it: any field may be missing, or null for its default. */
-export type GivenConfiguration = Given<KubeProxyConfiguration & OtherModes>;
+/** Converts a complete configuration, which must be valid by `schemaDiagnostics` and `dependencyDiagnostics`, to options. */
+export function toOptions(configuration: Document): ProxyOptions {
+  let options: Document = {};
+  for (const [name, { fields, parse }] of NAMED_OPTIONS) {
+    const values = fields.map(({ path }) => valueAt(configuration, path));
+    options = withValueAt(options, name, parse(values));
+  }
+  return options as ProxyOptions;
+}
 
-type Given<T> = {
-  readonly [Key in keyof T]?:
-    | (T[Key] extends readonly unknown[] ? T[Key] : T[Key] extends object ? Given<T[Key]> : T[Key])
-    | null;
-};
+/**
+ * Returns the configuration that yields exactly these options when it is read again. kube-proxy accepts it as well, with
+ * a warning about the section `nftProxy`, unless a server is switched off: that is port 0 here, and not possible there.
+ */
+export function configurationOf(options: ProxyOptions): Document {
+  let document: Document = { ...HEAD, mode: "nftables" };
+  for (const [name, { fields, print }] of NAMED_OPTIONS) {
+    const values = print(valueAt(options, name));
+    fields.forEach(({ path }, index) => {
+      if (values[index] !== undefined) document = withValueAt(document, path, values[index]);
+    });
+  }
+  return document;
+}

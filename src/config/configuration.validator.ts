@@ -1,11 +1,12 @@
 import { _, Ajv, type ValidateFunction } from "ajv";
-import schema from "../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
 import { VALIDATOR_OPTIONS } from "../base/schema-error.ts";
-import type { GivenConfiguration } from "./configuration.ts";
-import { FORMAT_CHECKS } from "./flags/formats.ts";
+import { FORMAT_CHECKS } from "./formats.ts";
+import type { Document } from "./option.ts";
+import { configurationSchema } from "./schema.ts";
 
-/** Compiles schemas/kubeproxyconfiguration.schema.json; in the bundle, scripts/precompile-schemas.mjs has done so. */
-export function compileConfigurationValidator(): ValidateFunction<GivenConfiguration> {
-  const code = { ...VALIDATOR_OPTIONS.code, formats: _`require("./flags/formats.ts").FORMAT_CHECKS` };
-  return new Ajv({ ...VALIDATOR_OPTIONS, allErrors: true, formats: FORMAT_CHECKS, code }).compile(schema);
+/** Compiles the schema of the configuration; in the bundle, scripts/precompile-schemas.mjs has done so. */
+export function compileConfigurationValidator(): ValidateFunction<Document> {
+  const code = { ...VALIDATOR_OPTIONS.code, formats: _`require("./formats.ts").FORMAT_CHECKS` };
+  const ajv = new Ajv({ ...VALIDATOR_OPTIONS, allErrors: true, formats: FORMAT_CHECKS, code });
+  return ajv.compile<Document>(configurationSchema());
 }

@@ -1,99 +1,376 @@
+import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
-import type { ConntrackSettings } from "../model/conntrack-settings.ts";
-import type { Scheduler } from "../model/scheduler.ts";
-import type { ServiceCounters } from "../model/service.ts";
+import { canonicalAddress } from "../model/ip.ts";
+import { SCHEDULERS } from "../model/scheduler.ts";
+import { type NodePortSelection, nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "./addresses.ts";
+import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
+import {
+  boolean,
+  choice,
+  type Document,
+  duration,
+  type Field,
+  integer,
+  type Option,
+  optionOf,
+  overriding,
+  own,
+  type ReloadEffect,
+  setting,
+  text,
+  valid,
+} from "./option.ts";
+import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.ts";
 
-/** An address to listen on. IPv6 addresses are without brackets. */
-export interface ListenAddress {
-  /** Canonical; `0.0.0.0` or `::` for all interfaces. */
-  readonly address: string;
-  /** 1..65535 */
-  readonly port: number;
-}
+const MOST_31_BITS = 2 ** 31 - 1;
+const MOST_32_BITS = 2 ** 32 - 1;
 
-/** How traffic of this node's pods is detected: kube-proxy's `--detect-local-mode`. */
-export type DetectLocal =
-  | { readonly kind: "cluster-cidr" }
-  | { readonly kind: "node-cidr" }
-  | { readonly kind: "bridge"; readonly interface: string }
-  | { readonly kind: "interface-prefix"; readonly prefix: string };
+/**
+ * The options of nft-proxy: a row for each, with its field of KubeProxyConfiguration v1alpha1 or of our section
+ * `nftProxy`, its default, flag, valid values and when a change of it takes effect. Types, schema, defaults, flags, help,
+ * completion, printing, hot reload and deploy/reference.md are made of these rows. A change takes effect at once where
+ * it only concerns the ruleset or the pace of syncs; the other options are bound to something that is made at the start.
+ * Source of the defaults: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/defaults.go,
+ * of the flags: https://github.com/kubernetes/kubernetes/blob/v1.36.2/cmd/kube-proxy/app/options.go
+ */
+export const OPTIONS = {
+  /** The name of our Node, lower case; "" for the host's own name. */
+  hostnameOverride: text({
+    path: "hostnameOverride",
+    format: "node-name",
+    parse: (name) => name.trim().toLowerCase(),
+    preset: "",
+    flag: overriding("hostname-override", "Name of this Node, instead of the host's name"),
+    reload: "restart",
+  }),
+  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen address. */
+  bindAddress: text({
+    path: "bindAddress",
+    format: "ip-or-empty",
+    parse: (address) => valid(canonicalAddress(address)),
+    preset: "0.0.0.0",
+    flag: setting("bind-address", "The node's primary IP, instead of the Node object's"),
+    reload: "restart",
+  }),
+  /** Of the health checks; undefined when they are switched off. */
+  healthzBindAddress: server({
+    path: "healthzBindAddress",
+    hosts: { ip: "0.0.0.0", ip6: "::" },
+    port: HEALTHZ_PORT,
+    flag: setting("healthz-bind-address", "IP and port of the health checks"),
+    portFlag: "healthz-port",
+  }),
+  /** Of metrics and the status page; undefined when they are switched off. */
+  metricsBindAddress: server({
+    path: "metricsBindAddress",
+    hosts: { ip: "127.0.0.1", ip6: "::1" },
+    port: METRICS_PORT,
+    flag: setting("metrics-bind-address", "IP and port of the metrics and the status page"),
+    portFlag: "metrics-port",
+  }),
+  /** Exit when a port cannot be bound. */
+  bindAddressHardFail: boolean({
+    path: "bindAddressHardFail",
+    preset: false,
+    flag: setting("bind-address-hard-fail", "Exit when a port cannot be listened on"),
+    reload: "restart",
+  }),
+  /** The location of the API server. */
+  client: {
+    /** Path of a kubeconfig file; "" for the Pod's service account. */
+    kubeconfig: text({
+      path: "clientConnection.kubeconfig",
+      format: "path",
+      preset: "",
+      flag: setting("kubeconfig", "Kubeconfig file, instead of the service account"),
+      reload: "restart",
+    }),
+    /** URL of the API server that overrides the kubeconfig's; "" for none. */
+    master: text({
+      path: "nftProxy.master",
+      format: "url-or-empty",
+      preset: "",
+      flag: overriding("master", "URL of the API server, instead of the kubeconfig's"),
+      reload: "restart",
+    }),
+  },
+  /** At most one of each family. Other modes of `detectLocal` do not use them, and accept any text. */
+  clusterCIDRs: optionOf<string, ByFamily<readonly string[]>>(
+    {
+      path: "clusterCIDR",
+      preset: "",
+      flag: setting("cluster-cidr", "CIDR of the cluster's pods, or one of each family separated by a comma"),
+      reload: "now",
+      note: "validated with detectLocalMode ClusterCIDR only",
+    },
+    {
+      schema: { type: "string" },
+      flagType: "string",
+      parse: (cidrs) => parseClusterCIDRs(cidrs) ?? { ip: [], ip6: [] },
+      print: ({ ip, ip6 }) => [...ip, ...ip6].join(","),
+    },
+  ),
+  detectLocal: detectLocal(),
+  /** Serve `spec.externalIPs` of Services; false for the feature gate AllowServiceExternalIPs=false. */
+  serviceExternalIPs: serviceExternalIPs(),
+  nodePortAddresses: optionOf<readonly string[], NodePortSelection>(
+    {
+      path: "nodePortAddresses",
+      preset: ["primary"],
+      flag: setting(
+        "nodeport-addresses",
+        "Addresses that serve NodePorts: CIDRs and the words primary, localhost (TCP only) and all, in any mix",
+      ),
+      reload: "now",
+    },
+    {
+      schema: { type: "array", items: { type: "string", format: "node-port-address" } },
+      flagType: "list",
+      isUnset: (list) => Array.isArray(list) && list.length === 0,
+      parse: (list) => valid(parseNodePortAddresses(list)),
+      print: nodePortAddressList,
+    },
+  ),
+  /** Masquerade all traffic to cluster IPs. */
+  masqueradeAll: boolean({
+    path: "nftables.masqueradeAll",
+    preset: (given: Document) => masqueradeSettings(given).masqueradeAll,
+    isUnset: (value) => value === false,
+    flag: setting("masquerade-all", "Masquerade all traffic to cluster IPs"),
+    reload: "now",
+  }),
+  /** The bit of the packet mark that asks for masquerading, 0..31. */
+  masqueradeBit: integer({
+    path: "nftables.masqueradeBit",
+    between: [0, 31],
+    preset: (given: Document) => masqueradeSettings(given).masqueradeBit,
+    reload: "restart",
+  }),
+  /** Time between background checks and clean-ups. */
+  syncPeriodMs: duration({
+    path: "nftables.syncPeriod",
+    format: "timer-duration",
+    preset: "30s",
+    isUnset: (value) => parseDuration(String(value)) === 0,
+    flag: setting("iptables-sync-period", "Time between background checks and clean-ups"),
+    reload: "now",
+  }),
+  /** Minimum time between the starts of two syncs; 0 for a pause that follows the length of the last sync. */
+  minSyncPeriodMs: duration({
+    path: "nftables.minSyncPeriod",
+    format: "timer-duration",
+    preset: "0s",
+    flag: setting(
+      "iptables-min-sync-period",
+      "Time between two syncs, at least; 0 for four times the length of a sync (10 ms to 1 s)",
+    ),
+    reload: "now",
+  }),
+  /** Time between two full comparisons with the kernel. */
+  fullResyncPeriodMs: duration({
+    path: "nftProxy.fullResyncPeriod",
+    format: "timer-duration-not-zero",
+    preset: "1h0m0s",
+    flag: own("full-resync-period", "Time between two full comparisons with the kernel"),
+    reload: "now",
+  }),
+  conntrack: {
+    /** Entries per CPU core. 0 also switches `min` off. */
+    maxPerCore: integer({
+      path: "conntrack.maxPerCore",
+      between: [0, MOST_31_BITS],
+      preset: 32_768,
+      flag: setting("conntrack-max-per-core", "Tracked connections per core, 0 to leave as is"),
+      reload: "restart",
+      note: "`nf_conntrack_max` is raised to it, and never lowered",
+    }),
+    /** Entries at least, whatever `maxPerCore` comes to. */
+    min: integer({
+      path: "conntrack.min",
+      between: [0, MOST_31_BITS],
+      preset: 131_072,
+      flag: setting("conntrack-min", "Minimum of tracked connections, whatever the number of cores"),
+      reload: "restart",
+      note: "`nf_conntrack_max` is raised to it, and never lowered",
+    }),
+    tcpEstablishedTimeoutMs: duration({
+      path: "conntrack.tcpEstablishedTimeout",
+      format: "kernel-timeout",
+      preset: "24h0m0s",
+      flag: setting("conntrack-tcp-timeout-established", "Timeout of idle TCP connections, 0 to leave as is"),
+      reload: "restart",
+    }),
+    tcpCloseWaitTimeoutMs: duration({
+      path: "conntrack.tcpCloseWaitTimeout",
+      format: "kernel-timeout",
+      preset: "1h0m0s",
+      flag: setting("conntrack-tcp-timeout-close-wait", "Timeout of TCP connections in CLOSE_WAIT, 0 to leave as is"),
+      reload: "restart",
+    }),
+    udpTimeoutMs: duration({
+      path: "conntrack.udpTimeout",
+      format: "kernel-timeout",
+      preset: "0s",
+      flag: setting("conntrack-udp-timeout", "Timeout of UDP flows without an answer, 0 to leave as is"),
+      reload: "restart",
+    }),
+    udpStreamTimeoutMs: duration({
+      path: "conntrack.udpStreamTimeout",
+      format: "kernel-timeout",
+      preset: "0s",
+      flag: setting("conntrack-udp-timeout-stream", "Timeout of answered UDP flows, 0 to leave as is"),
+      reload: "restart",
+    }),
+    /** Set `nf_conntrack_tcp_be_liberal`. */
+    tcpBeLiberal: boolean({
+      path: "conntrack.tcpBeLiberal",
+      preset: false,
+      flag: setting("conntrack-tcp-be-liberal", "Accept TCP packets outside the window"),
+      reload: "restart",
+    }),
+  },
+  /** -1000..1000 */
+  oomScoreAdj: integer({
+    path: "oomScoreAdj",
+    between: [-1000, 1000],
+    preset: -999,
+    flag: setting("oom-score-adj", "This process's oom_score_adj, -1000..1000"),
+    reload: "restart",
+  }),
+  logFormat: choice({
+    path: "logging.format",
+    words: ["text", "json"],
+    preset: "text",
+    flag: overriding("logging-format", "Log lines as text or json"),
+    reload: "restart",
+  }),
+  /** klog's `-v`; see {@link logLevel}. */
+  logVerbosity: integer({
+    path: "logging.verbosity",
+    between: [0, MOST_32_BITS],
+    preset: 0,
+    flag: overriding("v", "Log verbosity; 4 and above is debug"),
+    reload: "now",
+    note: "4 and above is the level debug",
+  }),
+  /** Keep NodePorts in `net.ipv4.ip_local_reserved_ports`. */
+  reserveNodePorts: boolean({
+    path: "nftProxy.reserveNodePorts",
+    preset: false,
+    flag: own(
+      "reserve-nodeports",
+      "Keep outgoing connections from taking NodePorts: adds these to net.ipv4.ip_local_reserved_ports",
+    ),
+    reload: "now",
+  }),
+  /** The scheduler of Services without the annotation. */
+  scheduler: choice({
+    path: "nftProxy.scheduler",
+    words: SCHEDULERS,
+    preset: presetScheduler,
+    flag: own(
+      "scheduler",
+      "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
+    ),
+    reload: "now",
+  }),
+  serviceCounters: choice({
+    path: "nftProxy.serviceCounters",
+    words: ["off", "services", "endpoints"],
+    preset: "off",
+    flag: own(
+      "service-counters",
+      "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
+    ),
+    reload: "restart",
+  }),
+  /** The maximum of clients that session affinity remembers, for each family. */
+  affinityMapSize: integer({
+    path: "nftProxy.affinityMapSize",
+    between: [1, MOST_32_BITS],
+    preset: 1_048_576,
+    flag: own("affinity-map-size", "Maximum of clients that session affinity remembers, for each family"),
+    reload: "restart",
+  }),
+  /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
+  refusalLogSize: integer({
+    path: "nftProxy.refusalLogSize",
+    between: [0, MOST_32_BITS],
+    preset: 65_536,
+    flag: own(
+      "refusal-log-size",
+      "The most refused and dropped connections, by client and frontend, to remember for each family; 0 for none",
+    ),
+    reload: "restart",
+  }),
+  /** Reset TCP connections to endpoints that left every EndpointSlice. */
+  resetVanished: boolean({
+    path: "nftProxy.resetVanished",
+    preset: false,
+    flag: own(
+      "reset-vanished",
+      "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence",
+    ),
+    reload: "restart",
+  }),
+  /** The reaction to a change of the configuration file: apply what is safe, or exit in order to be restarted. */
+  configChange: choice({
+    path: "nftProxy.configChange",
+    words: ["reload", "exit"],
+    preset: "reload",
+    flag: own("config-change", "Reaction to a changed configuration file: reload what is safe, or exit"),
+    reload: "now",
+  }),
+  /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
+  daemonSocket: text({
+    path: "nftProxy.daemonSocket",
+    format: "path",
+    preset: "/run/nft-proxy/daemon.sock",
+    flag: {
+      ...own("daemon-socket", "The Unix socket on which the daemon answers the other commands; empty for none"),
+      takesEmpty: true,
+    },
+    reload: "restart",
+  }),
+  /** The nft program: a path, or a name to look for in PATH. */
+  nftPath: text({
+    path: "nftProxy.nftPath",
+    format: "path",
+    preset: "nft",
+    flag: own("nft-path", "The nft program: a path, or a name that is looked up in PATH"),
+    reload: "restart",
+  }),
+};
 
-/** The node addresses that serve NodePorts: all that one of the three selects. */
-export interface NodePortSelection {
-  /** The node's primary address of each family. */
-  readonly primary: boolean;
-  /** The loopback address of a family (127.0.0.1, ::1), for TCP only: through userspace. */
-  readonly localhost: ByFamily<boolean>;
-  /** The addresses in these CIDRs, but for loopback ones. */
-  readonly cidrs: ByFamily<readonly string[]>;
-}
-
-/** The location of the API server. */
-export interface ClientOptions {
-  /** Path of a kubeconfig file; "" for the Pod's service account. */
-  readonly kubeconfig: string;
-  /** URL of the API server that overrides the kubeconfig's; "" for none. */
-  readonly master: string;
-}
-
-/** The reaction to a change of the configuration file: apply what is safe, or exit in order to be restarted. */
-export type ConfigChange = "reload" | "exit";
+type ValuesOf<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends Option<infer Value> ? Value : ValuesOf<Table[Name]>;
+};
 
 /**
  * The validated options of nft-proxy. Durations are in milliseconds (fractions possible), addresses and CIDRs canonical.
  * Names and meanings are those of KubeProxyConfiguration v1alpha1 where it has such a field.
  */
-export interface ProxyOptions {
-  /** The name of our Node, lower case; "" for the host's own name. */
-  readonly hostnameOverride: string;
-  /** The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen address. */
-  readonly bindAddress: string;
-  /** Of the health checks; undefined when they are switched off. */
-  readonly healthzBindAddress: ListenAddress | undefined;
-  /** Of metrics and the status page; undefined when they are switched off. */
-  readonly metricsBindAddress: ListenAddress | undefined;
-  /** Exit when a port cannot be bound. */
-  readonly bindAddressHardFail: boolean;
-  readonly client: ClientOptions;
-  /** At most one of each family. */
-  readonly clusterCIDRs: ByFamily<readonly string[]>;
-  readonly detectLocal: DetectLocal;
-  /** Serve `spec.externalIPs` of Services; false for the feature gate AllowServiceExternalIPs=false. */
-  readonly serviceExternalIPs: boolean;
-  readonly nodePortAddresses: NodePortSelection;
-  /** Masquerade all traffic to cluster IPs. */
-  readonly masqueradeAll: boolean;
-  /** The bit of the packet mark that asks for masquerading, 0..31. */
-  readonly masqueradeBit: number;
-  /** Time between background checks and clean-ups. */
-  readonly syncPeriodMs: number;
-  /** Minimum time between the starts of two syncs; 0 for a pause that follows the length of the last sync. */
-  readonly minSyncPeriodMs: number;
-  /** Time between two full comparisons with the kernel. */
-  readonly fullResyncPeriodMs: number;
-  readonly conntrack: ConntrackSettings;
-  /** -1000..1000 */
-  readonly oomScoreAdj: number;
-  readonly logFormat: "text" | "json";
-  /** klog's `-v`; see {@link logLevel}. */
-  readonly logVerbosity: number;
-  readonly serviceCounters: ServiceCounters;
-  /** Keep NodePorts in `net.ipv4.ip_local_reserved_ports`. */
-  readonly reserveNodePorts: boolean;
-  /** The scheduler of Services without the annotation. */
-  readonly scheduler: Scheduler;
-  /** The maximum of clients that session affinity remembers, for each family. */
-  readonly affinityMapSize: number;
-  /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
-  readonly refusalLogSize: number;
-  /** Reset TCP connections to endpoints that left every EndpointSlice. */
-  readonly resetVanished: boolean;
-  readonly configChange: ConfigChange;
-  /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
-  readonly daemonSocket: string;
-  /** The nft program: a path, or a name to look for in PATH. */
-  readonly nftPath: string;
+export type ProxyOptions = ValuesOf<typeof OPTIONS>;
+
+/** An option with its name; within a section such as `conntrack`, that of the section comes first. */
+export type NamedOption = readonly [name: string, option: Option<unknown>];
+
+/** Every option by its name: `nftPath`, `conntrack.min`. */
+export const NAMED_OPTIONS: readonly NamedOption[] = Object.entries(OPTIONS).flatMap(([name, entry]) =>
+  isOption(entry) ? [[name, entry]] : Object.entries(entry).map(([key, option]) => [`${name}.${key}`, option]),
+);
+
+function isOption(entry: object): entry is Option<unknown> {
+  return "fields" in entry;
 }
+
+/** Every field of the configuration that has an effect. */
+export const FIELDS: readonly Field[] = [...MODE_FIELDS, ...NAMED_OPTIONS.flatMap(([, { fields }]) => fields)];
+
+/** When a change of each option, or of any in a section, takes effect. */
+export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> = Object.fromEntries(
+  NAMED_OPTIONS.map(([name, { reload }]) => [name.split(".", 1)[0], reload]),
+) as Record<keyof ProxyOptions, ReloadEffect>;
 
 /** Returns the log level of klog's `-v`: Kubernetes calls 4 and above debug verbosity. */
 export function logLevel(verbosity: number): "info" | "debug" {

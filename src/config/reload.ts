@@ -1,42 +1,4 @@
-import type { ProxyOptions } from "./options.ts";
-
-/** When a changed option can take effect. */
-export type ReloadEffect = "now" | "restart";
-
-/**
- * When a change of each option takes effect. Options that only affect the ruleset or the pace of syncs do so at once. The
- * others are bound to something created at the start: sockets, sysctls, the maps, the API client, the Node's name.
- */
-export const RELOAD_EFFECTS: Readonly<Record<keyof ProxyOptions, ReloadEffect>> = {
-  hostnameOverride: "restart",
-  bindAddress: "restart",
-  healthzBindAddress: "restart",
-  metricsBindAddress: "restart",
-  bindAddressHardFail: "restart",
-  client: "restart",
-  clusterCIDRs: "now",
-  detectLocal: "now",
-  serviceExternalIPs: "restart",
-  nodePortAddresses: "now",
-  masqueradeAll: "now",
-  masqueradeBit: "restart",
-  syncPeriodMs: "now",
-  minSyncPeriodMs: "now",
-  fullResyncPeriodMs: "now",
-  conntrack: "restart",
-  oomScoreAdj: "restart",
-  logFormat: "restart",
-  logVerbosity: "now",
-  reserveNodePorts: "now",
-  scheduler: "now",
-  serviceCounters: "restart",
-  affinityMapSize: "restart",
-  refusalLogSize: "restart",
-  resetVanished: "restart",
-  configChange: "now",
-  daemonSocket: "restart",
-  nftPath: "restart",
-};
+import { type ProxyOptions, RELOAD_EFFECTS } from "./options.ts";
 
 /** The effect of a changed configuration. */
 export interface Reload {

@@ -1,14 +1,11 @@
-import type { GivenConfiguration, KubeProxyConfiguration } from "./configuration.ts";
-import { withDefaults } from "./defaults.ts";
+import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.ts";
+import { readConfiguration } from "./configuration-file.ts";
 import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
-import { valueAt, withValueAt } from "./field-path.ts";
-import { FLAGS, type GivenFlag } from "./flags/flags.ts";
-import { isMarkBit, masqueradeWarnings } from "./iptables-masquerade.ts";
-import { type IpvsSettingNames, ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
-import { modeWarnings, readConfiguration } from "./kube-proxy-configuration.ts";
+import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
+import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
-import { toOptions } from "./to-options.ts";
-import { dependencyDiagnostics, schemaDiagnostics } from "./validate-configuration.ts";
+import { FLAG_NAMES, isModeField, modeWarnings } from "./other-modes.ts";
+import { dependencyDiagnostics, schemaDiagnostics } from "./validate.ts";
 
 /** The sources of options. */
 export interface ConfigSources {
@@ -38,48 +35,23 @@ export function resolveOptions({
 }: ConfigSources = {}): ResolvedOptions {
   const file = configText === undefined ? undefined : readConfiguration(configText, configName);
   const used = flags.filter((given) => isUsed(given, file !== undefined));
-  const byFlags = otherModes(used);
-  const defaulted = withDefaults(file?.given ?? byFlags);
+  const modeFlags = withFlags({}, used.filter(decidesDefaults));
+  const defaulted = withDefaults(file?.given ?? modeFlags);
   if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
   const configuration = withFlags(defaulted, used);
   throwDiagnostics("BAD_ARGUMENT", "the command line", flagDiagnostics(used, configuration));
   return {
     options: toOptions(configuration),
     warnings: [
-      ...(file?.warnings ?? otherModesWarnings(byFlags)),
+      ...(file?.warnings ?? modeWarnings(modeFlags, FLAG_NAMES)),
       ...flags.flatMap((given) => flagWarnings(given, file !== undefined)),
     ],
   };
 }
 
-/** Returns the flags of kube-proxy's other modes, and those on which their effect depends. */
-function otherModes(used: readonly GivenFlag[]): GivenConfiguration {
-  const given = (name: string) => used.find(({ flag }) => flag.name === name)?.value;
-  const textOf = (name: string) => {
-    const value = given(name);
-    return typeof value === "string" ? value : null;
-  };
-  const bit = given("iptables-masquerade-bit");
-  return {
-    mode: textOf("proxy-mode"),
-    iptables: { masqueradeBit: isMarkBit(bit) ? bit : null },
-    ipvs: { scheduler: textOf("ipvs-scheduler") },
-    nftProxy: { scheduler: textOf("scheduler") },
-  };
-}
-
-const FLAG_NAMES: IpvsSettingNames = {
-  scheduler: "--ipvs-scheduler",
-  ipvsMode: "--proxy-mode=ipvs",
-  own: "--scheduler",
-};
-
-function otherModesWarnings(byFlags: GivenConfiguration): ConfigWarning[] {
-  return [
-    ...modeWarnings(byFlags.mode, "--proxy-mode"),
-    ...ipvsSchedulerWarnings(byFlags, FLAG_NAMES),
-    ...masqueradeWarnings(byFlags, "--iptables-masquerade-bit"),
-  ];
+/** Whether a flag is one of kube-proxy's other modes, or one on which the effect of these depends, and valid. */
+function decidesDefaults({ flag: { target, refuse }, value }: GivenFlag): boolean {
+  return target.kind === "field" && isModeField(target.path) && refuse?.(String(value)) === undefined;
 }
 
 /** In kube-proxy, an empty text is the same as a flag that was not given. */
@@ -88,18 +60,15 @@ function isUsed({ flag: { target, type, takesEmpty }, value }: GivenFlag, hasFil
   return target.kind === "field" && (target.wins === "flag" || !hasFile) && !isEmpty;
 }
 
-/** The fields of kube-proxy's other modes that flags set: they have had their effect on the defaults. */
-const OTHER_MODES: ReadonlySet<string> = new Set(["iptables.masqueradeBit", "ipvs.scheduler"]);
-
-function withFlags(configuration: KubeProxyConfiguration, flags: readonly GivenFlag[]): KubeProxyConfiguration {
+function withFlags(configuration: Document, flags: readonly GivenFlag[]): Document {
   return flags.reduce((changed, { flag: { target, combine }, value }) => {
-    if (target.kind !== "field" || OTHER_MODES.has(target.path)) return changed;
+    if (target.kind !== "field") return changed;
     const next = combine === undefined ? value : combine(valueAt(changed, target.path), value);
     return withValueAt(changed, target.path, next);
   }, configuration);
 }
 
-function flagDiagnostics(flags: readonly GivenFlag[], configuration: KubeProxyConfiguration): ConfigDiagnostic[] {
+function flagDiagnostics(flags: readonly GivenFlag[], configuration: Document): ConfigDiagnostic[] {
   const refused = flags.flatMap(({ flag, value }) => {
     const reason = flag.refuse?.(String(value));
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];
@@ -114,7 +83,7 @@ function flagDiagnostics(flags: readonly GivenFlag[], configuration: KubeProxyCo
 /** The file was validated by itself before, so that every error that is left belongs to a flag. */
 function flagOf(subject: string): string {
   const path = subject.replace(/\[\d+\]$/, "");
-  const flag = FLAGS.find(({ target }) => target.kind === "field" && target.path === path);
+  const flag = CONFIG_FLAGS.find(({ target }) => target.kind === "field" && target.path === path);
   return flag === undefined ? subject : `--${flag.name}`;
 }
 

@@ -1,10 +1,12 @@
-import type { Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import type { FlowEnd } from "../kernel/connections.ts";
 import type { UdpFlow } from "../kernel/conntrack.ts";
-import type { Endpoint } from "../model/endpoint.ts";
-import { familyOf } from "../model/ip.ts";
-import type { ServicePort } from "../model/service-port.ts";
-import type { NodePortHosts } from "./nodeport-hosts.ts";
+import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
+import type { ServiceName } from "../model/ids.ts";
+import { familyOf, isLoopback } from "../model/ip.ts";
+import type { NodePortAddresses } from "../model/node.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 
 /**
  * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the node's own
@@ -90,3 +92,66 @@ function nodePortEndpoints(
 }
 
 const NO_ENDPOINTS: ReadonlySet<string> = new Set();
+
+/** Addresses of this node, of both families. */
+export interface NodePortHosts {
+  /** They serve NodePorts. */
+  readonly serving: ReadonlySet<string>;
+  /** They served NodePorts before. */
+  readonly former: ReadonlySet<string>;
+}
+
+/**
+ * The addresses of this node that serve NodePorts, as the rules choose them. On all others, a port with the number of a
+ * NodePort is the host's own, and so are flows to it.
+ * @param selected what `--nodeport-addresses` selects, for each programmed family
+ * @param ofHost reads all addresses of the host; asked only where all of them are selected
+ */
+export async function nodePortHosts(
+  selected: readonly { readonly family: Family; readonly nodePorts: NodePortAddresses }[],
+  ofHost: () => Promise<ByFamily<readonly string[]>>,
+): Promise<ReadonlySet<string>> {
+  const local = selected.some(({ nodePorts }) => nodePorts.kind === "all") ? await ofHost() : { ip: [], ip6: [] };
+  return new Set(
+    selected.flatMap(({ family, nodePorts }) =>
+      nodePorts.kind === "all" ? local[family].filter((address) => !isLoopback(address)) : nodePorts.addresses,
+    ),
+  );
+}
+
+/** Tracks the Services that have UDP ports, so that changes of others cause no listing of flows. */
+export class UdpServicePorts {
+  readonly #cache: ObjectCache;
+  readonly #services = new Set<ServiceName>();
+
+  constructor(cache: ObjectCache) {
+    this.#cache = cache;
+  }
+
+  /** Updates these Services; true when one of them has or had a UDP port. */
+  update(names: Iterable<ServiceName>): boolean {
+    let changed = false;
+    for (const name of names) {
+      const had = this.#services.delete(name);
+      const has = this.#cache.service(name)?.ports.some(({ protocol }) => protocol === "udp") ?? false;
+      if (has) this.#services.add(name);
+      changed ||= had || has;
+    }
+    return changed;
+  }
+
+  /** The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes first. */
+  ports(): ServicePortEndpoints[] {
+    return [...this.#services]
+      .flatMap((name) => {
+        const service = this.#cache.service(name);
+        return service === undefined ? [] : servicePortsOf(service);
+      })
+      .filter(({ spec }) => spec.protocol === "udp")
+      .sort(comparePrecedence)
+      .map((port) => {
+        const slices = this.#cache.slices(port.service.name);
+        return { port, endpoints: endpointsOf(slices, port, this.#cache.node.name) };
+      });
+  }
+}

@@ -8,7 +8,7 @@ import { ObjectCache } from "../model/object-cache.ts";
 import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { CurrentOptions } from "../sync/current-options.ts";
-import { NodeContextReader } from "../sync/node-context-reader.ts";
+import { NodeContextReader } from "../sync/node-context.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { VANISHED_DELAY, VanishedEndpoints } from "../sync/vanished-endpoints.ts";
 import { syncInterval } from "./daemon.ts";

@@ -1,11 +1,9 @@
-import { nodePortHosts } from "../conntrack/nodeport-hosts.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { udpFrontends } from "../conntrack/stale-flows.ts";
-import { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
+import { nodePortHosts, UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
-import { VanishedTimer } from "../sync/vanished-timer.ts";
+import { vanishedTimer } from "../sync/vanished-endpoints.ts";
 import { Verifier } from "../sync/verifier.ts";
 import { assembleState, type CoreParts, type CoreState } from "./core-state.ts";
 import { Daemon } from "./daemon.ts";
@@ -74,7 +72,7 @@ export async function assembleCore(parts: CoreParts) {
     verifier,
     heap,
     ...(dryRun ? [] : hostSubscribers(parts, state, { serviceHealth, loopback })),
-    ...(state.vanished === undefined ? [] : [new VanishedTimer(state.vanished, clock, () => loop.request())]),
+    ...(state.vanished === undefined ? [] : [vanishedTimer(state.vanished, clock, () => loop.request())]),
     firstSync(parts.onFirstSync),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });

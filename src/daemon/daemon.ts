@@ -9,8 +9,9 @@ import type { BoundedFrequencyRunner, SyncInterval } from "../sync/bounded-frequ
 import type { CurrentOptions } from "../sync/current-options.ts";
 import { driftText } from "../sync/drift-summary.ts";
 import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
-import type { NodeContextReader } from "../sync/node-context-reader.ts";
+import type { NodeContextReader } from "../sync/node-context.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
+import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { Verifier } from "../sync/verifier.ts";
 
@@ -36,9 +37,6 @@ const CHAINS_PERIOD = 10_000;
 /** Retries of a failed sync: soon at first, as the cause may be a passing one. */
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
-
-/** How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full sync. */
-const QUARANTINE_RETRY = 300_000;
 
 /** Runs the service proxy: follows the source, syncs, watches for drift. Stopping it leaves the rules in the kernel. */
 export class Daemon {

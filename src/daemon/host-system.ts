@@ -4,8 +4,7 @@ import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { systemClock } from "../kernel/system-clock.ts";
-import { readHostView } from "../sync/host-view.ts";
-import type { HostView } from "../sync/node-context.ts";
+import { type HostView, readHostView } from "../sync/node-context.ts";
 import { compactHeap } from "./compact-heap.ts";
 import type { ConntrackUsage } from "./metrics/conntrack-metrics.ts";
 

@@ -1,5 +1,5 @@
 import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import type { UdpServicePorts } from "../conntrack/udp-service-ports.ts";
+import type { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
-import { firstLine } from "./nft-failure.ts";
+import type { ProcessLimits, ProgramEnd } from "./process.ts";
 
 /** The kernel, or nft on its behalf, refused a transaction: nothing of it was applied. */
 export class NftRefusedError extends AppError {
@@ -36,4 +36,114 @@ export class NftStoppedError extends AppError {
   constructor() {
     super("NFT_FAILED", "nft was ended because nft-proxy stops");
   }
+}
+
+/** How nft was called, for messages. */
+export interface NftCall {
+  /** The program that was started: nft, or the one that starts it. */
+  readonly program: string;
+  /** The whole command line. */
+  readonly command: string;
+  readonly limits: ProcessLimits;
+}
+
+/**
+ * Why nft could not do its work; undefined when it could, and when it or the kernel refused what it was asked. Only a
+ * refusal may have a Service as its cause: to look for one after another failure would take out Services that are right.
+ */
+export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined {
+  const { startError, signal, exitCode, stderr } = end;
+  if (startError !== undefined) return notStarted(call, startError);
+  if (end.tooMuchOutput) {
+    return new AppError("NFT_OUTPUT", `nft printed more than ${call.limits.maxOutputBytes} bytes`);
+  }
+  if (end.timedOut) {
+    return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {
+      hint: "look for another program that holds the nftables lock, or for a lack of memory",
+    });
+  }
+  if (signal !== undefined) return killed(call, signal);
+  if (exitCode === 126 || exitCode === 127) {
+    return new AppError("NFT_MISSING", `nft at "${call.program}" cannot run: ${firstLine(stderr)}`, {
+      hint: "install nftables 1.1.3 or newer with its libraries, or name it with --nft-path",
+      evidence: { stderr: stderr.trim() },
+    });
+  }
+  return exitCode === 0 ? undefined : lacking(call, stderr);
+}
+
+/** The first line of what nft printed. */
+export function firstLine(text: string): string {
+  return text.trim().split("\n", 1)[0] ?? "";
+}
+
+/** Errors of a system that can start no process, of which nft is not the cause. */
+const NO_MORE_PROCESSES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"]);
+
+function notStarted({ program }: NftCall, code: string): AppError {
+  const isFull = NO_MORE_PROCESSES.has(code);
+  return new AppError(isFull ? "NFT_FAILED" : "NFT_MISSING", `cannot start nft at "${program}" (${code})`, {
+    hint: isFull
+      ? "look for a lack of memory, and at the limits of processes and open files"
+      : "install nftables 1.1.3 or newer, or name it with --nft-path",
+  });
+}
+
+/** The signals by which a program crashes. */
+const CRASHES: ReadonlySet<string> = new Set(["SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"]);
+
+function killed({ command }: NftCall, signal: string): AppError {
+  const evidence = { command };
+  if (CRASHES.has(signal)) {
+    return new AppError("NFT_FEATURE", `nft crashed (${signal})`, {
+      hint: "nft 1.0.6 crashes on JSON that it does not know; use nft 1.1.3 or newer, or --nft-path",
+      evidence,
+    });
+  }
+  const hint = "the kernel kills it when memory runs out: see the memory limit of the container, and the kernel's log";
+  return new AppError(
+    "NFT_FAILED",
+    `nft was killed (${signal})`,
+    signal === "SIGKILL" ? { hint, evidence } : { evidence },
+  );
+}
+
+/**
+ * Messages of the kernel and of nft for a lack that has nothing to do with what was asked, with a hint. ENFILE ("Too many
+ * open files in system") is the kernel's word for a full set.
+ */
+const LACKS: readonly (readonly [said: RegExp, hint: string])[] = [
+  [
+    /Cannot allocate memory|Out of memory|Memory allocation failure/,
+    "memory ran out: see the memory limit of the container, and the kernel's log",
+  ],
+  [
+    /No buffer space available|Message too long/,
+    "raise net.core.wmem_max on the host: without CAP_NET_ADMIN in the host's user namespace it limits a transaction",
+  ],
+  [
+    /Resource temporarily unavailable|Interrupted system call|Too many open files(?! in system)/,
+    "try again, and look at the limits of processes and open files if that does not help",
+  ],
+  [/Netlink socket/, "this kernel may lack nf_tables (CONFIG_NF_TABLES)"],
+];
+
+function lacking({ command }: NftCall, stderr: string): AppError | undefined {
+  const evidence = { command, stderr: stderr.trim() };
+  // 1.0.6 opens JSON input by this name, which works for a file or a pipe, and not for the socket that Node.js gives it.
+  if (/Could not open file "\/dev\/stdin"/.test(stderr)) {
+    return new AppError("NFT_MISSING", "nft is too old: it cannot read its input from another program", {
+      hint: "install nftables 1.1.3 or newer, or name it with --nft-path",
+      evidence,
+    });
+  }
+  if (/Operation not permitted/.test(stderr)) {
+    return new AppError("HOST", `not allowed to use nftables: ${firstLine(stderr)}`, {
+      hint: "run as root or with CAP_NET_ADMIN in this network namespace",
+      evidence,
+    });
+  }
+  const hint = LACKS.find(([said]) => said.test(stderr))?.[1];
+  if (hint === undefined) return undefined;
+  return new AppError("NFT_FAILED", `nft failed: ${firstLine(stderr)}`, { hint, evidence });
 }

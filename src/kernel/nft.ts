@@ -1,15 +1,14 @@
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import type { Logger } from "../base/logger.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
-import { NftRefusedError, NftStoppedError } from "./nft-errors.ts";
-import { firstLine, nftFailure } from "./nft-failure.ts";
-import type { ProcessLimits, ProcessResult, ProgramEnd, RunProcess } from "./process.ts";
-import { runProcess } from "./process.ts";
+import { firstLine, NftRefusedError, NftStoppedError, nftFailure } from "./nft-errors.ts";
+import { type ProcessLimits, type ProcessResult, type ProgramEnd, type RunProcess, runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
 
@@ -227,4 +226,21 @@ function failedListing(args: readonly string[], { stderr }: ProgramEnd): AppErro
   return new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(stderr)}`, {
     evidence: { stderr: stderr.trim() },
   });
+}
+
+/** Reads the kernel and changes nothing: what would be applied is logged. */
+export class DryRunNft extends Nft {
+  readonly #logger: Logger;
+
+  constructor(path: string, logger: Logger) {
+    super({ path });
+    this.#logger = logger;
+  }
+
+  override async apply(transaction: Transaction): Promise<AppliedTransaction> {
+    const text = JSON.stringify(transaction);
+    this.#logger.info({ bytes: text.length, commands: transaction.nftables.length }, "dry run: would apply");
+    this.#logger.debug({ transaction }, "dry run: the transaction");
+    return { bytes: text.length, durationMs: 0 };
+  }
 }

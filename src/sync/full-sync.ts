@@ -26,10 +26,10 @@ export interface FullSyncReport {
   readonly applied: readonly AppliedTransaction[];
 }
 
-/** Elements in one transaction of a cold start: an nft takes 24 MB for it, and all no more CPU time than one in one go. */
+/** Elements in one transaction of a cold start: an nft takes 24 MB for it, and chunking costs no extra CPU. */
 const CHUNK_SIZE = 7000;
 
-/** So many nft work at once on a cold start: two processors are busy while this process writes the next transaction. */
+/** Number of nft processes run in parallel on a cold start: two processors are busy while we write the next transaction. */
 const NFT_AT_ONCE = 3;
 
 /** How a full sync is to be done. */

@@ -1,10 +1,12 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { matchNodePortAddresses } from "../kernel/addresses.ts";
+import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
+import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
+import type { CurrentOptions } from "./current-options.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
 
@@ -91,4 +93,48 @@ function nodePorts(
   if (matched.kind === "all" || !primary || nodeAddress === "" || matched.addresses.includes(nodeAddress))
     return matched;
   return { kind: "addresses", addresses: [...matched.addresses, nodeAddress].sort(compareAddresses) };
+}
+
+/**
+ * Reads the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
+ * @throws AppError HOST when /proc does not say
+ */
+export async function readHostView(
+  { nodePortAddresses }: Pick<ProxyOptions, "nodePortAddresses">,
+  files: HostFiles,
+): Promise<HostView> {
+  const families = await hostFamilies(files);
+  const { cidrs } = nodePortAddresses;
+  if (cidrs.ip.length + cidrs.ip6.length === 0) return { families, addresses: { ip: [], ip6: [] } };
+  return { families, addresses: await allInterfaceAddresses(files) };
+}
+
+/** Parts of a {@link NodeContextReader}. */
+export interface NodeContextReaderParts {
+  readonly options: CurrentOptions;
+  readonly cache: ObjectCache;
+  readonly host: HostView;
+  /** Reads the host again, whose addresses may have changed. */
+  readonly readHost: () => Promise<HostView>;
+}
+
+/** Makes the node context of the current options, our Node object and the host as it was last read. */
+export class NodeContextReader {
+  readonly #parts: NodeContextReaderParts;
+  #host: HostView;
+
+  constructor(parts: NodeContextReaderParts) {
+    this.#parts = parts;
+    this.#host = parts.host;
+  }
+
+  /** The node context at this moment. */
+  current(): NodeContext {
+    return nodeContextOf(this.#parts.options.value, this.#parts.cache, this.#host);
+  }
+
+  /** Reads the host again. @throws AppError HOST when it cannot be read */
+  async refresh(): Promise<void> {
+    this.#host = await this.#parts.readHost();
+  }
 }

@@ -1,8 +1,8 @@
-import type { Family } from "../base/family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusal } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
-import type { ServicePortKey } from "../model/ids.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
@@ -11,7 +11,9 @@ import type { FamilyState } from "../ruleset/family-state.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
-import { type Attempt, bisect } from "./bisect.ts";
+
+/** How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full sync. */
+export const QUARANTINE_RETRY = 300_000;
 
 /** A service port that may be the cause of a refusal: its rules in the kernel, and those that it should have. */
 export interface Suspect {
@@ -71,7 +73,7 @@ export async function refusedServicePorts(
     suspects,
     accepts: (trial) => isAccepted(nft, toTransaction(trialChanges(kernel, trial))),
   });
-  // One whose removal is refused has no rules to take out: without this, the next try would find it again, and so on.
+  // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry finds it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
 }
 
@@ -110,5 +112,111 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
     if (family === undefined || wanted === family.servicePortRules(key)) continue;
     if (wanted === undefined) family.remove(key);
     else family.put(wanted);
+  }
+}
+
+/** Whether a selection is accepted. */
+export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
+
+/**
+ * Finds the members of a list that are refused, by halving; everything else is accepted. Costs about 2 log2 n attempts
+ * for each refused member, all of them together as much as a few attempts with the whole list.
+ * @param candidates each may be refused by itself or together with others
+ * @returns the refused ones
+ * @throws whatever `attempt` throws
+ */
+export async function bisect<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
+  const refused = await halved(candidates, (part) => attempt(part));
+  const rest = candidates.filter((candidate) => !refused.includes(candidate));
+  if (refused.length > 0 && (await attempt(rest))) return refused;
+  // Refused only together, which is rare: each part is tried with everything that was accepted before it.
+  const accepted: T[] = [];
+  const together = await halved(rest, async (part) => {
+    const isAccepted = await attempt([...accepted, ...part]);
+    if (isAccepted) accepted.push(...part);
+    return isAccepted;
+  });
+  return [...refused, ...together];
+}
+
+async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
+  const refused: T[] = [];
+  const queue: (readonly T[])[] = [candidates];
+  for (let part = queue.shift(); part !== undefined; part = queue.shift()) {
+    if (part.length === 0 || (await attempt(part))) continue;
+    if (part.length === 1) refused.push(...part);
+    else queue.unshift(part.slice(0, part.length >> 1), part.slice(part.length >> 1));
+  }
+  return refused;
+}
+
+/**
+ * Finds the family whose table is refused, when the other one alone is accepted: a kernel without IPv6, or without a
+ * feature for it.
+ * @param accepts whether a ruleset would be accepted, whatever the kernel has now
+ * @returns undefined when both are refused or accepted, or there is only one
+ */
+export async function refusedFamily(
+  ruleset: Ruleset,
+  accepts: (ruleset: Ruleset) => Promise<boolean>,
+): Promise<Family | undefined> {
+  const refused: Family[] = [];
+  const programmed = FAMILIES.filter((family) => ruleset[family] !== undefined);
+  for (const family of programmed) {
+    const table = ruleset[family];
+    if (table !== undefined && !(await accepts({ [family]: table }))) refused.push(family);
+  }
+  return refused.length === 1 && programmed.length > 1 ? refused[0] : undefined;
+}
+
+/** The parts of the desired state that are not programmed because the kernel refuses them. */
+export class RefusedRules {
+  #servicePorts: ReadonlySet<ServicePortKey> = new Set();
+  #families: ReadonlyMap<Family, string> = new Map();
+  #isRetryDue = false;
+
+  /** Service ports without rules, in quarantine. */
+  get servicePorts(): ReadonlySet<ServicePortKey> {
+    return this.#servicePorts;
+  }
+
+  /** Families without tables, with the kernel's reason. */
+  get families(): ReadonlyMap<Family, string> {
+    return this.#families;
+  }
+
+  /** Puts service ports into quarantine. */
+  quarantine(keys: readonly ServicePortKey[]): void {
+    this.#servicePorts = new Set([...this.#servicePorts, ...keys]);
+  }
+
+  /** Excludes a family. */
+  exclude(family: Family, reason: string): void {
+    this.#families = new Map([...this.#families, [family, reason]]);
+  }
+
+  /** The node context of the families that are not excluded. */
+  programmed(nodeContext: NodeContext): NodeContext {
+    return nodeContext.filter(({ family }) => !this.#families.has(family));
+  }
+
+  /** Lets the next sync try again everything that was refused. @returns whether there is anything to try */
+  retry(): boolean {
+    this.#isRetryDue = this.#servicePorts.size + this.#families.size > 0;
+    return this.#isRetryDue;
+  }
+
+  /**
+   * Ends the quarantine of Services that changed, and of everything when a retry is due.
+   * @returns the service ports whose quarantine ended
+   */
+  takeRetries(changed: ReadonlySet<ServiceName>): ServicePortKey[] {
+    const retried = [...this.#servicePorts].filter((key) => this.#isRetryDue || changed.has(serviceOf(key)));
+    if (this.#isRetryDue) this.#families = new Map();
+    this.#isRetryDue = false;
+    if (retried.length > 0) {
+      this.#servicePorts = new Set([...this.#servicePorts].filter((key) => !retried.includes(key)));
+    }
+    return retried;
   }
 }

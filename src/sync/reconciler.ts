@@ -5,20 +5,16 @@ import { isRefusal, NftRefusedError } from "../kernel/nft-errors.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { isEmptyDelta, unexplained } from "../nft/delta.ts";
+import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
-import { adoptVanished } from "./adopt-vanished.ts";
 import { fullSync } from "./full-sync.ts";
-import { isAccepted, refusedServicePorts } from "./quarantine.ts";
-import { refusedFamily } from "./refused-family.ts";
-import { RefusedRules } from "./refused-rules.ts";
-import { StaleChains } from "./stale-chains.ts";
+import { isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
-import type { VanishedEndpoints } from "./vanished-endpoints.ts";
+import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /** Parts of a {@link Reconciler}. */
 export interface ReconcilerParts {
@@ -36,7 +32,7 @@ const REFUSED_BY_KERNEL = "the kernel refuses its rules";
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
   readonly nodeContext: NodeContext;
-  /** Services that changed since the last call, whatever came of it. */
+  /** Services that changed since the last call, whether or not that sync succeeded. */
   readonly services: Iterable<ServiceName>;
 }
 
@@ -149,7 +145,7 @@ export class Reconciler {
     this.#parts.vanished?.putInto(this.state);
   }
 
-  /** Other declarations of sets cannot be taken over by the state that is there: it is made anew. */
+  /** Set declarations cannot change in place; rebuild the state if they differ. */
   #renderAll(nodeContext: NodeContext): void {
     for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
     const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
@@ -234,3 +230,45 @@ export class Reconciler {
 }
 
 type SyncResult = Omit<SyncOutcome, "rendered">;
+
+/** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
+class StaleChains {
+  #deletions: TableDelta[] = [];
+
+  /** The deletions that are due, as deltas that do nothing else. */
+  get deletions(): readonly TableDelta[] {
+    return this.#deletions;
+  }
+
+  /** Adds deletions. */
+  add(deletions: readonly TableDelta[]): void {
+    this.#deletions.push(...deletions);
+  }
+
+  /** Drops all of them: the kernel has no stale chains. */
+  clear(): void {
+    this.#deletions = [];
+  }
+
+  /**
+   * Takes the deletions out, with each chain and set once, and none that is in use again.
+   * @param desired the tables as they should be
+   */
+  take(desired: Ruleset): TableDelta[] {
+    const taken = this.#deletions;
+    this.clear();
+    return Object.values(desired).flatMap((table) => {
+      const own = taken.filter(({ family }) => family === table.family);
+      const names = new Set(
+        own.flatMap(({ deletedChains }) => deletedChains).filter((name) => !table.chains.has(name)),
+      );
+      const sets = new Map(
+        own
+          .flatMap(({ deletedSets }) => deletedSets)
+          .flatMap((spec) => (table.sets.has(spec.name) ? [] : [[spec.name, spec]])),
+      );
+      if (own[0] === undefined || names.size + sets.size === 0) return [];
+      return [{ ...own[0], deletedChains: [...names], deletedSets: [...sets.values()] }];
+    });
+  }
+}

@@ -5,7 +5,7 @@ import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
-import type { NodeContextReader } from "./node-context-reader.ts";
+import type { NodeContextReader } from "./node-context.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
 

@@ -1,10 +1,19 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
 import { byFamily, FAMILIES, type Family } from "../base/family.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { NftStoppedError } from "../kernel/nft-errors.ts";
+import { readEndingTargets } from "../kernel/vanished.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { joinParts } from "../nft/elements.ts";
+import { parseFrontendKey } from "../ruleset/keys.ts";
+import { parseId } from "../ruleset/list-ids.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { MOST_VANISHED, VANISHED_SECONDS } from "../ruleset/sets.ts";
+import { ENDPOINTS, LISTS, MOST_VANISHED, VANISHED, VANISHED_MARGIN, VANISHED_SECONDS } from "../ruleset/sets.ts";
+import type { SyncSubscriber } from "./sync-report.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more. */
 export interface VanishedEndpoint {
@@ -196,4 +205,67 @@ export function allSlicesOf(cache: ObjectCache, now: () => number): VanishedEndp
 function targetsOf({ ports, endpoints }: EndpointSlice): string[] {
   const numbers = ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
   return endpoints.flatMap(({ address }) => numbers.map((port) => joinParts(address, port)));
+}
+
+/**
+ * Takes over from the kernel what an earlier process saw: endpoints that had left, with the time that remains for them,
+ * and endpoints that it still had and that left since.
+ * @param kernel our tables
+ * @param state the desired state that is to have them
+ */
+export async function adoptVanished(
+  vanished: VanishedEndpoints,
+  nft: Pick<Nft, "listSet">,
+  kernel: Ruleset,
+  state: RulesetState,
+): Promise<void> {
+  for (const table of Object.values(kernel)) {
+    for (const { target, expires } of await remembered(nft, table)) {
+      vanished.adopt(table.family, target, 1000 * (expires - VANISHED_MARGIN));
+    }
+    addMissed(vanished, table, state);
+  }
+  vanished.putInto(state);
+}
+
+/** Returns the elements in the kernel, the first to expire first; none where they cannot be read: the sync must not fail for it. */
+async function remembered(nft: Pick<Nft, "listSet">, { family, sets }: Table) {
+  if ((sets.get(VANISHED)?.elements.size ?? 0) === 0) return [];
+  try {
+    return (await readEndingTargets(nft, family, VANISHED)).sort((a, b) => a.expires - b.expires);
+  } catch (error) {
+    if (error instanceof AppError && !(error instanceof NftStoppedError)) return [];
+    throw error;
+  }
+}
+
+function addMissed(vanished: VanishedEndpoints, { family, sets }: Table, state: RulesetState): void {
+  const frontends = new Map<number, string>();
+  for (const [frontend, id] of sets.get(LISTS)?.elements ?? []) {
+    const { servicePort } = parseId(Number(id)) ?? {};
+    if (servicePort !== undefined) frontends.set(servicePort, frontend);
+  }
+  for (const [key, target] of sets.get(ENDPOINTS)?.elements ?? []) {
+    if (vanished.isNamed(family, target)) continue;
+    const frontend = frontends.get(parseId(Number.parseInt(key, 10))?.servicePort ?? 0);
+    if (frontend === undefined || parseFrontendKey(frontend).protocol !== "tcp") continue;
+    const owner = state.families[family]?.ownerOf(frontend);
+    vanished.addMissed(family, target, owner === undefined ? [] : [owner.service.name]);
+  }
+}
+
+/** A subscriber that requests a sync when vanished endpoints are due to come into the rules, or to leave them. */
+export function vanishedTimer(
+  vanished: Pick<VanishedEndpoints, "nextChangeAt">,
+  clock: Clock,
+  request: () => void,
+): SyncSubscriber {
+  let timer: Timer | undefined;
+  return {
+    synced() {
+      timer?.cancel();
+      const at = vanished.nextChangeAt();
+      if (at !== undefined) timer = clock.after(Math.max(0, at - clock.now()), request);
+    },
+  };
 }

@@ -87,7 +87,7 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  /** Verifies no more. Nothing is reported after this. */
+  /** Stops verifying. Nothing is reported after this. */
   stop(): void {
     this.#stopped = true;
     this.#task?.stop();

@@ -1,5 +1,5 @@
 import { counted } from "../../base/text.ts";
-import { printConfiguration } from "../../config/print.ts";
+import { printConfiguration } from "../../config/configuration-file.ts";
 import { resolveOptions } from "../../config/resolve.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { optionsBesideDaemon, readConfigFile, warningNotices } from "../options.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { counted } from "../../base/text.ts";
-import { HEALTHZ_PORT, METRICS_PORT } from "../../config/defaults.ts";
+import { HEALTHZ_PORT, METRICS_PORT } from "../../config/composed-options.ts";
 import { areHealthy, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
 import type { FleetNode } from "../../inspect/fleet/node-status.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";

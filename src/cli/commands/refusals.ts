@@ -12,8 +12,8 @@ import {
   readSeenRefusals,
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
-import { newRefusals, refusalPackets } from "../../kernel/new-refusals.ts";
 import { Nft } from "../../kernel/nft.ts";
+import { newRefusals, refusalPackets } from "../../kernel/refusals.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { readAddress } from "../explain-arguments.ts";

@@ -1,7 +1,6 @@
 import { alternatives } from "../../base/text.ts";
-import type { Flag, FlagType } from "../../config/flags/flag.ts";
-import { defaultText } from "../../config/flags/flags.ts";
-import { OWN_FLAGS } from "../../config/flags/own-flags.ts";
+import { defaultText } from "../../config/flags.ts";
+import type { Flag, FlagType } from "../../config/option.ts";
 import { type Command, shownFlags } from "../command.ts";
 import { wrapped } from "./style.ts";
 
@@ -55,7 +54,7 @@ export function commandHelp(command: Command, showAll: boolean, columns: number)
 
 /** Whether kube-proxy lacks a flag, or every program has it. */
 function isOwn(flag: Flag): boolean {
-  return OWN_FLAGS.includes(flag) || flag.target.kind === "parser";
+  return flag.isOwn === true || flag.target.kind === "parser";
 }
 
 /** A command's name, and that of its own argument. */

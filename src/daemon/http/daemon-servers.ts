@@ -1,6 +1,6 @@
 import type { Logger } from "../../base/logger.ts";
-import type { ListenAddress } from "../../config/options.ts";
-import { configurationOf } from "../../config/print.ts";
+import type { ListenAddress } from "../../config/addresses.ts";
+import { configurationOf } from "../../config/configuration.ts";
 import { unfollowedResources } from "../../kube/source.ts";
 import { healthRoutes } from "../health/health-routes.ts";
 import { metricsRoutes } from "../metrics/metrics-routes.ts";

@@ -1,8 +1,9 @@
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
-import { METRICS_PORT } from "../../config/defaults.ts";
-import type { ListenAddress, ProxyOptions } from "../../config/options.ts";
+import type { ListenAddress } from "../../config/addresses.ts";
+import { METRICS_PORT } from "../../config/composed-options.ts";
+import type { ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";

@@ -1,5 +1,5 @@
 import { alternatives, counted, listText } from "../../base/text.ts";
-import { sameScheduler } from "../../config/ipvs-scheduler.ts";
+import { sameScheduler } from "../../config/other-modes.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";

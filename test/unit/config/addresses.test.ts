@@ -1,9 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byFamily, type Family } from "../../../src/base/family.ts";
-import { nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "../../../src/config/cidr-lists.ts";
-import { formatListenAddress, parseListenAddress } from "../../../src/config/listen-address.ts";
-import type { NodePortSelection } from "../../../src/config/options.ts";
+import {
+  formatListenAddress,
+  type NodePortSelection,
+  nodePortAddressList,
+  parseClusterCIDRs,
+  parseListenAddress,
+  parseNodePortAddresses,
+} from "../../../src/config/addresses.ts";
 import { canonicalAddress, canonicalCidr } from "../../../src/model/ip.ts";
 
 const ipv4 = fc.ipV4();

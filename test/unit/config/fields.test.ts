@@ -3,10 +3,9 @@ import { Ajv } from "ajv";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import schema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
-import { valueAt } from "../../../src/config/field-path.ts";
-import { IGNORED_FIELDS } from "../../../src/config/ignored-fields.ts";
+import { configurationOf, valueAt } from "../../../src/config/configuration.ts";
+import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
-import { configurationOf } from "../../../src/config/print.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { fileWith } from "./support.ts";
 

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { FORMATS } from "../../../src/config/flags/formats.ts";
+import { configurationOf } from "../../../src/config/configuration.ts";
+import { printConfiguration } from "../../../src/config/configuration-file.ts";
+import { FORMATS } from "../../../src/config/formats.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
-import { configurationOf, printConfiguration } from "../../../src/config/print.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";

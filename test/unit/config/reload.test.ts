@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { logLevel, type ProxyOptions } from "../../../src/config/options.ts";
-import { planReload, RELOAD_EFFECTS } from "../../../src/config/reload.ts";
+import { logLevel, type ProxyOptions, RELOAD_EFFECTS } from "../../../src/config/options.ts";
+import { planReload } from "../../../src/config/reload.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 
 const { options: OLD } = resolveOptions();

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { type GivenFlag, readFlags } from "../../../src/config/flags/flags.ts";
+import { type GivenFlag, readFlags } from "../../../src/config/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { errorOf, fileWith } from "./support.ts";
 

@@ -1,11 +1,18 @@
 import { describe, expect, test } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import { isStale, type UdpFrontends, udpFrontends } from "../../../src/conntrack/stale-flows.ts";
+import {
+  isStale,
+  nodePortHosts,
+  type UdpFrontends,
+  UdpServicePorts,
+  udpFrontends,
+} from "../../../src/conntrack/stale-flows.ts";
 import type { FlowEnd } from "../../../src/kernel/connections.ts";
 import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
 import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";
+import { cacheOf, named, port, service, slice } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -273,5 +280,58 @@ describe("StaleFlowCleaner", () => {
       lines().map(({ level }) => level),
       "it had worked",
     ).toEqual(["warn", "info", "warn"]);
+  });
+});
+
+const ofHost = async () => ({ ip: ["127.0.0.1", "192.0.2.2", "192.0.2.3"], ip6: ["::1", "fd00::2"] });
+
+test.each([
+  [
+    "the selected ones where some are selected, without reading the host",
+    [{ family: "ip", nodePorts: { kind: "addresses", addresses: ["192.0.2.2"] } }],
+    ["192.0.2.2"],
+  ],
+  [
+    "all but loopback where all are selected",
+    [
+      { family: "ip", nodePorts: { kind: "all" } },
+      { family: "ip6", nodePorts: { kind: "addresses", addresses: [] } },
+    ],
+    ["192.0.2.2", "192.0.2.3"],
+  ],
+  ["none of a family that is not programmed", [{ family: "ip6", nodePorts: { kind: "all" } }], ["fd00::2"]],
+] as const)("the addresses that serve NodePorts are %s", async (title, selected, expected) => {
+  const read = title.includes("without reading") ? () => Promise.reject(new Error("read")) : ofHost;
+  expect([...(await nodePortHosts(selected, read))]).toEqual(expected);
+});
+
+describe("UdpServicePorts", () => {
+  const udp = (name: string, address: string, createdAt: number) =>
+    service({ name, createdAt, clusterIPs: [address], ports: [port(53, { protocol: "udp" }), port(53)] });
+
+  test("tells whether a Service that changed has, or had, a UDP port", () => {
+    const cache = cacheOf({ services: [udp("dns", "10.96.0.53", 1), service()] });
+    const view = new UdpServicePorts(cache);
+    expect(view.update([named("web")])).toBe(false);
+    expect(view.update([named("web"), named("dns")])).toBe(true);
+    cache.deleteService(named("dns"));
+    expect(view.update([named("dns")]), "it had one").toBe(true);
+    expect(view.update([named("dns")])).toBe(false);
+  });
+
+  test("gives only UDP ports, the older Service first, with the endpoints of their family", () => {
+    const cache = cacheOf({
+      services: [udp("young", "10.96.0.53", 9), udp("old", "10.96.0.54", 1)],
+      slices: [
+        slice({ service: "old", ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.11"] }),
+        slice({ service: "old", ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["fd00:244:2::11"] }),
+      ],
+    });
+    const view = new UdpServicePorts(cache);
+    view.update([named("young"), named("old")]);
+    expect(view.ports().map(({ port: { name }, endpoints }) => [name, endpoints.map(({ target }) => target)])).toEqual([
+      ["default/old:/udp", ["10.244.2.11 . 5353"]],
+      ["default/young:/udp", []],
+    ]);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { UdpServicePorts } from "../../../src/conntrack/udp-service-ports.ts";
+import { UdpServicePorts } from "../../../src/conntrack/stale-flows.ts";
 import { StaleFlowSubscriber } from "../../../src/daemon/stale-flow-subscriber.ts";
 import { cacheOf, named, port, service } from "../../support/build.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import { FLAGS } from "../../../src/config/flags/flags.ts";
+import { FLAGS } from "../../../src/cli/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { buildKustomization, type Manifest } from "../../support/kustomize.ts";

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { FLAGS } from "../../../src/config/flags/flags.ts";
+import { FLAGS } from "../../../src/cli/flags.ts";
 import { createLogger } from "../../../src/daemon/logging.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import { ManualClock } from "../../support/manual-clock.ts";

@@ -1,10 +1,12 @@
 import type { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
-import configurationSchema from "../../../schemas/kubeproxyconfiguration.schema.json" with { type: "json" };
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import type { Flag } from "../../../src/config/flags/flag.ts";
-import { defaultText, FLAGS } from "../../../src/config/flags/flags.ts";
-import { IGNORED_FIELDS, TRANSLATED_FIELDS } from "../../../src/config/ignored-fields.ts";
+import { FLAGS } from "../../../src/cli/flags.ts";
+import { defaultText } from "../../../src/config/flags.ts";
+import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
+import type { Flag } from "../../../src/config/option.ts";
+import { FIELDS } from "../../../src/config/options.ts";
+import { configurationSchema } from "../../../src/config/schema.ts";
 import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
 import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
 import { addLoopbackMetrics } from "../../../src/daemon/metrics/loopback-metrics.ts";
@@ -15,8 +17,8 @@ import { initialState } from "../../../src/kube/source.ts";
 import { NO_FAILURES } from "../../support/no-failures.ts";
 
 /**
- * deploy/reference.md is made from what the code says of itself; `npx vitest run --project unit test/unit/docs -u`
- * writes it anew.
+ * deploy/reference.md and the schema of the configuration are made from what the code says of itself;
+ * `npx vitest run --project unit test/unit/docs -u` writes them anew.
  */
 const REFERENCE = "../../../deploy/reference.md";
 
@@ -78,13 +80,16 @@ function leafPaths({ properties = {} }: SchemaPart, prefix = ""): string[] {
   );
 }
 
+/** How fields are honoured whose meaning differs from kube-proxy's, by path. */
+const NOTES = new Map(FIELDS.flatMap(({ path, note }) => (note === undefined ? [] : [[path, note] as const])));
+
 function fieldRows(): string[][] {
   const reasons = new Map(IGNORED_FIELDS.map(({ path, reason }) => [path, reason]));
-  const paths = leafPaths(configurationSchema as SchemaPart).filter(
+  const paths = leafPaths(configurationSchema() as SchemaPart).filter(
     (path) => !path.startsWith("nftProxy.") && path !== "apiVersion" && path !== "kind",
   );
   return paths.sort().map((path) => {
-    const [reason, note] = [reasons.get(path), TRANSLATED_FIELDS[path]];
+    const [reason, note] = [reasons.get(path), NOTES.get(path)];
     if (reason !== undefined) return [`\`${path}\``, "ignored", reason];
     return [`\`${path}\``, note === undefined ? "honoured" : "translated", note ?? ""];
   });
@@ -143,10 +148,17 @@ describe("deploy/reference.md", () => {
   test("has every field that is ignored or translated", () => {
     const paths = fieldRows().map(([path = ""]) => path.slice(1, -1));
     expect(paths).toEqual(expect.arrayContaining(IGNORED_FIELDS.map(({ path }) => path)));
-    expect(paths).toEqual(expect.arrayContaining(Object.keys(TRANSLATED_FIELDS)));
+    expect(paths).toEqual(expect.arrayContaining([...NOTES.keys()]));
   });
 
   test("documents every command, flag, field and metric that there is", async () => {
     await expect(await reference()).toMatchFileSnapshot(REFERENCE);
+  });
+});
+
+describe("schemas/kubeproxyconfiguration.schema.json", () => {
+  test("is made of the table of options", async () => {
+    const text = `${JSON.stringify(configurationSchema(), null, 2)}\n`;
+    await expect(text).toMatchFileSnapshot("../../../schemas/kubeproxyconfiguration.schema.json");
   });
 });

@@ -6,7 +6,7 @@ import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
 import { CurrentOptions } from "../../../src/sync/current-options.ts";
-import { NodeContextReader } from "../../../src/sync/node-context-reader.ts";
+import { NodeContextReader } from "../../../src/sync/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { SyncLoop } from "../../../src/sync/sync-loop.ts";
 import type { SyncFailure, SyncReport } from "../../../src/sync/sync-report.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { COMMANDS, commandOf } from "../../../../src/cli/commands.ts";
+import { FLAGS } from "../../../../src/cli/flags.ts";
 import { commandHelp, programHelp } from "../../../../src/cli/print/help-text.ts";
-import { FLAGS } from "../../../../src/config/flags/flags.ts";
 
 function helpOf(name: string, showAll = false): string {
   const command = commandOf(name);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readFlags } from "../../../../src/config/flags/flags.ts";
+import { readFlags } from "../../../../src/config/flags.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";

@@ -2,10 +2,11 @@ import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refused-destinations.ts";
-import { newRefusals, refusalPackets } from "../../../../src/kernel/new-refusals.ts";
 import {
+  newRefusals,
   type RefusalEntry,
   refusalEntries,
+  refusalPackets,
   type SeenRefusal,
   withSinglePackets,
 } from "../../../../src/kernel/refusals.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bisect } from "../../../src/sync/bisect.ts";
+import { bisect } from "../../../src/sync/quarantine.ts";
 
 describe("bisect", () => {
   test("finds exactly the refused candidates, in about 2 log2 n attempts for each", async () => {

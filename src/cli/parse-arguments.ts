@@ -1,6 +1,6 @@
-import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/schema-error.ts";
-import type { Flag } from "./flag.ts";
+import { AppError } from "../base/errors.ts";
+import { quoted } from "../base/schema-error.ts";
+import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 
 /** The arguments of a command line by their meaning. */

@@ -1,28 +1,21 @@
-import { commanding, type Flag, overriding } from "./flag.ts";
+import { CONFIG_FLAGS } from "../config/flags.ts";
+import type { Flag, FlagType } from "../config/option.ts";
 
-/** The flags that kube-proxy does not have. They win over the configuration file's section `nftProxy`. */
-export const OWN_FLAGS: readonly Flag[] = [
-  overriding(
-    "affinity-map-size",
-    "integer",
-    "nftProxy.affinityMapSize",
-    "Maximum of clients that session affinity remembers, for each family",
-  ),
-  overriding(
-    "config-change",
-    "string",
-    "nftProxy.configChange",
-    "Reaction to a changed configuration file: reload what is safe, or exit",
-  ),
-  {
-    ...overriding(
-      "daemon-socket",
-      "string",
-      "nftProxy.daemonSocket",
-      "The Unix socket on which the daemon answers the other commands; empty for none",
-    ),
-    takesEmpty: true,
-  },
+/** Returns a flag that is an argument of a command. @param alias one letter, where there is one */
+function commanding(name: string, type: FlagType, description: string, alias?: string): Flag {
+  return { ...ofKubeProxy(name, type, description), ...(alias !== undefined && { alias }), isOwn: true };
+}
+
+function ofKubeProxy(name: string, type: FlagType, description: string): Flag {
+  return { name, type, description, target: { kind: "command" } };
+}
+
+/** The flags of commands, which are no part of the configuration. */
+const COMMAND_FLAGS: readonly Flag[] = [
+  ofKubeProxy("cleanup", "boolean", "Remove this proxy's tables and exit"),
+  ofKubeProxy("config", "string", "File with a KubeProxyConfiguration, which overrides most flags"),
+  ofKubeProxy("init-only", "boolean", "Do what needs full root privileges, and exit"),
+  ofKubeProxy("write-config-to", "string", "Write the effective configuration to this file and exit"),
   commanding(
     "output",
     "string",
@@ -39,9 +32,12 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("all", "boolean", "Explain every frontend of every Service, or of one namespace (--namespace)"),
   commanding("problems", "boolean", "Only frontends that are refused, dropped or lost to another Service"),
   commanding("exit-code", "boolean", "Exit with 1 when a connection is refused or dropped"),
-  commanding("family", "string", "Only this address family: ip or ip6"),
+  { ...commanding("family", "string", "Only this address family: ip or ip6"), values: ["ip", "ip6"] },
   commanding("against", "path-list", "Compare with these files and directories instead of this node's kernel"),
-  commanding("with", "string", "Compare the outcomes of connections under the tables of: kube-proxy"),
+  {
+    ...commanding("with", "string", "Compare the outcomes of connections under the tables of: kube-proxy"),
+    values: ["kube-proxy"],
+  },
   commanding("with-tables", "path-list", "Take kube-proxy's tables from these files: nft -j list table ip kube-proxy"),
   commanding("outcomes", "boolean", "Compare the outcomes of connections in place of rules"),
   commanding("with-objects", "path-list", "The new objects, files and directories, for --outcomes"),
@@ -70,46 +66,32 @@ export const OWN_FLAGS: readonly Flag[] = [
   commanding("from-ip", "string", "Source address of the connection, from which --source is derived"),
   commanding("live", "boolean", "Follow the rules in the kernel, and report where they differ from the desired state"),
   commanding("port", "integer", "Destination port of the connection"),
-  commanding("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp"),
-  commanding("source", "string", "Origin of the connection: pod (of this node), node (itself) or outside"),
+  {
+    ...commanding("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp"),
+    values: ["tcp", "udp", "sctp"],
+  },
+  {
+    ...commanding("source", "string", "Origin of the connection: pod (of this node), node (itself) or outside"),
+    values: ["pod", "node", "outside"],
+  },
   commanding("to", "string", "Destination address of the connection"),
   commanding("from", "path-list", "Read the objects from these files and directories (- for standard input)", "f"),
-  overriding(
-    "full-resync-period",
-    "duration",
-    "nftProxy.fullResyncPeriod",
-    "Time between two full comparisons with the kernel",
-  ),
-  overriding(
-    "refusal-log-size",
-    "integer",
-    "nftProxy.refusalLogSize",
-    "The most refused and dropped connections, by client and frontend, to remember for each family; 0 for none",
-  ),
-  overriding("nft-path", "string", "nftProxy.nftPath", "The nft program: a path, or a name that is looked up in PATH"),
-  overriding(
-    "reserve-nodeports",
-    "boolean",
-    "nftProxy.reserveNodePorts",
-    "Keep outgoing connections from taking NodePorts: adds these to net.ipv4.ip_local_reserved_ports",
-  ),
-  overriding(
-    "reset-vanished",
-    "boolean",
-    "nftProxy.resetVanished",
-    "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence",
-  ),
-  overriding(
-    "scheduler",
-    "string",
-    "nftProxy.scheduler",
-    "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
-  ),
-  overriding(
-    "service-counters",
-    "string",
-    "nftProxy.serviceCounters",
-    "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
-  ),
-  { name: "help-all", type: "boolean", description: "Show this help with every option", target: { kind: "parser" } },
 ];
+
+/** The flags that are handled before any command runs. */
+const PARSER_FLAGS: readonly Flag[] = [
+  { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
+  {
+    name: "help-all",
+    type: "boolean",
+    description: "Show this help with every option",
+    target: { kind: "parser" },
+    isOwn: true,
+  },
+  { name: "version", type: "boolean", description: "Show the version", target: { kind: "parser" } },
+];
+
+/** All flags, sorted by name. */
+export const FLAGS: readonly Flag[] = [...CONFIG_FLAGS, ...COMMAND_FLAGS, ...PARSER_FLAGS].sort((a, b) =>
+  a.name < b.name ? -1 : 1,
+);

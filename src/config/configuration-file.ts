@@ -1,17 +1,18 @@
-import { isScalar, Lexer, Parser, parseAllDocuments } from "yaml";
+import { isScalar, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
-import type { GivenConfiguration } from "./configuration.ts";
+import { configurationOf } from "./configuration.ts";
 import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
-import { ignoredFieldWarnings } from "./ignored-fields.ts";
-import { masqueradeWarnings } from "./iptables-masquerade.ts";
-import { ipvsSchedulerWarnings } from "./ipvs-scheduler.ts";
-import { featureGateWarnings, unknownFieldWarnings } from "./unknown-fields.ts";
-import { schemaDiagnostics } from "./validate-configuration.ts";
+import { ignoredFieldWarnings } from "./ignored-settings.ts";
+import type { Document } from "./option.ts";
+import type { ProxyOptions } from "./options.ts";
+import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
+import { featureGateWarnings, unknownFieldWarnings } from "./schema.ts";
+import { schemaDiagnostics } from "./validate.ts";
 
 /** A configuration file: each field is valid by itself, and defaults are not applied. */
 export interface ReadConfiguration {
-  readonly given: GivenConfiguration;
+  readonly given: Document;
   readonly warnings: readonly ConfigWarning[];
 }
 
@@ -32,18 +33,21 @@ const MOST_CHARACTERS = 2 ** 21;
 export function readConfiguration(text: string, name: string): ReadConfiguration {
   const document = documentIn(text, name);
   throwDiagnostics("BAD_CONFIG", name, schemaDiagnostics(document));
-  const given = document as GivenConfiguration;
+  const given = document as Document;
   return {
     given,
     warnings: [
-      ...modeWarnings(given.mode),
-      ...ipvsSchedulerWarnings(given),
-      ...masqueradeWarnings(given),
+      ...modeWarnings(given, FIELD_NAMES),
       ...ignoredFieldWarnings(given),
       ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),
     ],
   };
+}
+
+/** The configuration of some options as YAML, its fields sorted as kube-proxy's `--write-config-to` sorts them. */
+export function printConfiguration(options: ProxyOptions): string {
+  return stringify(configurationOf(options), { sortMapEntries: true, lineWidth: 0 });
 }
 
 function documentIn(text: string, name: string): unknown {
@@ -103,12 +107,4 @@ function firstLine(message: string): string {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Returns the warning that a mode of kube-proxy other than nftables is run as nftables. */
-export function modeWarnings(mode: string | null | undefined, subject = "mode"): ConfigWarning[] {
-  if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
-  const given = mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
-  const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
-  return [{ subject, message }];
 }

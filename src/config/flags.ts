@@ -1,11 +1,12 @@
-import { withDefaults } from "../defaults.ts";
-import { valueAt } from "../field-path.ts";
-import type { Flag, FlagType, FlagValue } from "./flag.ts";
-import { KUBE_PROXY_FLAGS } from "./kube-proxy-flags.ts";
-import { OWN_FLAGS } from "./own-flags.ts";
+import { valueAt, withDefaults } from "./configuration.ts";
+import { IGNORED_FLAGS } from "./ignored-settings.ts";
+import type { Flag, FlagType, FlagValue } from "./option.ts";
+import { FIELDS } from "./options.ts";
 
-/** All flags, sorted by name. */
-export const FLAGS: readonly Flag[] = [...KUBE_PROXY_FLAGS, ...OWN_FLAGS].sort((a, b) => (a.name < b.name ? -1 : 1));
+/** The flags of the configuration, sorted by name: those that set a field, and those of kube-proxy that are ignored. */
+export const CONFIG_FLAGS: readonly Flag[] = [...FIELDS.flatMap(({ flags }) => flags), ...IGNORED_FLAGS].sort((a, b) =>
+  a.name < b.name ? -1 : 1,
+);
 
 /** The value of a flag that is not given, as text; empty for flags without one. */
 export function defaultText({ target }: Flag): string {
@@ -15,7 +16,6 @@ export function defaultText({ target }: Flag): string {
 
 /** A flag that was given on the command line. */
 export interface GivenFlag {
-  readonly source: "flag";
   readonly flag: Flag;
   readonly value: FlagValue;
 }
@@ -26,9 +26,9 @@ export interface GivenFlag {
  * @param argv by flag name: a boolean, or the texts that were given
  */
 export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
-  return FLAGS.filter(({ name, target }) => {
+  return CONFIG_FLAGS.filter(({ name, target }) => {
     return argv[name] !== undefined && (target.kind === "field" || target.kind === "ignored");
-  }).map((flag) => ({ source: "flag", flag, value: flagValue(flag.type, argv[flag.name]) }));
+  }).map((flag) => ({ flag, value: flagValue(flag.type, argv[flag.name]) }));
 }
 
 function flagValue(type: FlagType, given: unknown): FlagValue {

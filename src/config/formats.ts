@@ -1,7 +1,6 @@
-import { parseDuration } from "../../base/duration.ts";
-import { canonicalAddress } from "../../model/ip.ts";
-import { parseNodePortAddresses } from "../cidr-lists.ts";
-import { parseListenAddress } from "../listen-address.ts";
+import { parseDuration } from "../base/duration.ts";
+import { canonicalAddress } from "../model/ip.ts";
+import { parseListenAddress, parseNodePortAddresses } from "./addresses.ts";
 
 /** A `format` of the schema. It accepts "" where that means "not given" in kube-proxy. */
 export interface Format {

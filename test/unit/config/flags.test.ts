@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { defaultText, FLAGS, type GivenFlag, readFlags } from "../../../../src/config/flags/flags.ts";
-import { OWN_FLAGS } from "../../../../src/config/flags/own-flags.ts";
-import { type ParsedArguments, parseArguments } from "../../../../src/config/flags/parse-arguments.ts";
-import type { ProxyOptions } from "../../../../src/config/options.ts";
-import { resolveOptions } from "../../../../src/config/resolve.ts";
-import { errorOf } from "../support.ts";
+import { FLAGS } from "../../../src/cli/flags.ts";
+import { type ParsedArguments, parseArguments } from "../../../src/cli/parse-arguments.ts";
+import { defaultText, type GivenFlag, readFlags } from "../../../src/config/flags.ts";
+import type { ProxyOptions } from "../../../src/config/options.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { errorOf } from "./support.ts";
 
 const parse = (...args: string[]): ParsedArguments => parseArguments(args, () => false);
 
@@ -81,7 +81,7 @@ describe("the table of flags", () => {
   it("holds every flag of kube-proxy, and our own", () => {
     const lines = readFileSync("test/fixtures/kube-proxy/flags.txt", "utf8").split("\n");
     const theirs = lines.flatMap((line) => /--([\w-]+)/.exec(line)?.[1] ?? []);
-    const ours = OWN_FLAGS.map(({ name }) => name);
+    const ours = FLAGS.filter(({ isOwn }) => isOwn).map(({ name }) => name);
     expect(theirs).toHaveLength(57);
     // kube-proxy hides its deprecated flags in its help.
     const deprecated = ["healthz-port", "metrics-port"];

@@ -1,0 +1,179 @@
+import { assertNever } from "../base/errors.ts";
+import type { ByFamily, Family } from "../base/family.ts";
+import { quoted } from "../base/schema-error.ts";
+import { familyOf } from "../model/ip.ts";
+import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
+import { type Document, type FieldFlag, type Flag, fieldFlag, type Option, setting, valid } from "./option.ts";
+
+/** The default port of `/healthz`. */
+export const HEALTHZ_PORT = 10_256;
+
+/** The default port of `/metrics`. */
+export const METRICS_PORT = 10_249;
+
+/** The row of a server's address. */
+interface ServerRow {
+  readonly path: string;
+  /** The address to listen on where none is given: that of the family of `bindAddress`. */
+  readonly hosts: ByFamily<string>;
+  readonly port: number;
+  readonly flag: FieldFlag;
+  /** kube-proxy's deprecated flag for the port. */
+  readonly portFlag: string;
+}
+
+/**
+ * Returns the option of a server's address: undefined when its port is 0. kube-proxy's help promises that an empty address
+ * switches the server off, and it does not.
+ */
+export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option<ListenAddress | undefined> {
+  const preset = ({ bindAddress }: Document): string => {
+    const family: Family =
+      typeof bindAddress === "string" && familyOf(bindAddress || "0.0.0.0") === "ip6" ? "ip6" : "ip";
+    return formatListenAddress({ address: hosts[family], port });
+  };
+  const addressFlag: FieldFlag = {
+    ...flag,
+    description: `${flag.description}; port 0 switches it off`,
+    ifEmpty: "is empty, which means its default, as in kube-proxy; port 0 switches the server off",
+  };
+  return {
+    fields: [
+      {
+        path,
+        schema: { type: "string", format: "listen-address" },
+        preset,
+        isUnset: (value) => value === "",
+        flags: [fieldFlag(addressFlag, "string", path), deprecatedPortFlag(portFlag, path, flag.name, port)],
+        note: "port 0 switches the server off, which a file for kube-proxy cannot",
+      },
+    ],
+    parse: ([text]) => {
+      const listen = valid(parseListenAddress(String(text), port));
+      return listen.port === 0 ? undefined : listen;
+    },
+    print: (listen) => [formatListenAddress(listen)],
+    reload: "restart",
+  };
+}
+
+/**
+ * A deprecated flag of kube-proxy that sets the port of a server, or switches it off with 0. The port of the successor's
+ * address comes before any other, unless it is the default one.
+ */
+function deprecatedPortFlag(name: string, path: string, successor: string, defaultPort: number): Flag {
+  const flag: FieldFlag = {
+    ...setting(name, `Deprecated: use --${successor}`),
+    successor,
+    refuse: portReason,
+    combine: (current, value) => {
+      const listen = parseListenAddress(String(current), defaultPort);
+      if (listen === undefined || portReason(String(value)) !== undefined) return current;
+      const isUsed = value === 0 || listen.port === defaultPort;
+      return isUsed ? formatListenAddress({ ...listen, port: Number(value) }) : current;
+    },
+  };
+  return fieldFlag(flag, "integer", path);
+}
+
+function portReason(text: string): string | undefined {
+  const isPort = /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
+  return isPort ? undefined : `must be a port 1..65535, or 0 to switch the server off, not ${quoted(text)}`;
+}
+
+/** How traffic of this node's pods is detected: kube-proxy's `--detect-local-mode`. */
+export type DetectLocal =
+  | { readonly kind: "cluster-cidr" }
+  | { readonly kind: "node-cidr" }
+  | { readonly kind: "bridge"; readonly interface: string }
+  | { readonly kind: "interface-prefix"; readonly prefix: string };
+
+const DETECT_LOCAL_MODES = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"] as const;
+type DetectLocalMode = (typeof DETECT_LOCAL_MODES)[number];
+
+/** Returns the option of three fields: the mode, and the name that each of two modes needs. */
+export function detectLocal(): Option<DetectLocal> {
+  const [mode, bridge, prefix] = ["detectLocalMode", "detectLocal.bridgeInterface", "detectLocal.interfaceNamePrefix"];
+  const name = (path: string, flag: FieldFlag) => ({
+    path,
+    schema: { type: "string", format: "interface-name" },
+    preset: "",
+    flags: [fieldFlag(flag, "string", path)],
+  });
+  const modeFlag: FieldFlag = {
+    ...setting(
+      "detect-local-mode",
+      "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+    ),
+    values: DETECT_LOCAL_MODES,
+  };
+  return {
+    fields: [
+      {
+        path: mode,
+        schema: { enum: ["", ...DETECT_LOCAL_MODES] },
+        preset: "ClusterCIDR",
+        isUnset: (value) => value === "",
+        flags: [fieldFlag(modeFlag, "string", mode)],
+      },
+      name(bridge, setting("pod-bridge-interface", "Bridge interface of the pods, for BridgeInterface")),
+      name(
+        prefix,
+        setting("pod-interface-name-prefix", "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix"),
+      ),
+    ],
+    parse: ([given, bridgeInterface, interfaceNamePrefix]) =>
+      detectLocalOf(given as DetectLocalMode, String(bridgeInterface), String(interfaceNamePrefix)),
+    print: detectLocalFields,
+    reload: "now",
+  };
+}
+
+function detectLocalOf(mode: DetectLocalMode, bridge: string, prefix: string): DetectLocal {
+  switch (mode) {
+    case "ClusterCIDR":
+      return { kind: "cluster-cidr" };
+    case "NodeCIDR":
+      return { kind: "node-cidr" };
+    case "BridgeInterface":
+      return { kind: "bridge", interface: bridge };
+    case "InterfaceNamePrefix":
+      return { kind: "interface-prefix", prefix };
+    default:
+      return assertNever(mode);
+  }
+}
+
+function detectLocalFields(given: DetectLocal): readonly [DetectLocalMode, bridge: string, prefix: string] {
+  switch (given.kind) {
+    case "cluster-cidr":
+      return ["ClusterCIDR", "", ""];
+    case "node-cidr":
+      return ["NodeCIDR", "", ""];
+    case "bridge":
+      return ["BridgeInterface", given.interface, ""];
+    case "interface-prefix":
+      return ["InterfaceNamePrefix", "", given.prefix];
+    default:
+      return assertNever(given);
+  }
+}
+
+/** Returns the option of the one feature gate. kube-proxy rejects gates that its version lacks: it is written when it is false. */
+export function serviceExternalIPs(): Option<boolean> {
+  const flag = setting("feature-gates", "AllowServiceExternalIPs=false ignores external IPs");
+  return {
+    fields: [
+      {
+        path: "featureGates.AllowServiceExternalIPs",
+        schema: { type: "boolean" },
+        preset: undefined,
+        flags: [fieldFlag(flag, "feature-gates", "featureGates")],
+        note: "false ignores `spec.externalIPs`; other gates are ignored with a warning",
+      },
+    ],
+    parse: ([isAllowed]) => isAllowed !== false,
+    print: (isAllowed) => [isAllowed ? undefined : false],
+    reload: "restart",
+  };
+}

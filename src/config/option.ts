@@ -1,0 +1,196 @@
+import { formatDuration, parseDuration } from "../base/duration.ts";
+
+/** A configuration file's content. A field may be missing, or null for its default. */
+export type Document = Readonly<Record<string, unknown>>;
+
+/** A part of a JSON schema (draft 7). */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** When a changed option takes effect. */
+export type ReloadEffect = "now" | "restart";
+
+/** The type of a flag's value. Only a boolean needs no value; a list may be repeated, or separated by commas. */
+export type FlagType = "boolean" | "duration" | "feature-gates" | "float" | "integer" | "list" | "path-list" | "string";
+
+/** The value of a given flag. A text that is not of the flag's type stays a text, and fails validation later. */
+export type FlagValue = boolean | number | string | readonly string[] | Readonly<Record<string, boolean>>;
+
+/** The effect of a flag. */
+export type FlagTarget =
+  /** Sets a field of the configuration. `wins` decides between the flag and a configuration file. */
+  | { readonly kind: "field"; readonly path: string; readonly wins: "file" | "flag" }
+  /** Is an argument of a command, and not part of the configuration. */
+  | { readonly kind: "command" }
+  /** Is handled before any command runs. */
+  | { readonly kind: "parser" }
+  /** Is accepted without effect, for this reason. */
+  | { readonly kind: "ignored"; readonly reason: string };
+
+/** One flag of the command line. */
+export interface Flag {
+  /** The name without leading dashes. */
+  readonly name: string;
+  /** A single letter. */
+  readonly alias?: string;
+  readonly type: FlagType;
+  /** The description in `--help`. */
+  readonly description: string;
+  readonly target: FlagTarget;
+  /** Whether kube-proxy lacks it. */
+  readonly isOwn?: true;
+  /** The values that it has, for completion, where these are a few. */
+  readonly values?: readonly string[];
+  /** Returns the reason why a text is invalid for this flag, for flags that allow less than their field. */
+  readonly refuse?: (text: string) => string | undefined;
+  /** Returns the field's new value, for a flag that sets only a part of it. */
+  readonly combine?: (current: unknown, value: FlagValue) => unknown;
+  /** Whether an empty text is a value; for all others it is the same as no flag. */
+  readonly takesEmpty?: true;
+  /** The warning about an empty text, as the predicate of a sentence, for flags where it may not do what was meant. */
+  readonly ifEmpty?: string;
+  /** The flag to use instead, for a deprecated one. */
+  readonly successor?: string;
+}
+
+/** A flag of a field, before the field's row adds its type and path. */
+export type FieldFlag = Omit<Flag, "type" | "target"> & { readonly wins: "file" | "flag" };
+
+/** Returns a flag of kube-proxy that sets a field; a configuration file overrides it. */
+export function setting(name: string, description: string): FieldFlag {
+  return { name, description, wins: "file" };
+}
+
+/** Returns a flag of kube-proxy that sets a field and overrides a configuration file. */
+export function overriding(name: string, description: string): FieldFlag {
+  return { name, description, wins: "flag" };
+}
+
+/** Returns a flag that kube-proxy does not have; it overrides a configuration file. */
+export function own(name: string, description: string): FieldFlag {
+  return { name, description, wins: "flag", isOwn: true };
+}
+
+/** A field of the configuration file. */
+export interface Field {
+  /** Its place: `conntrack.min`. */
+  readonly path: string;
+  /** The values that it may have besides null. */
+  readonly schema: Schema;
+  /** Its value where the file gives none, as in a file; a function of the whole file where it depends on other fields. */
+  readonly preset: unknown;
+  /** Returns whether a value means "not given", as null does. */
+  readonly isUnset?: (value: unknown) => boolean;
+  /** The flags that set it. */
+  readonly flags: readonly Flag[];
+  /** How its meaning differs from kube-proxy's, for deploy/reference.md. */
+  readonly note?: string;
+}
+
+/** An option of the proxy, and the fields of the configuration that it is made of. */
+export interface Option<Value> {
+  readonly fields: readonly Field[];
+  /** Makes the option of the fields' values, which must be valid by the schema, in the order of `fields`. */
+  readonly parse: (values: readonly unknown[]) => Value;
+  /** Returns the fields' values from which `parse` makes this option; undefined for a field that need not be written. */
+  readonly print: (value: Value) => readonly unknown[];
+  readonly reload: ReloadEffect;
+}
+
+/** A row of the table of options, for an option of one field. */
+export interface Row {
+  readonly path: string;
+  readonly preset: unknown;
+  readonly flag?: FieldFlag;
+  readonly reload: ReloadEffect;
+  readonly isUnset?: Field["isUnset"];
+  readonly note?: string;
+}
+
+/** A type of options: the form of their field, and the way there and back. */
+interface Kind<Raw, Value> {
+  readonly schema: Schema;
+  readonly flagType: FlagType;
+  /** The values that completion offers. */
+  readonly values?: readonly string[];
+  readonly isUnset?: Field["isUnset"];
+  readonly parse: (raw: Raw) => Value;
+  readonly print: (value: Value) => Raw | undefined;
+}
+
+/** Returns the option of one row. */
+export function optionOf<Raw, Value>(row: Row, kind: Kind<Raw, Value>): Option<Value> {
+  const flag = row.flag && kind.values ? { values: kind.values, ...row.flag } : row.flag;
+  const { path, preset, note, isUnset = kind.isUnset, reload } = row;
+  const flags = flag === undefined ? [] : [fieldFlag(flag, kind.flagType, path)];
+  return {
+    fields: [{ path, schema: kind.schema, preset, flags, ...(isUnset && { isUnset }), ...(note && { note }) }],
+    parse: ([raw]) => kind.parse(raw as Raw),
+    print: (value) => [kind.print(value)],
+    reload,
+  };
+}
+
+/** Returns the flag that sets the field at a path. */
+export function fieldFlag({ wins, ...flag }: FieldFlag, type: FlagType, path: string): Flag {
+  return { ...flag, type, target: { kind: "field", path, wins } };
+}
+
+const same = <Value>(value: Value): Value => value;
+const isEmpty = (value: unknown): boolean => value === "";
+
+/** A text of a format of `formats.ts`. "" is the default, but where the flag says that it is a value. */
+export function text(
+  row: Row & { readonly format?: string; readonly parse?: (raw: string) => string },
+): Option<string> {
+  const { format, parse = same } = row;
+  const schema = { type: "string", ...(format !== undefined && { format }) };
+  const unset = row.flag?.takesEmpty ? {} : { isUnset: isEmpty };
+  return optionOf(row, { schema, flagType: "string", ...unset, parse, print: same });
+}
+
+/** One of a few words; "" is the default. */
+export function choice<Word extends string>(row: Row & { readonly words: readonly Word[] }): Option<Word> {
+  const { words } = row;
+  const schema = { enum: ["", ...words] };
+  return optionOf<Word, Word>(row, {
+    schema,
+    flagType: "string",
+    values: words,
+    isUnset: isEmpty,
+    parse: same,
+    print: same,
+  });
+}
+
+/** An integer within bounds; 0 is a value. */
+export function integer(row: Row & { readonly between: readonly [least: number, most: number] }): Option<number> {
+  const [minimum, maximum] = row.between;
+  const schema = { type: "integer", minimum, maximum };
+  return optionOf<number, number>(row, { schema, flagType: "integer", parse: same, print: same });
+}
+
+/** True or false. */
+export function boolean(row: Row): Option<boolean> {
+  return optionOf<boolean, boolean>(row, {
+    schema: { type: "boolean" },
+    flagType: "boolean",
+    parse: same,
+    print: same,
+  });
+}
+
+/** A duration, in milliseconds; a text in Go's grammar in the file. */
+export function duration(row: Row & { readonly format: string }): Option<number> {
+  const schema = { type: "string", format: row.format };
+  return optionOf(row, { schema, flagType: "duration", parse: milliseconds, print: formatDuration });
+}
+
+function milliseconds(text: string): number {
+  return valid(parseDuration(text));
+}
+
+/** Returns what a parser made of a value that the schema has accepted. @throws Error for undefined */
+export function valid<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new Error("the configuration was not validated");
+  return value;
+}

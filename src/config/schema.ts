@@ -1,0 +1,95 @@
+import { nearest } from "../base/nearest.ts";
+import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
+import { IGNORED_FIELDS } from "./ignored-settings.ts";
+import type { Schema } from "./option.ts";
+import { FIELDS } from "./options.ts";
+
+const DESCRIPTION = [
+  "The configuration that --config reads. Fields that are listed without a type are known and ignored; fields that are",
+  "not listed are reported and ignored. Null always means the default. The section nftProxy is nft-proxy's own;",
+  "kube-proxy reports and ignores it.",
+].join(" ");
+
+/**
+ * Returns the schema of the configuration, made of the rows of options and of the ignored fields. The test of
+ * deploy/reference.md writes it to schemas/kubeproxyconfiguration.schema.json.
+ */
+export function configurationSchema(): Schema {
+  return {
+    $schema: "http://json-schema.org/draft-07/schema#",
+    $id: "kubeproxyconfiguration.schema.json",
+    title: "KubeProxyConfiguration v1alpha1, as nft-proxy reads it",
+    description: DESCRIPTION,
+    type: "object",
+    required: ["apiVersion", "kind"],
+    properties: {
+      apiVersion: { const: "kubeproxy.config.k8s.io/v1alpha1" },
+      kind: { const: "KubeProxyConfiguration" },
+      ...fieldSchemas(),
+    },
+  };
+}
+
+/** The schemas of all fields by name, those of a section such as `conntrack` within it. */
+function fieldSchemas(): Schema {
+  const sections = new Map<string, Record<string, Schema>>();
+  const properties: Record<string, Schema> = {};
+  const fields = [...FIELDS, ...IGNORED_FIELDS.map(({ path }) => ({ path, schema: {} }))];
+  for (const { path, schema } of fields) {
+    const [first = "", second] = path.split(".");
+    if (second === undefined) {
+      properties[first] = orNull(schema);
+      continue;
+    }
+    const section = sections.get(first) ?? {};
+    sections.set(first, section);
+    section[second] = orNull(schema);
+    properties[first] = { type: ["object", "null"], properties: section };
+  }
+  return properties;
+}
+
+function orNull(schema: Schema): Schema {
+  if (Array.isArray(schema.enum)) return { ...schema, enum: [...schema.enum, null] };
+  return schema.type === undefined ? schema : { ...schema, type: [schema.type, "null"] };
+}
+
+/** Returns a warning for each feature gate but the one that is honoured. */
+export function featureGateWarnings(document: object): ConfigWarning[] {
+  const gates = (document as { readonly featureGates?: object | null }).featureGates;
+  const unknown = Object.keys(gates ?? {}).filter((gate) => gate !== "AllowServiceExternalIPs");
+  return unknown.map((gate) =>
+    ignoredWarning(`featureGates.${gate}`, "the only feature gate is AllowServiceExternalIPs"),
+  );
+}
+
+/** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
+export function unknownFieldWarnings(document: object): ConfigWarning[] {
+  return unknownFields(document, configurationSchema() as SchemaPart, "").map(({ path, near }) =>
+    ignoredWarning(
+      path,
+      `KubeProxyConfiguration v1alpha1 has no such field${near === undefined ? "" : `: did you mean ${near}?`}`,
+    ),
+  );
+}
+
+interface SchemaPart {
+  readonly properties?: Readonly<Record<string, SchemaPart>>;
+}
+
+interface UnknownField {
+  readonly path: string;
+  /** The name of the field beside it that was probably meant. */
+  readonly near: string | undefined;
+}
+
+function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): UnknownField[] {
+  if (properties === undefined || typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const path = `${prefix}${key}`;
+    if (prefix === "featureGates.") return [];
+    return Object.hasOwn(properties, key)
+      ? unknownFields(inner, properties[key] ?? {}, `${path}.`)
+      : [{ path, near: nearest(key, Object.keys(properties)) }];
+  });
+}

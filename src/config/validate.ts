@@ -1,0 +1,68 @@
+import type { ErrorObject, ValidateFunction } from "ajv";
+import { parseDuration } from "../base/duration.ts";
+import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
+import { parseClusterCIDRs } from "./addresses.ts";
+import { valueAt } from "./configuration.ts";
+import { compileConfigurationValidator } from "./configuration.validator.ts";
+import type { ConfigDiagnostic } from "./diagnostic.ts";
+import { FORMATS } from "./formats.ts";
+import type { Document } from "./option.ts";
+
+let compiled: ValidateFunction<Document> | undefined;
+
+/**
+ * Validates a document against the schema.
+ * @returns every invalid value with its path; none when it is a {@link Document} that can be read
+ */
+export function schemaDiagnostics(document: unknown): ConfigDiagnostic[] {
+  compiled ??= compileConfigurationValidator();
+  const validate = compiled;
+  if (validate(document)) return [];
+  return (validate.errors ?? []).map(diagnosticOf);
+}
+
+/** Validates fields of a complete configuration that depend on each other, which the schema cannot express. */
+export function dependencyDiagnostics(configuration: Document): ConfigDiagnostic[] {
+  const textAt = (path: string) => String(valueAt(configuration, path));
+  return [...detectLocalDiagnostics(textAt), ...periodDiagnostics(textAt)];
+}
+
+type TextAt = (path: string) => string;
+
+function detectLocalDiagnostics(textAt: TextAt): ConfigDiagnostic[] {
+  const mode = textAt("detectLocalMode");
+  const needed = NEEDED_NAMES[mode];
+  if (needed !== undefined && textAt(needed) === "") {
+    return [{ subject: needed, reason: `must be given with the mode ${mode}` }];
+  }
+  const cidrs = textAt("clusterCIDR");
+  if (mode !== "ClusterCIDR" || parseClusterCIDRs(cidrs) !== undefined) return [];
+  const rule = 'must be one CIDR, or one of each family, such as "10.244.0.0/16,fd00:244::/64"';
+  return [{ subject: "clusterCIDR", reason: `${rule}, not ${quoted(cidrs)}` }];
+}
+
+/** The fields that modes of `detectLocalMode` need. */
+const NEEDED_NAMES: Readonly<Record<string, string>> = {
+  BridgeInterface: "detectLocal.bridgeInterface",
+  InterfaceNamePrefix: "detectLocal.interfaceNamePrefix",
+};
+
+function periodDiagnostics(textAt: TextAt): ConfigDiagnostic[] {
+  const subject = "nftables.syncPeriod";
+  const [syncPeriod, minSyncPeriod] = [textAt(subject), textAt("nftables.minSyncPeriod")];
+  const period = parseDuration(syncPeriod) ?? 0;
+  if (period === 0) return [{ subject, reason: "must be greater than 0" }];
+  if (period >= (parseDuration(minSyncPeriod) ?? 0)) return [];
+  return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
+}
+
+function diagnosticOf(error: ErrorObject): ConfigDiagnostic {
+  const { keyword, params } = error;
+  const { path, reason } = describeSchemaError(error);
+  if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
+  const rule = keyword === "format" ? FORMATS[params.format]?.rule : undefined;
+  return {
+    subject: path === "" ? "(the document)" : path,
+    reason: rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`,
+  };
+}
