@@ -23,7 +23,7 @@ export class ConfigWatch {
     if (this.#path) this.#timer = setInterval(() => this.#look(onChange), PERIOD);
   }
 
-  /** Looks no more. */
+  /** Stops looking. */
   stop(): void {
     clearInterval(this.#timer);
   }

@@ -1,167 +1,385 @@
 import type { Clock } from "../base/clock.ts";
-import { assertNever, messageOf } from "../base/errors.ts";
-import { FailureLog, LogLimit } from "../base/failure-log.ts";
+import { messageOf } from "../base/errors.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import { nodePortHosts, UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
 import type { Nft } from "../kernel/nft.ts";
-import type { ObjectSource } from "../kube/source.ts";
-import type { BoundedFrequencyRunner, SyncInterval } from "../sync/bounded-frequency-runner.ts";
-import type { CurrentOptions } from "../sync/current-options.ts";
-import { driftText } from "../sync/drift-summary.ts";
-import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
-import type { NodeContextReader } from "../sync/node-context.ts";
-import { PeriodicTask } from "../sync/periodic-task.ts";
-import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
-import type { SyncLoop } from "../sync/sync-loop.ts";
-import type { Verifier } from "../sync/verifier.ts";
+import { readRefusals } from "../kernel/refusals.ts";
+import type { ApiRequestObserver } from "../kube/client/client.ts";
+import type { UnservedServices } from "../kube/decode/ignored-service.ts";
+import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import { ObjectCache } from "../model/object-cache.ts";
+import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
+import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
+import { REFUSED } from "../ruleset/sets.ts";
+import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
+import { ChangeTracker } from "../sync/change-tracker.ts";
+import { NodeContextReader } from "../sync/node-context.ts";
+import { Reconciler } from "../sync/reconciler.ts";
+import { SyncLoop } from "../sync/sync-loop.ts";
+import type { SyncSubscriber } from "../sync/sync-report.ts";
+import { VANISHED_DELAY, VanishedEndpoints, vanishedTimer } from "../sync/vanished-endpoints.ts";
+import { Verifier } from "../sync/verifier.ts";
+import { daemonServers } from "./daemon-servers.ts";
+import { EventRecorder, type EventSink } from "./events/event-recorder.ts";
+import {
+  failedHealthPortEvent,
+  failedLoopbackNodePortEvent,
+  failedServerEvent,
+  nodeSubject,
+  refusedEvent,
+  serviceSubject,
+  startingEvent,
+} from "./events/events.ts";
+import { schedulerEvents, syncEvents } from "./events/sync-events.ts";
+import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
+import { ServiceHealthServers } from "./health/service-health.ts";
+import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
+import { HeapKeeper } from "./heap-keeper.ts";
+import { reservedPorts, staleFlows } from "./host-subscribers.ts";
+import type { HostSystem } from "./host-system.ts";
+import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
+import { RefusalWatch } from "./readings/refusal-watch.ts";
+import { ServiceChangeLog } from "./service-change-log.ts";
+import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
+import { SyncLog } from "./sync-log.ts";
+import { Upkeep } from "./upkeep.ts";
 
-/** What a daemon is made of. */
-export interface DaemonParts {
-  readonly options: CurrentOptions;
+/** What the command line decides about a daemon. */
+export interface DaemonInput {
+  readonly options: ProxyOptions;
+  readonly nodeName: string;
+  readonly version: string;
   readonly nft: Nft;
-  readonly clock: Clock;
+  readonly system: HostSystem;
   readonly logger: Logger;
-  readonly source: ObjectSource;
-  readonly nodeContext: NodeContextReader;
-  readonly runner: BoundedFrequencyRunner;
-  readonly loop: SyncLoop;
-  readonly verifier: Verifier;
-  /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
+  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  /** Sets the observer of requests to the API server. */
+  readonly observeRequests: (observer: ApiRequestObserver) => void;
+  /** Where Events go: the API server, or nowhere. */
+  readonly eventSink: EventSink;
   readonly dryRun: boolean;
+  /** The flags that were given, by name, for /flagz. */
+  readonly flags: ReadonlyMap<string, string>;
+  /** The newest lines of the log, for the daemon socket. */
+  readonly recentLog: () => readonly string[];
+  /** Asks for the Services that the source excludes. Never rejects. */
+  readonly unservedServices: () => Promise<UnservedServices>;
+  /** Our rules are in the kernel for the first time, and with them the modules that they need. */
+  readonly onFirstSync: () => void;
 }
 
-/** How often the tables and the chains are looked at, milliseconds. */
-const TABLES_PERIOD = 300;
-const CHAINS_PERIOD = 10_000;
-
-/** Retries of a failed sync: soon at first, as the cause may be a passing one. */
+/** Retries of a failed sync, milliseconds: soon at first, as the cause may be transient. */
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
 
-/** Runs the service proxy: follows the source, syncs, watches for drift. Stopping it leaves the rules in the kernel. */
-export class Daemon {
-  readonly #parts: DaemonParts;
-  readonly #watcher: DriftWatcher;
-  readonly #periodic: PeriodicTask[] = [];
-  readonly #driftLines = new LogLimit();
-  readonly #hostFailures: FailureLog;
+/** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
+const UNHEALTHY_AFTER_PERIODS = 2;
 
-  constructor(parts: DaemonParts) {
-    const { nft, clock, logger, loop } = parts;
-    this.#parts = parts;
-    this.#hostFailures = new FailureLog(
-      logger,
-      clock,
-      "cannot read the addresses of this host, retrying",
-      "the addresses of this host can be read again",
-    );
-    this.#watcher = new DriftWatcher({
-      nft,
-      clock,
-      logger,
-      expected: () => loop.expectation,
-      onDrift: (drift) => this.#onDrift(drift),
-      tablesPeriodMs: TABLES_PERIOD,
-      chainsPeriodMs: CHAINS_PERIOD,
-    });
-  }
+/** Reads the host's addresses of both families, whatever the options. */
+const ALL_ADDRESSES = {
+  nodePortAddresses: {
+    primary: false,
+    localhost: { ip: false, ip6: false },
+    cidrs: { ip: ["0.0.0.0/0"], ip6: ["::/0"] },
+  },
+};
 
-  /** Begins to follow the source and to program the kernel. */
-  start(): void {
-    const { options, source, loop, verifier, dryRun } = this.#parts;
+/** A service proxy; its parts that can be looked at are here for tests. */
+export interface Daemon {
+  readonly cache: ObjectCache;
+  readonly runner: BoundedFrequencyRunner;
+  readonly reconciler: Reconciler;
+  readonly health: HealthTracker;
+  readonly history: SyncHistory;
+  readonly timeline: SyncTimeline;
+  /** The options in force. */
+  readonly options: ProxyOptions;
+  /** Takes over options that are safe to change while running (see config/reload.ts). */
+  setOptions(next: ProxyOptions): void;
+  /** The desired state, the committed state and the transaction between them, for support. */
+  snapshot(): Record<string, unknown>;
+  /**
+   * Opens the servers, follows the source and programs the kernel.
+   * @throws AppError HOST with `bindAddressHardFail`, when everything is closed again
+   */
+  start(): Promise<void>;
+  /** Stops everything and leaves the rules. Resolves when the current sync has ended. Never rejects. */
+  stop(): Promise<void>;
+}
+
+/** Puts a daemon together, each part before those that need it. @throws AppError HOST when the host cannot be read */
+export async function createDaemon(input: DaemonInput): Promise<Daemon> {
+  const { nodeName, version, nft, system, logger, dryRun } = input;
+  const { clock } = system;
+  const startedAt = clock.now();
+  // Whatever follows a reload of the configuration reads the options here each time it needs them.
+  let current = input.options;
+  const options = () => current;
+  const cache = new ObjectCache(nodeName, current);
+  const metrics = new Metrics(version);
+  input.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
+  const onDropped = () => metrics.observe("eventDropped", undefined);
+  const events = new EventRecorder({ sink: input.eventSink, clock, logger, instance: nodeName, onDropped });
+
+  const host = await system.readHost(current);
+  const { families } = host;
+  const nodeContext = new NodeContextReader({ options, cache, host, readHost: () => system.readHost(current) });
+  const runner = new BoundedFrequencyRunner(clock, syncInterval(current));
+  const awaitsPodCIDRs = current.detectLocal.kind === "node-cidr";
+  const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs });
+  warnWithoutClusterCIDR(current, logger);
+  const source = input.makeSource(tracker.handlers());
+  const vanished = current.resetVanished
+    ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
+    : undefined;
+  const reconciler = new Reconciler({ cache, nft, vanished });
+
+  const health = new HealthTracker({ families, startedAt, runner, tracker, cache });
+  const judge = () => judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * current.syncPeriodMs);
+  const serviceHealth = new ServiceHealthServers({
+    isProxyHealthy: (family) => isServed(judge(), family),
+    clock,
+    logger,
+    onFailure: (service, port, error) =>
+      events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
+  });
+  const loopback = loopbackProxy(cache, events, metrics, clock, logger);
+
+  const history = new SyncHistory();
+  const timeline = new SyncTimeline(health);
+  const verifier = new Verifier({
+    nft,
+    clock,
+    logger,
+    reconciler,
+    maxPeriodMs: () => current.fullResyncPeriodMs,
+    onVerified: (at) => history.verified(at),
+  });
+  const heap = new HeapKeeper(clock, system.compactHeap);
+  const udpPorts = new UdpServicePorts(cache);
+  // Subscribers that change the host, or listen on ports of Services.
+  const hostSubscribers: SyncSubscriber[] = [
+    serviceHealthSubscriber(cache, serviceHealth),
+    staleFlows(udpPorts, staleFlowCleaner(udpPorts, nodeContext, metrics, system, logger)),
+    { synced: (report) => void loopback.sync(wantedNodePorts(report.state, report.nodeContext)) },
+    reservedPorts(() => current.reserveNodePorts, system.reservedPorts, clock, logger),
+  ];
+  const subscribers: SyncSubscriber[] = [
+    // Before the health tracker, which ends the time before the first sync.
+    timeline,
+    health,
+    metrics.syncs(families),
+    new SyncLog(logger, clock),
+    new ServiceChangeLog(cache, clock, logger),
+    syncEvents(cache, events),
+    schedulerEvents(cache, events),
+    history,
+    verifier,
+    heap,
+    ...(dryRun ? [] : hostSubscribers),
+    ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
+    firstSync(input.onFirstSync),
+  ];
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, dryRun });
+
+  const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
+  const refusals = isRefusalLogged ? refusalWatch(input, families, reconciler, cache, events, metrics) : undefined;
+  const isCounting = current.serviceCounters !== "off";
+  const counts = isCounting ? connectionCounts(nft, () => reconciler.state, clock, logger) : undefined;
+  const resets = vanished === undefined ? undefined : resetPackets(nft, families, clock, logger);
+  metrics.readFrom({
+    reconciler,
+    tracker,
+    runner,
+    health,
+    history,
+    source,
+    conntrack: system.conntrack,
+    connectionCounts: counts,
+    resetPackets: resets,
+  });
+  const servers = daemonServers({
+    version,
+    startedAt,
+    dryRun,
+    options,
+    clock,
+    logger,
+    flags: input.flags,
+    netNamespace: system.netNamespace(),
+    recentLog: input.recentLog,
+    unservedServices: input.unservedServices,
+    cache,
+    nodeContext,
+    reconciler,
+    source,
+    health,
+    judge,
+    history,
+    timeline,
+    metrics,
+    vanished,
+    refusals,
+    connectionCounts: counts,
+    resetPackets: resets,
+    onFailure: (server, error) => events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
+  });
+
+  const start = async () => {
+    for (const server of servers) await server.start();
+    events.record(startingEvent(nodeSubject(cache)));
     loop.start();
     source.start();
-    this.#every(
-      () => options.value.syncPeriodMs,
-      () => this.#maintain(),
-    );
-    this.#every(
-      () => QUARANTINE_RETRY,
-      async () => loop.retryRefused(),
-    );
-    if (dryRun) return;
-    this.#watcher.start();
-    verifier.start({
-      onDifferences: (found) => this.#onDrift({ kind: "elements", found: driftText(found) }),
-      onUnreadable: (reason) => this.#onDrift({ kind: "unreadable", reason }),
-    });
-    this.#every(
-      () => options.value.fullResyncPeriodMs,
-      async () => loop.requestFullSync("periodic"),
-    );
-  }
-
-  /** Stops everything; the rules stay. Resolves when the current sync has ended, which reads the kernel no further. */
-  async stop(): Promise<void> {
-    this.#parts.source.stop();
-    this.#watcher.stop();
-    this.#parts.verifier.stop();
-    for (const task of this.#periodic) task.stop();
-    const ended = this.#parts.loop.stop();
-    this.#parts.nft.stopReading();
+    upkeep.start();
+    refusals?.start();
+  };
+  const stop = async () => {
+    refusals?.stop();
+    source.stop();
+    upkeep.stop();
+    const ended = loop.stop();
+    nft.stopReading();
     await ended;
-  }
-
-  /** Takes over options that are safe to change while running (see config/reload.ts). */
-  setOptions(next: ProxyOptions): void {
-    const { options, runner, loop } = this.#parts;
-    options.set(next);
-    runner.setInterval(syncInterval(next));
-    for (const task of this.#periodic) task.periodChanged();
-    void this.#maintain();
-    loop.request();
-  }
-
-  #onDrift(drift: Drift): void {
-    this.#logDrift(drift);
-    this.#parts.loop.requestFullSync("drift", true);
-  }
-
-  #logDrift(drift: Drift): void {
-    const { logger, clock } = this.#parts;
-    const limit = this.#driftLines.fields(clock.monotonic());
-    if (limit === undefined) return;
-    switch (drift.kind) {
-      case "tables":
-        logger.warn({ tables: drift.missing, ...limit }, "tables missing: rebuilding");
-        break;
-      case "chain":
-        logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
-        break;
-      case "elements":
-        logger.warn({ found: drift.found, ...limit }, "rules differ from the desired state: repairing");
-        break;
-      case "unreadable":
-        logger.warn({ error: drift.reason, ...limit }, "something in our tables is not understood: rebuilding");
-        break;
-      default:
-        assertNever(drift);
-    }
-  }
-
-  /** Deletes stale chains and reads the host again, whose addresses may have changed. */
-  async #maintain(): Promise<void> {
-    const { nodeContext, loop, dryRun } = this.#parts;
-    try {
-      await nodeContext.refresh();
-      this.#hostFailures.end();
-    } catch (error) {
-      this.#hostFailures.add(messageOf(error));
-    }
-    if (!dryRun) await loop.deleteStaleChains();
-    loop.requestIfContextChanged();
-  }
-
-  #every(period: () => number, action: () => Promise<void>): void {
-    this.#periodic.push(new PeriodicTask(this.#parts.clock, period, action));
-  }
+    heap.stop();
+    const closing = [...servers, serviceHealth, loopback].map((server) => server.close());
+    await Promise.all([...closing, events.stop()]);
+  };
+  return {
+    cache,
+    runner,
+    reconciler,
+    health,
+    history,
+    timeline,
+    get options() {
+      return current;
+    },
+    setOptions: (next) => {
+      current = next;
+      runner.setInterval(syncInterval(next));
+      upkeep.optionsChanged();
+      loop.request();
+    },
+    snapshot: () => ({
+      at: new Date(clock.now()).toISOString(),
+      sources: source.states(),
+      health: health.snapshot(),
+      ...stateSnapshot(reconciler),
+    }),
+    start: async () => {
+      try {
+        await start();
+      } catch (error) {
+        // Servers that do listen would keep the process alive, and answer for a daemon that does nothing.
+        await stop();
+        throw error;
+      }
+    },
+    stop,
+  };
 }
 
 /** The interval between syncs that the options ask for; adaptive when they leave it open. */
-export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
+function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
   return {
     minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,
     firstRetryMs: FIRST_RETRY,
     maxRetryMs: MAX_RETRY,
+  };
+}
+
+/** Without cluster CIDRs, nothing can be masqueraded for coming from outside the cluster: kube-proxy warns, too. */
+function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, logger: Logger): void {
+  if (detectLocal.kind !== "cluster-cidr" || FAMILIES.some((family) => clusterCIDRs[family].length > 0)) return;
+  const hint = "set clusterCIDR, or another detectLocalMode";
+  logger.warn({ hint }, "detectLocalMode is ClusterCIDR, but there is no clusterCIDR: pod traffic is not told apart");
+}
+
+function loopbackProxy(
+  cache: ObjectCache,
+  events: EventRecorder,
+  metrics: Metrics,
+  clock: Clock,
+  logger: Logger,
+): LoopbackProxy {
+  return new LoopbackProxy({
+    addresses: { ip: "127.0.0.1", ip6: "::1" },
+    targets: LOOPBACK_NODEPORT_ADDRESSES,
+    clock,
+    logger,
+    observer: {
+      changed: (listeners, connections) => metrics.observe("loopbackChanged", { listeners, connections }),
+      bindFailed: ({ family, port, service }, error) => {
+        metrics.observe("loopbackBindFailed", { family });
+        const subject = serviceSubject(cache, service);
+        events.record(failedLoopbackNodePortEvent(subject, port, cache.node.name, messageOf(error)));
+      },
+      refused: (_, reason) => metrics.observe("loopbackRefused", { reason }),
+    },
+  });
+}
+
+function staleFlowCleaner(
+  ports: UdpServicePorts,
+  nodeContext: NodeContextReader,
+  metrics: Metrics,
+  { clock, flows, readHost }: HostSystem,
+  logger: Logger,
+): StaleFlowCleaner {
+  return new StaleFlowCleaner({
+    table: flows,
+    frontends: () => udpFrontends(ports.ports()),
+    nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
+    clock,
+    logger,
+    onCleaned: (report) => metrics.observe("flowsCleaned", report),
+  });
+}
+
+/** Watches what the rules refuse. */
+function refusalWatch(
+  { nft, system, logger, nodeName }: DaemonInput,
+  families: readonly Family[],
+  reconciler: Reconciler,
+  cache: ObjectCache,
+  events: EventRecorder,
+  metrics: Metrics,
+): RefusalWatch {
+  return new RefusalWatch({
+    clock: system.clock,
+    logger,
+    read: async () => (await readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
+    state: () => reconciler.state,
+    onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
+    onRefused: (service, summary) => events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
+  });
+}
+
+function firstSync(onFirstSync: () => void): SyncSubscriber {
+  let isFirst = true;
+  return {
+    synced() {
+      if (isFirst) onFirstSync();
+      isFirst = false;
+    },
+  };
+}
+
+function stateSnapshot({ state, quarantined }: Reconciler): Record<string, unknown> {
+  return {
+    quarantined: Object.fromEntries(quarantined),
+    conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
+      return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
+    }),
+    pending: toTransaction(state.pending()),
+    desired: rebuildTransaction(state.ruleset),
+    committed: rebuildTransaction(state.committedRuleset()),
   };
 }

@@ -5,8 +5,8 @@ import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
-import { compactHeap } from "./compact-heap.ts";
-import type { ConntrackUsage } from "./metrics/conntrack-metrics.ts";
+import { compactHeap } from "./heap-keeper.ts";
+import type { ConntrackUsage } from "./metrics/metric.ts";
 
 /** The machine and process under a daemon, besides nft; tests have their own. */
 export interface HostSystem {

@@ -1,4 +1,5 @@
 import type { Logger } from "../base/logger.ts";
+import { byNearness } from "../base/nearest.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts";
@@ -11,9 +12,7 @@ import { unservedInFiles } from "../kube/files/read-files.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
-import { apiEventSink } from "./events/api-event-sink.ts";
-import type { EventSink } from "./events/event-recorder.ts";
-import { watchForNode } from "./missing-node.ts";
+import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
@@ -26,9 +25,6 @@ export interface ObjectOrigin {
   /** Closes its connections; to be called after the source was stopped. */
   readonly close: () => void;
 }
-
-/** Discards Events: there is no API server to send them to. */
-export const NO_EVENTS: EventSink = { send: async () => {} };
 
 /** How to reach a cluster. */
 export interface ClusterAccess {
@@ -55,7 +51,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   });
   return {
     makeSource: (given) => {
-      const handlers = watchForNode({ handlers: given, nodeName, nodeNames: () => nodeNames(client), logger });
+      const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       return clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger });
     },
     eventSink: apiEventSink(client),
@@ -74,12 +70,57 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
 export function fileOrigin(paths: readonly string[], nodeName: string, logger: Logger): ObjectOrigin {
   return {
     makeSource: (given) => {
-      const handlers = watchForNode({ handlers: given, nodeName, nodeNames: async () => [], logger });
+      const handlers = watchForNode(given, nodeName, async () => [], logger);
       return fileSource({ paths, handlers, clock: systemClock, logger });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),
     observeRequests: () => {},
     close: () => {},
+  };
+}
+
+/** The most names in the warning. */
+const MOST_NAMES = 5;
+
+/**
+ * Wraps the handler of Nodes: warns when the first list has no Node of our name, with the nearest names that there are, and
+ * tells when it arrives. The daemon goes on without it, as a Node may register late.
+ * @param nodeName the name of the Node that nft-proxy runs on
+ * @param nodeNames the names of the Nodes that there are; empty when they are unknown
+ */
+export function watchForNode(
+  handlers: SourceHandlers,
+  nodeName: string,
+  nodeNames: () => Promise<readonly string[]>,
+  logger: Logger,
+): SourceHandlers {
+  const { nodes } = handlers;
+  const seen = new Set<string>();
+  let [isAsked, isWarned] = [false, false];
+  const warn = async (): Promise<void> => {
+    const names = byNearness(nodeName, new Set([...seen, ...(await nodeNames())]));
+    if (seen.has(nodeName)) return;
+    const nearest = names.length === 0 ? {} : { nearest: names.slice(0, MOST_NAMES) };
+    const hint = "its addresses, zone and podCIDRs are unknown; --hostname-override names the Node";
+    isWarned = true;
+    logger.warn({ node: nodeName, ...nearest, hint }, "there is no Node of this name: going on without it");
+  };
+  return {
+    ...handlers,
+    nodes: {
+      ...nodes,
+      onUpsert: (key, node, previous) => {
+        if (isWarned && key === nodeName && !seen.has(nodeName)) logger.info({ node: nodeName }, "the Node is there");
+        seen.add(key);
+        nodes.onUpsert(key, node, previous);
+      },
+      onSynced: () => {
+        nodes.onSynced();
+        if (isAsked || seen.has(nodeName)) return;
+        isAsked = true;
+        void warn();
+      },
+    },
   };
 }

@@ -7,12 +7,12 @@ import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
 import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
-import { ConflictWatch } from "./conflict-watch.ts";
+import { conflictWatch } from "./events/sync-events.ts";
 
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
-  readonly #conflicts = new ConflictWatch();
+  readonly #newlyLost = conflictWatch();
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
   #quarantined: Quarantine = new Map();
@@ -30,7 +30,7 @@ export class SyncLog implements SyncSubscriber {
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#quarantine(report.quarantined);
     this.#exclusions(report.excludedFamilies);
-    for (const { frontend, winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
+    for (const { frontend, winner, loser } of this.#newlyLost(report.state.conflicts())) {
       const fields = { frontend: frontendText(frontend), winner: winner.name, loser: loser.name };
       this.#logger.warn(fields, "conflict: another Service has this address and port");
     }

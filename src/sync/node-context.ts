@@ -6,7 +6,6 @@ import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
-import type { CurrentOptions } from "./current-options.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
 
@@ -111,7 +110,8 @@ export async function readHostView(
 
 /** Parts of a {@link NodeContextReader}. */
 export interface NodeContextReaderParts {
-  readonly options: CurrentOptions;
+  /** Those in force. */
+  readonly options: () => ProxyOptions;
   readonly cache: ObjectCache;
   readonly host: HostView;
   /** Reads the host again, whose addresses may have changed. */
@@ -130,7 +130,7 @@ export class NodeContextReader {
 
   /** The node context at this moment. */
   current(): NodeContext {
-    return nodeContextOf(this.#parts.options.value, this.#parts.cache, this.#host);
+    return nodeContextOf(this.#parts.options(), this.#parts.cache, this.#host);
   }
 
   /** Reads the host again. @throws AppError HOST when it cannot be read */

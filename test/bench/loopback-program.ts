@@ -18,7 +18,6 @@ if (role === "echo") {
     clock: systemClock,
     logger: silent,
     observer: { changed: () => {}, bindFailed: () => {}, refused: () => {} },
-    maxConnections: 4096,
   });
   await proxy.sync([{ family: "ip", port: Number(port), service: "bench/echo" as ServiceName }]);
   console.log("ready");

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readConnectionCounts } from "../../src/daemon/metrics/connection-counts.ts";
+import { readConnectionCounts } from "../../src/daemon/readings/connection-counts.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { port, renderAll, service, slice, testNodeContext } from "../support/build.ts";
 import { createLab, type Lab } from "../support/lab/lab.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import { assembleCore, type DaemonCore } from "../../src/daemon/core.ts";
+import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
@@ -25,6 +25,14 @@ const STEP = 5;
 /** How far the daemon's clock goes between two looks at most, milliseconds: a slow machine is no reason for a timeout. */
 const LONGEST_STEP = 100;
 
+/** The options of a daemon without servers and without a watch of refusals. */
+export const NO_SERVERS = {
+  healthzBindAddress: undefined,
+  metricsBindAddress: undefined,
+  daemonSocket: "",
+  refusalLogSize: 0,
+} as const;
+
 const CONFIGURATION = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clusterCIDR: 10.244.0.0/16,fd00:244::/32
@@ -37,12 +45,12 @@ export class InProcessDaemon {
   /** The daemon's time. */
   readonly clock: ManualClock;
   /** The daemon itself. */
-  readonly core: DaemonCore;
+  readonly daemon: Daemon;
   readonly #client: HttpApiClient;
 
-  private constructor(clock: ManualClock, core: DaemonCore, client: HttpApiClient) {
+  private constructor(clock: ManualClock, daemon: Daemon, client: HttpApiClient) {
     this.clock = clock;
-    this.core = core;
+    this.daemon = daemon;
     this.#client = client;
   }
 
@@ -51,8 +59,8 @@ export class InProcessDaemon {
     const clock = new ManualClock(Date.UTC(2026, 10, 20));
     const logger = memoryLogger();
     const client = stubClient(api);
-    const core = await assembleCore({
-      options: resolveOptions({ configText: CONFIGURATION }).options,
+    const daemon = await createDaemon({
+      options: { ...resolveOptions({ configText: CONFIGURATION }).options, ...NO_SERVERS },
       nodeName: "node-1",
       version: "test",
       nft,
@@ -71,10 +79,13 @@ export class InProcessDaemon {
       observeRequests: () => {},
       eventSink: { send: async () => {} },
       dryRun: false,
+      flags: new Map(),
+      recentLog: () => [],
+      unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
       onFirstSync: () => {},
     });
-    core.daemon.start();
-    return new InProcessDaemon(clock, core, client);
+    await daemon.start();
+    return new InProcessDaemon(clock, daemon, client);
   }
 
   /** Lets things happen, on both clocks alike, until `condition` holds; the test's own timeout is the limit. */
@@ -98,7 +109,7 @@ export class InProcessDaemon {
 
   /** Ends it. */
   async stop(): Promise<void> {
-    await this.core.daemon.stop();
+    await this.daemon.stop();
     this.#client.close();
   }
 }

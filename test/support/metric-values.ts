@@ -1,8 +1,12 @@
-import { createMetrics, type Metrics } from "../../src/daemon/metrics/metrics.ts";
+import type { ScrapedParts } from "../../src/daemon/metrics/metric.ts";
+import { Metrics } from "../../src/daemon/metrics/metrics.ts";
+import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
+import { initialState } from "../../src/kube/source.ts";
+import { renderAll } from "./build.ts";
 
 /** The daemon's metrics. */
 export function testMetrics(): Metrics {
-  return createMetrics("1");
+  return new Metrics("1");
 }
 
 /** The value of the first sample whose name begins with `name` and whose labels contain `labels`; NaN for none. */
@@ -10,4 +14,22 @@ export async function metricValue({ registry }: Metrics, name: string, labels = 
   const lines = (await registry.metrics()).split("\n");
   const line = lines.find((text) => text.startsWith(name) && text.includes(labels));
   return Number(line?.split(" ").at(-1) ?? Number.NaN);
+}
+
+/** What metrics are read from at a scrape: a daemon that holds nothing, but for `parts`. */
+export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
+  const state = initialState();
+  const none = { total: 0, unsynced: 0 };
+  return {
+    reconciler: { state: renderAll({}).state, quarantined: new Map(), excludedFamilies: new Map() },
+    tracker: { services: none, endpoints: none },
+    runner: { lastRequestedAt: undefined },
+    health: { pendingSince: undefined },
+    history: new SyncHistory(),
+    source: { states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }) },
+    conntrack: { entries: async () => undefined, capacity: async () => undefined },
+    connectionCounts: undefined,
+    resetPackets: undefined,
+    ...parts,
+  };
 }

@@ -1,7 +1,7 @@
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { openHttpServer } from "../../src/daemon/http/http-server.ts";
+import type { DaemonStatus } from "../../src/daemon/status/daemon-status.ts";
 import { statusPage } from "../../src/daemon/status/status-page.ts";
-import type { DaemonStatus } from "../../src/daemon/status/status-source.ts";
 import { CHROMIUM_FLAGS, findChromium } from "./chromium.ts";
 import { memoryLogger } from "./memory-logger.ts";
 

@@ -1,5 +1,5 @@
 import { judgeHealth } from "../../src/daemon/health/health.ts";
-import type { DaemonStatus } from "../../src/daemon/status/status-source.ts";
+import type { DaemonStatus } from "../../src/daemon/status/daemon-status.ts";
 import { initialState } from "../../src/kube/source.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, testNodeContext } from "./build.ts";

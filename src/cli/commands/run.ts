@@ -4,12 +4,13 @@ import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { planReload } from "../../config/reload.ts";
-import { type AssembledDaemon, assembleDaemon } from "../../daemon/assemble.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
+import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
+import { NO_EVENTS } from "../../daemon/events/event-recorder.ts";
 import { loadKernelModules, removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
-import { clusterOrigin, fileOrigin, NO_EVENTS, type ObjectOrigin } from "../../daemon/object-source.ts";
+import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { DryRunNft, Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
@@ -56,7 +57,7 @@ interface DaemonParts {
 async function serve(parts: DaemonParts): Promise<CommandResult> {
   const { argv, options, watch, logger, dryRun } = parts;
   const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath, spare: systemClock });
-  let assembled: AssembledDaemon | undefined;
+  let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
   const ended = onSignals({ dump: () => assembled && writeStateFile(assembled.snapshot(), logger), logger });
   let objects: ObjectOrigin | undefined;
@@ -70,9 +71,9 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     assembled = daemon;
     await daemon.start();
     watch.start(() => {
-      const reload = planned(argv, daemon.options.value, logger);
+      const reload = planned(argv, daemon.options, logger);
       if (reload === undefined) return;
-      if (daemon.options.value.configChange === "exit") return ended.end("the configuration changed");
+      if (daemon.options.configChange === "exit") return ended.end("the configuration changed");
       logger.level = logLevel(reload.logVerbosity);
       daemon.setOptions(reload);
     });
@@ -100,8 +101,8 @@ async function assemble(
   nodeName: string,
   nft: Nft,
   objects: ObjectOrigin,
-): Promise<AssembledDaemon> {
-  return await assembleDaemon({
+): Promise<Daemon> {
+  return await createDaemon({
     options,
     nodeName,
     version: __VERSION__,

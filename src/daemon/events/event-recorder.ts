@@ -1,5 +1,9 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import type { Clock, Timer } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import type { Logger } from "../../base/logger.ts";
+import { type ApiClient, readText } from "../../kube/client/client.ts";
 import { type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
 /** Takes Events to the API server. */
@@ -8,14 +12,38 @@ export interface EventSink {
   send(method: "POST" | "PATCH", path: string, body: object): Promise<void>;
 }
 
+/** Discards Events: there is no API server to send them to. */
+export const NO_EVENTS: EventSink = { send: async () => {} };
+
+/** How long an Event may take, milliseconds: those behind it wait. */
+const TIMEOUT = 10_000;
+
+/** An object of this name exists: all nodes give the same name to an Event that they find alike. */
+const CONFLICT = 409;
+
+/** Sends Events through the client that the sources use, so that they need no connection of their own. */
+export function apiEventSink(client: ApiClient): EventSink {
+  return {
+    async send(method, path, body) {
+      const signal = AbortSignal.timeout(TIMEOUT);
+      const answer = await client.request({ method, path, body, signal });
+      const text = await readText(answer.body);
+      const isThere = method === "POST" && answer.status === CONFLICT;
+      if (answer.status >= 300 && !isThere)
+        throw new Error(`${method} ${path}: ${answer.status} ${text.slice(0, 200)}`);
+    },
+  };
+}
+
 /** What the recorder needs. */
 export interface EventRecorderOptions {
   readonly sink: EventSink;
   readonly clock: Clock;
+  readonly logger: Logger;
   /** The node's name. */
   readonly instance: string;
   /** A name no other Event has, of lower-case letters and digits. */
-  readonly makeId: () => string;
+  readonly makeId?: () => string;
   /** Told of each Event that is not delivered: too many of them, or the API server does not take it. */
   readonly onDropped: (event: EventNote) => void;
 }
@@ -45,6 +73,7 @@ const STOP_WITHIN = 2000;
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
+  readonly #failures: FailureLog;
   readonly #series = new Map<string, Series>();
   #waiting = 0;
   #queue: Promise<void> = Promise.resolve();
@@ -57,7 +86,10 @@ export class EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#refilledAt = options.clock.monotonic();
+    const { logger, clock } = options;
+    const failed = "the API server does not take Events";
+    this.#failures = new FailureLog(logger, clock, failed, "the API server takes Events again");
+    this.#refilledAt = clock.monotonic();
   }
 
   /** Records that something happened. */
@@ -73,7 +105,7 @@ export class EventRecorder {
       return;
     }
     if (this.#takeToken()) this.#create(key, event, now);
-    else this.#options.onDropped(event);
+    else this.#drop(event);
   }
 
   /** Records nothing more. Resolves when everything is sent, within 2 s: what is left then is dropped. */
@@ -90,15 +122,21 @@ export class EventRecorder {
   }
 
   #create(key: string, event: EventNote, at: number): void {
-    const { instance, makeId } = this.#options;
+    const { instance, makeId = newId } = this.#options;
     const id = event.clusterKey === undefined ? makeId() : commonId(event);
     const object = eventObject(event, { instance, id, at });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, { path: `${path}/${object.metadata.name}`, count: 1, reported: 1, lastAt: at });
     this.#send("POST", path, object, () => {
       this.#series.delete(key);
-      this.#options.onDropped(event);
+      this.#drop(event);
     });
+  }
+
+  #drop(event: EventNote): void {
+    const { logger, onDropped } = this.#options;
+    onDropped(event);
+    logger.debug({ reason: event.reason, note: event.note }, "Event not delivered");
   }
 
   #reportSeries(): void {
@@ -121,11 +159,21 @@ export class EventRecorder {
     }
     this.#waiting += 1;
     this.#queue = this.#queue
-      .then(() => (this.#closed ? onFailure() : this.#options.sink.send(method, path, body)))
+      .then(() => (this.#closed ? onFailure() : this.#deliver(method, path, body)))
       .catch(onFailure)
       .finally(() => {
         this.#waiting -= 1;
       });
+  }
+
+  async #deliver(method: "POST" | "PATCH", path: string, body: object): Promise<void> {
+    try {
+      await this.#options.sink.send(method, path, body);
+      this.#failures.end();
+    } catch (error) {
+      this.#failures.add(messageOf(error));
+      throw error;
+    }
   }
 
   #remember(key: string, series: Series): void {
@@ -143,6 +191,10 @@ export class EventRecorder {
     this.#tokens -= 1;
     return true;
   }
+}
+
+function newId(): string {
+  return randomUUID().replaceAll("-", "");
 }
 
 /** The same id on all nodes. */

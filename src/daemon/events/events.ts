@@ -1,3 +1,5 @@
+import type { ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 
 /** The object that an Event is about. */
@@ -8,6 +10,17 @@ export interface EventSubject {
   readonly name: string;
   /** "" when it is not known. */
   readonly uid: string;
+}
+
+/** Our Node, as the object cache knows it. */
+export function nodeSubject({ node: { name, uid } }: Pick<ObjectCache, "node">): EventSubject {
+  return { kind: "Node", namespace: "", name, uid };
+}
+
+/** A Service, with its uid while the object cache knows it. */
+export function serviceSubject(cache: Pick<ObjectCache, "service">, service: ServiceName): EventSubject {
+  const [namespace = "", name = ""] = service.split("/");
+  return { kind: "Service", namespace, name, uid: cache.service(service)?.uid ?? "" };
 }
 
 /** A message to the cluster's operators. */
@@ -96,7 +109,7 @@ export function unknownSchedulerEvent(service: EventSubject, given: string): Eve
 
 /** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */
 export function refusedEvent(service: EventSubject, nodeName: string, summary: string): EventNote {
-  const note = `node ${nodeName}, maybe not alone, refused or dropped ${summary}; nft-proxy refusals, there, names the clients`;
+  const note = `node ${nodeName}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;
   return { type: "Warning", reason: "ConnectionsRefused", action: "Refuse", note, regarding: service, clusterKey: "" };
 }
 

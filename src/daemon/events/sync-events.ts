@@ -1,39 +1,83 @@
 import { messageOf } from "../../base/errors.ts";
-import { serviceOf } from "../../model/ids.ts";
+import { type ServiceName, serviceOf } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
 import { driftSummary } from "../../sync/drift-summary.ts";
-import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
-import { ConflictWatch } from "../conflict-watch.ts";
-import type { EventChannel } from "./event-channel.ts";
-import { contestedEvent, driftRepairedEvent, failedSyncEvent, quarantineEvent } from "./events.ts";
+import type { Quarantine, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { EventRecorder } from "./event-recorder.ts";
+import {
+  contestedEvent,
+  driftRepairedEvent,
+  failedSyncEvent,
+  nodeSubject,
+  quarantineEvent,
+  serviceSubject,
+  unknownSchedulerEvent,
+} from "./events.ts";
+
+/** What takes Events. */
+type Recorder = Pick<EventRecorder, "record">;
 
 /** Reports to the cluster what operators should know of syncs, as Events. */
-export class SyncEvents implements SyncSubscriber {
-  readonly #events: EventChannel;
-  readonly #conflicts = new ConflictWatch();
+export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  const newlyLost = conflictWatch();
   /** As of the last sync. */
-  #quarantined: Quarantine = new Map();
+  let quarantined: Quarantine = new Map();
+  return {
+    synced(report: SyncReport): void {
+      const drift = driftSummary(report);
+      if (drift !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), drift.text));
+      for (const [key, reason] of report.quarantined) {
+        if (quarantined.get(key) === reason && !report.refused.includes(key)) continue;
+        const servicePort = key.slice(key.indexOf(" ") + 1);
+        events.record(quarantineEvent(serviceSubject(cache, serviceOf(key)), servicePort, cache.node.name, reason));
+      }
+      quarantined = new Map(report.quarantined);
+      for (const { winner, loser } of newlyLost(report.state.conflicts())) {
+        events.record(contestedEvent(serviceSubject(cache, loser.service.name), loser.name, winner.name));
+      }
+    },
+    failed: ({ error }) => events.record(failedSyncEvent(nodeSubject(cache), messageOf(error))),
+  };
+}
 
-  constructor(events: EventChannel) {
-    this.#events = events;
-  }
+/** Reports Services whose annotation names no scheduler, once for each value. */
+export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  const reported = new Map<ServiceName, string>();
+  return {
+    synced({ rendered }: Pick<SyncReport, "rendered">): void {
+      for (const name of rendered) {
+        const given = cache.service(name)?.unknownScheduler;
+        if (given === undefined) {
+          reported.delete(name);
+        } else if (reported.get(name) !== given) {
+          reported.set(name, given);
+          events.record(unknownSchedulerEvent(serviceSubject(cache, name), given));
+        }
+      }
+    },
+  };
+}
 
-  synced(report: SyncReport): void {
-    const { recorder } = this.#events;
-    const node = this.#events.node();
-    const drift = driftSummary(report);
-    if (drift !== undefined) recorder.record(driftRepairedEvent(node, drift.text));
-    for (const [key, reason] of report.quarantined) {
-      if (this.#quarantined.get(key) === reason && !report.refused.includes(key)) continue;
-      const servicePort = key.slice(key.indexOf(" ") + 1);
-      recorder.record(quarantineEvent(this.#events.service(serviceOf(key)), servicePort, node.name, reason));
-    }
-    this.#quarantined = new Map(report.quarantined);
-    for (const { winner, loser } of this.#conflicts.newlyLost(report.state.conflicts())) {
-      recorder.record(contestedEvent(this.#events.service(loser.service.name), loser.name, winner.name));
-    }
-  }
+/** A service port without one of its frontends, because another Service has it. */
+export interface LostFrontend {
+  /** The frontend's key in the maps: `10.96.0.10 . tcp . 53`. */
+  readonly frontend: string;
+  readonly winner: ServicePort;
+  readonly loser: ServicePort;
+}
 
-  failed({ error }: SyncFailure): void {
-    this.#events.recorder.record(failedSyncEvent(this.#events.node(), messageOf(error)));
-  }
+/** @returns tells the frontends that were lost since its last call, of all conflicts that there are */
+export function conflictWatch(): (conflicts: readonly Conflict[]) => readonly LostFrontend[] {
+  let known: ReadonlySet<string> = new Set();
+  const keyOf = ({ frontend, winner, loser }: LostFrontend) => `${frontend} ${winner.key} ${loser.key}`;
+  return (conflicts) => {
+    const lost = conflicts.flatMap(({ frontend, winner, losers }) =>
+      losers.map((loser) => ({ frontend, winner, loser })),
+    );
+    const fresh = lost.filter((one) => !known.has(keyOf(one)));
+    known = new Set(lost.map(keyOf));
+    return fresh;
+  };
 }

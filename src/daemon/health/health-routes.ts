@@ -1,5 +1,5 @@
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
-import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-answers.ts";
+import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-server.ts";
 import type { HealthReport } from "./health.ts";
 
 /** The paths of the health server. */
@@ -25,7 +25,7 @@ export interface SyncProgress {
   readonly pendingSince: number | undefined;
   /** How many service ports have no rules because the kernel refuses them. */
   readonly quarantined: number;
-  /** The resources that are not followed: see kube/unfollowed.ts. */
+  /** The resources that have not been followed for a while: see kube/unfollowed.ts. */
   readonly unfollowed: readonly string[];
 }
 

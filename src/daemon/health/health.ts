@@ -1,5 +1,10 @@
+import { messageOf } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Node } from "../../model/node.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
+import type { ChangeTracker } from "../../sync/change-tracker.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
 const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
@@ -105,4 +110,64 @@ function whyIneligible({ node, nodeName }: HealthSnapshot): string {
   if (node.deleting) return "the node is being deleted";
   if (node.taints.includes(TO_BE_DELETED_TAINT)) return `the node has the taint ${TO_BE_DELETED_TAINT}`;
   return "";
+}
+
+/** Where a {@link HealthTracker} looks. */
+export interface HealthTrackerParts {
+  readonly families: readonly Family[];
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly tracker: Pick<ChangeTracker, "waitingFor">;
+  readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
+  readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
+}
+
+/** Remembers the result of the last sync, for {@link HealthSnapshot}. */
+export class HealthTracker implements SyncSubscriber {
+  readonly #parts: HealthTrackerParts;
+  #lastSynced: number | undefined;
+  #problem = "";
+  #excluded: SyncReport["excludedFamilies"] = new Map();
+
+  constructor(parts: HealthTrackerParts) {
+    this.#parts = parts;
+  }
+
+  synced({ endedAt, excludedFamilies }: Pick<SyncReport, "endedAt" | "excludedFamilies">): void {
+    this.#excluded = excludedFamilies;
+    this.#lastSynced = endedAt;
+    this.#problem = "";
+  }
+
+  failed({ error }: Pick<SyncFailure, "error">): void {
+    this.#problem = messageOf(error);
+  }
+
+  /**
+   * Since when the kernel has lacked something, milliseconds since 1970; undefined while it is up to date. Before the first
+   * sync it lacks everything, even while the first lists are awaited and nothing has requested a sync.
+   */
+  get pendingSince(): number | undefined {
+    const { startedAt, runner } = this.#parts;
+    return this.#lastSynced === undefined ? startedAt : runner.pendingSince;
+  }
+
+  /** The state at this moment. */
+  snapshot(): HealthSnapshot {
+    const { families, tracker, cache } = this.#parts;
+    const { pendingSince } = this;
+    const { waitingFor } = tracker;
+    const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
+    const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
+    return {
+      families: Object.fromEntries(
+        families.map((family) => {
+          const excluded = this.#excluded.get(family);
+          return [family, excluded === undefined ? health : { ...health, excluded }];
+        }),
+      ),
+      nodeName: cache.node.name,
+      node: cache.isNodeKnown ? cache.node : undefined,
+    };
+  }
 }

@@ -1,7 +1,8 @@
 import { FAMILIES, type Family } from "../../base/family.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { ServiceHealth } from "./service-health.ts";
+import type { SyncSubscriber } from "../../sync/sync-report.ts";
+import { healthCheckAddresses, type ServiceHealth, type ServiceHealthServers } from "./service-health.ts";
 
 /** Counts what the health check node ports answer, Service by Service as these change. */
 export class ServiceHealthCounts {
@@ -48,4 +49,20 @@ export class ServiceHealthCounts {
       .filter((endpoint) => endpoint.ready && endpoint.nodeName === this.#cache.node.name);
     return new Set(local.map(({ address }) => address)).size;
   }
+}
+
+/** Keeps the health check node ports in step with the programmed rules. */
+export function serviceHealthSubscriber(cache: ObjectCache, servers: ServiceHealthServers): SyncSubscriber {
+  const counts = new ServiceHealthCounts(cache);
+  let last = "";
+  return {
+    synced({ rendered, nodeContext }) {
+      const addresses = healthCheckAddresses(nodeContext);
+      const isChanged = counts.update(rendered);
+      const text = JSON.stringify(addresses);
+      if (!isChanged && text === last) return;
+      last = text;
+      void servers.sync(new Map(counts.services), addresses);
+    },
+  };
 }

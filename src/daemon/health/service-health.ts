@@ -3,9 +3,14 @@ import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { type HttpAnswer, jsonAnswer } from "../http/http-answers.ts";
-import { formatListenAddress, openHttpServer } from "../http/http-server.ts";
-import { RetryingServer } from "../http/retrying-server.ts";
+import {
+  formatListenAddress,
+  type HttpAnswer,
+  jsonAnswer,
+  openHttpServer,
+  type SocketAddress,
+} from "../http/http-server.ts";
+import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
 
 /** A Service with `externalTrafficPolicy: Local` and its healthCheckNodePort. */
 export interface ServiceHealth {
@@ -38,24 +43,27 @@ export interface ServiceHealthOptions {
  */
 export class ServiceHealthServers {
   readonly #options: ServiceHealthOptions;
-  readonly #running = new Map<string, RetryingServer>();
+  readonly #servers = new ServerSet();
   #wanted: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
-  #queue: Promise<void> = Promise.resolve();
 
   constructor(options: ServiceHealthOptions) {
     this.#options = options;
   }
 
   /**
-   * Makes exactly these Services answer, each on the addresses of its families. Counts change at once; servers that
-   * are wanted before and after are left alone. Resolves when the others were closed and each new one has been tried
-   * once. Never rejects.
+   * Makes exactly these Services answer, each on the addresses of its families; counts change at once. Resolves when
+   * servers that are no longer wanted were closed and each new one has been tried once. Never rejects.
    */
   sync(wanted: ReadonlyMap<ServiceName, ServiceHealth>, addresses: readonly HealthCheckAddress[]): Promise<void> {
     this.#wanted = wanted;
-    // One after the other: a port that passes from one Service to another must be closed before it is opened.
-    this.#queue = this.#queue.then(() => this.#apply(wanted, addresses));
-    return this.#queue;
+    const servers = new Map<string, () => RetryingServer>();
+    for (const [service, { port, localEndpoints }] of wanted) {
+      for (const { family, address } of addresses) {
+        if (localEndpoints[family] === undefined) continue;
+        servers.set(`${service} ${address} ${port}`, () => this.#server(service, family, { host: address, port }));
+      }
+    }
+    return this.#servers.sync(servers);
   }
 
   /** Closes every server. Never rejects. */
@@ -63,50 +71,22 @@ export class ServiceHealthServers {
     return this.sync(new Map(), []);
   }
 
-  async #apply(
-    wanted: ReadonlyMap<ServiceName, ServiceHealth>,
-    addresses: readonly HealthCheckAddress[],
-  ): Promise<void> {
-    const desired = new Map<string, HealthCheck>();
-    for (const [service, { port, localEndpoints }] of wanted) {
-      for (const { family, address } of addresses) {
-        if (localEndpoints[family] === undefined) continue;
-        desired.set(`${service} ${address} ${port}`, { service, family, address, port });
-      }
-    }
-    const gone = [...this.#running].filter(([key]) => !desired.has(key));
-    for (const [key] of gone) this.#running.delete(key);
-    await Promise.all(gone.map(([, server]) => server.close()));
-    const added = [...desired].filter(([key]) => !this.#running.has(key));
-    await Promise.all(added.map(([key, check]) => this.#open(key, check)));
-  }
-
-  #open(key: string, { service, family, address, port }: HealthCheck): Promise<void> {
+  #server(service: ServiceName, family: Family, address: SocketAddress): RetryingServer {
     const { clock, logger, onFailure } = this.#options;
-    const listen = { host: address, port };
-    const server = new RetryingServer({
-      name: `health check of ${service} on ${formatListenAddress(listen)}`,
-      address: listen,
+    return new RetryingServer({
+      name: `health check of ${service} on ${formatListenAddress(address)}`,
+      address,
       open: (at) => openHttpServer(at, () => () => this.#answer(service, family), logger),
       clock,
       logger,
-      hardFail: false,
-      onFailure: (error) => onFailure(service, port, error),
+      onFailure: (error) => onFailure(service, address.port, error),
     });
-    this.#running.set(key, server);
-    return server.start();
   }
 
   #answer(service: ServiceName, family: Family): HttpAnswer {
     const localEndpoints = this.#wanted.get(service)?.localEndpoints[family] ?? 0;
     return serviceHealthAnswer(service, localEndpoints, this.#options.isProxyHealthy(family));
   }
-}
-
-/** One server: a Service on one address. */
-interface HealthCheck extends HealthCheckAddress {
-  readonly service: ServiceName;
-  readonly port: number;
 }
 
 /** Every address of a family. */

@@ -17,9 +17,9 @@ export interface RetryingServerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   /** `bindAddressHardFail`: the first attempt must succeed, or start() rejects and nothing is retried. */
-  readonly hardFail: boolean;
+  readonly hardFail?: boolean;
   /** Called for the first of several failed binds in a row. */
-  readonly onFailure: (error: unknown) => void;
+  readonly onFailure?: (error: unknown) => void;
 }
 
 /** A server that retries to bind its address until it succeeds or is closed. */
@@ -77,7 +77,38 @@ export class RetryingServer {
   #reportFailure(error: unknown): void {
     const { name, onFailure } = this.#options;
     const hint = error instanceof AppError ? error.hint : undefined;
-    if (!this.#failures.isFailing) onFailure(error);
+    if (!this.#failures.isFailing) onFailure?.(error);
     this.#failures.add(messageOf(error), { server: name, hint });
+  }
+}
+
+/** Servers that come and go with what they serve. */
+export class ServerSet {
+  readonly #running = new Map<string, RetryingServer>();
+  #queue: Promise<void> = Promise.resolve();
+
+  /**
+   * Runs exactly these servers, made where they are new; one that is wanted before and after is left alone. Resolves
+   * when the others were closed and each new one has been tried once. Never rejects.
+   * @param wanted by a key that differs where the server does
+   */
+  sync(wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> {
+    // One after the other: a port that passes from one Service to another must be closed before it is opened.
+    this.#queue = this.#queue.then(() => this.#apply(wanted));
+    return this.#queue;
+  }
+
+  async #apply(wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> {
+    const gone = [...this.#running].filter(([key]) => !wanted.has(key));
+    for (const [key] of gone) this.#running.delete(key);
+    await Promise.all(gone.map(([, server]) => server.close()));
+    const added = [...wanted].filter(([key]) => !this.#running.has(key));
+    await Promise.all(
+      added.map(([key, make]) => {
+        const server = make();
+        this.#running.set(key, server);
+        return server.start();
+      }),
+    );
   }
 }

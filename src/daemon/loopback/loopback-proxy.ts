@@ -6,9 +6,14 @@ import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
 import type { ServiceName } from "../../model/ids.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { LISTS, NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { OpenServer, SocketAddress } from "../http/http-server.ts";
-import { RetryingServer } from "../http/retrying-server.ts";
-import { type RelayTarget, relay } from "./relay.ts";
+import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
+import { MOST_CONNECTIONS, type RelayTarget, relay } from "./relay.ts";
 
 /** The codes of system errors for a host without a route. */
 const NO_ROUTE: readonly string[] = ["ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL"];
@@ -41,7 +46,7 @@ export interface LoopbackProxyParts {
   readonly logger: Logger;
   readonly observer: LoopbackObserver;
   /** Most connections at a time. */
-  readonly maxConnections: number;
+  readonly maxConnections?: number;
 }
 
 /**
@@ -52,10 +57,9 @@ export interface LoopbackProxyParts {
  */
 export class LoopbackProxy {
   readonly #parts: LoopbackProxyParts;
-  readonly #running = new Map<string, { readonly nodePort: LoopbackNodePort; readonly server: RetryingServer }>();
+  readonly #servers = new ServerSet();
   readonly #clients = new Set<Socket>();
   readonly #listeners = { ip: 0, ip6: 0 };
-  #queue: Promise<void> = Promise.resolve();
   #hasNoRoute = false;
 
   constructor(parts: LoopbackProxyParts) {
@@ -63,13 +67,11 @@ export class LoopbackProxy {
   }
 
   /**
-   * Listens on exactly these NodePorts; a listener that is wanted before and after is left alone. Resolves when the
-   * others were closed and each new one has been tried once. Never rejects.
+   * Listens on exactly these NodePorts. Resolves when listeners that are no longer wanted were closed and each new one
+   * has been tried once. Never rejects.
    */
   sync(wanted: readonly LoopbackNodePort[]): Promise<void> {
-    // One after the other: a port that passes from one Service to another must be closed before it is opened.
-    this.#queue = this.#queue.then(() => this.#apply(wanted));
-    return this.#queue;
+    return this.#servers.sync(new Map(wanted.map((nodePort) => [keyOf(nodePort), () => this.#server(nodePort)])));
   }
 
   /** Closes every listener and resets every connection. Never rejects. */
@@ -78,29 +80,17 @@ export class LoopbackProxy {
     for (const client of this.#clients) client.resetAndDestroy();
   }
 
-  async #apply(wanted: readonly LoopbackNodePort[]): Promise<void> {
-    const desired = new Map(wanted.map((nodePort) => [keyOf(nodePort), nodePort]));
-    const gone = [...this.#running].filter(([key]) => !desired.has(key));
-    for (const [key] of gone) this.#running.delete(key);
-    await Promise.all(gone.map(([, { server }]) => server.close()));
-    const added = [...desired].filter(([key]) => !this.#running.has(key));
-    await Promise.all(added.map(([key, nodePort]) => this.#open(key, nodePort)));
-  }
-
-  #open(key: string, nodePort: LoopbackNodePort): Promise<void> {
+  #server(nodePort: LoopbackNodePort): RetryingServer {
     const { addresses, clock, logger, observer } = this.#parts;
     const address = { host: addresses[nodePort.family], port: nodePort.port };
-    const server = new RetryingServer({
+    return new RetryingServer({
       name: `NodePort of ${nodePort.service}`,
       address,
       open: () => this.#listen(address, nodePort),
       clock,
       logger,
-      hardFail: false,
       onFailure: (error) => observer.bindFailed(nodePort, error),
     });
-    this.#running.set(key, { nodePort, server });
-    return server.start();
   }
 
   #listen(address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
@@ -120,7 +110,7 @@ export class LoopbackProxy {
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
-    const { maxConnections, observer, targets } = this.#parts;
+    const { maxConnections = MOST_CONNECTIONS, observer, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
       observer.refused(nodePort, "limit");
@@ -172,4 +162,26 @@ function bindError({ host = "", port }: SocketAddress, cause: NodeJS.ErrnoExcept
   const hint = cause.code === "EADDRINUSE" ? "another process on this node has the port" : undefined;
   const message = `cannot listen on ${socketText(host, port)}: ${cause.message}`;
   return new AppError("HOST", message, hint === undefined ? { cause } : { cause, hint });
+}
+
+/** The TCP NodePorts that have endpoints, of the families whose loopback address serves NodePorts. */
+export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): LoopbackNodePort[] {
+  return nodeContext
+    .filter(({ loopbackNodePorts }) => loopbackNodePorts)
+    .flatMap(({ family }) => {
+      const familyState = state.families[family];
+      const { elements } = familyState?.table.sets.get(LISTS) ?? {};
+      return [...(elements?.keys() ?? [])].flatMap((key) => {
+        const { address, protocol, port } = parseFrontendKey(key);
+        const owner = address === undefined && protocol === "tcp" ? familyState?.ownerOf(key) : undefined;
+        return owner === undefined || isRefused(familyState, key)
+          ? []
+          : [{ family, port, service: owner.service.name }];
+      });
+    });
+}
+
+/** By a policy of Local, and with endpoints on other nodes only. */
+function isRefused(state: FamilyState | undefined, key: string): boolean {
+  return state?.table.sets.get(NO_ENDPOINTS)?.elements.has(key) ?? false;
 }

@@ -7,6 +7,9 @@ export interface RelayTarget {
   readonly port: number;
 }
 
+/** Most connections that are relayed at a time: each takes two sockets and up to 0.1 MB. */
+export const MOST_CONNECTIONS = 4096;
+
 /** How long a target may take to accept, milliseconds. */
 const CONNECT_TIMEOUT = 10_000;
 

@@ -1,31 +1,15 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
-
-/**
- * The metrics that dashboards and alerts written for kube-proxy 1.36 in nftables mode expect, under its names,
- * types, labels and buckets. Times are in seconds, timestamps in seconds since 1970.
- */
-export interface KubeProxyMetrics {
-  readonly syncDuration: Histogram<"ip_family">;
-  readonly fullSyncDuration: Histogram<"ip_family">;
-  readonly partialSyncDuration: Histogram<"ip_family">;
-  readonly lastSynced: Gauge<"ip_family">;
-  readonly lastQueued: Gauge<"ip_family">;
-  readonly networkProgramming: Histogram<"ip_family">;
-  readonly endpointChangesPending: Gauge;
-  readonly endpointChanges: Counter;
-  readonly serviceChangesPending: Gauge;
-  readonly serviceChanges: Counter;
-  /** `traffic_policy` is `internal` or `external`. */
-  readonly noLocalEndpoints: Gauge<"ip_family" | "traffic_policy">;
-  readonly syncFailures: Counter<"ip_family">;
-  readonly cleanupFailures: Counter<"ip_family">;
-  /** `code` is an HTTP status. */
-  readonly healthz: Counter<"code">;
-  readonly livez: Counter<"code">;
-  readonly conntrackDuration: Histogram<"ip_family">;
-  readonly conntrackDeleted: Counter<"ip_family">;
-}
+import { FAMILIES } from "../../base/family.ts";
+import type { SyncReport } from "../../sync/sync-report.ts";
+import {
+  BOTH_FAMILIES,
+  eachFamily,
+  familyLabel,
+  type Labels,
+  type Metric,
+  one,
+  type Sample,
+  type ScrapedParts,
+} from "./metric.ts";
 
 /** `count` numbers from `start`, `step` apart. */
 function linear(start: number, step: number, count: number): number[] {
@@ -39,78 +23,186 @@ const PROGRAMMING_BUCKETS = [
   ...linear(60, 5, 12),
   ...linear(120, 30, 7),
 ];
+/** client-go's buckets (k8s.io/component-base/metrics/prometheus/restclient). */
+const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 
-/** Makes the metrics above in `registry`, each family at zero so that the first increase is seen as one. */
-export function createKubeProxyMetrics(registry: Registry): KubeProxyMetrics {
-  const make = makers(registry);
-  const metrics: KubeProxyMetrics = {
-    syncDuration: make.duration("sync_proxy_rules_duration_seconds", "Time of a sync of the rules"),
-    fullSyncDuration: make.duration("sync_full_proxy_rules_duration_seconds", "Time of a sync of all rules"),
-    partialSyncDuration: make.duration("sync_partial_proxy_rules_duration_seconds", "Time of a sync of changed rules"),
-    lastSynced: make.familyGauge("sync_proxy_rules_last_timestamp_seconds", "When the rules were last synced"),
-    lastQueued: make.familyGauge("sync_proxy_rules_last_queued_timestamp_seconds", "When a sync was last queued"),
-    networkProgramming: make.duration(
-      "network_programming_duration_seconds",
-      "Time from the change of an endpoint in the cluster to its rules in the kernel",
-      PROGRAMMING_BUCKETS,
-    ),
-    endpointChangesPending: make.gauge("sync_proxy_rules_endpoint_changes_pending", "EndpointSlice changes not synced"),
-    endpointChanges: make.counter("sync_proxy_rules_endpoint_changes_total", "EndpointSlice changes seen"),
-    serviceChangesPending: make.gauge("sync_proxy_rules_service_changes_pending", "Service changes not yet synced"),
-    serviceChanges: make.counter("sync_proxy_rules_service_changes_total", "Service changes seen"),
-    noLocalEndpoints: make.noLocalEndpoints(),
-    syncFailures: make.familyCounter("sync_proxy_rules_nftables_sync_failures_total", "Syncs that failed"),
-    cleanupFailures: make.familyCounter(
-      "sync_proxy_rules_nftables_cleanup_failures_total",
-      "Deletions of chains out of use that failed",
-    ),
-    healthz: make.codeCounter("proxy_healthz_total", "Answers of /healthz by status"),
-    livez: make.codeCounter("proxy_livez_total", "Answers of /livez by status"),
-    conntrackDuration: make.duration("conntrack_reconciler_sync_duration_seconds", "Time to clear stale UDP flows"),
-    conntrackDeleted: make.familyCounter("conntrack_reconciler_deleted_entries_total", "Stale UDP flows cleared"),
-  };
-  startAtZero(metrics);
-  return metrics;
+const BY_FAMILY = ["ip_family"];
+const POLICIES = ["internal", "external"] as const;
+const HEALTH_CODES: readonly Labels[] = [{ code: "200" }, { code: "503" }];
+
+/** A histogram by family with kube-proxy's buckets for syncs. */
+const SYNC_DURATION = { kind: "histogram", labels: BY_FAMILY, buckets: SYNC_BUCKETS, zero: BOTH_FAMILIES } as const;
+
+/** A counter by family that starts at zero. */
+const FAMILY_COUNTER = { kind: "counter", labels: BY_FAMILY, zero: BOTH_FAMILIES } as const;
+
+/**
+ * The metrics that dashboards and alerts written for kube-proxy 1.36 in nftables mode expect (for NodePorts at loopback
+ * addresses: 1.37), under its names, types, labels and buckets, and those of client-go.
+ */
+export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
+  kubeproxy_sync_proxy_rules_duration_seconds: {
+    ...SYNC_DURATION,
+    help: "Time of a sync of the rules",
+    on: {
+      synced: ({ report, families }) => eachFamily(families, secondsOf(report)),
+      syncFailed: ({ failure, families }) => eachFamily(families, secondsOf(failure)),
+    },
+  },
+  kubeproxy_sync_full_proxy_rules_duration_seconds: {
+    ...SYNC_DURATION,
+    help: "Time of a sync of all rules",
+    on: {
+      synced: ({ report, families }) => (report.kind === "full" ? eachFamily(families, secondsOf(report)) : []),
+      syncFailed: ({ failure, families }) => (failure.isFull ? eachFamily(families, secondsOf(failure)) : []),
+    },
+  },
+  kubeproxy_sync_partial_proxy_rules_duration_seconds: {
+    ...SYNC_DURATION,
+    help: "Time of a sync of changed rules",
+    on: {
+      synced: ({ report, families }) => (report.kind === "full" ? [] : eachFamily(families, secondsOf(report))),
+      syncFailed: ({ failure, families }) => (failure.isFull ? [] : eachFamily(families, secondsOf(failure))),
+    },
+  },
+  kubeproxy_sync_proxy_rules_last_timestamp_seconds: {
+    kind: "gauge",
+    help: "When the rules were last synced",
+    labels: BY_FAMILY,
+    on: { synced: ({ report, families }) => eachFamily(families, report.endedAt / 1000) },
+  },
+  kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: {
+    kind: "gauge",
+    help: "When a sync was last queued",
+    labels: BY_FAMILY,
+    scrape: lastQueued,
+  },
+  kubeproxy_network_programming_duration_seconds: {
+    kind: "histogram",
+    help: "Time from the change of an endpoint in the cluster to its rules in the kernel",
+    labels: BY_FAMILY,
+    buckets: PROGRAMMING_BUCKETS,
+    zero: BOTH_FAMILIES,
+    on: { synced: ({ report }) => programmingTimes(report) },
+  },
+  /** kube-proxy counts changes as they come; the change tracker counts ours. */
+  kubeproxy_sync_proxy_rules_endpoint_changes_pending: {
+    kind: "gauge",
+    help: "EndpointSlice changes not synced",
+    scrape: ({ tracker }) => one(tracker.endpoints.unsynced),
+  },
+  kubeproxy_sync_proxy_rules_endpoint_changes_total: {
+    kind: "counter",
+    help: "EndpointSlice changes seen",
+    scrape: ({ tracker }) => one(tracker.endpoints.total),
+  },
+  kubeproxy_sync_proxy_rules_service_changes_pending: {
+    kind: "gauge",
+    help: "Service changes not yet synced",
+    scrape: ({ tracker }) => one(tracker.services.unsynced),
+  },
+  kubeproxy_sync_proxy_rules_service_changes_total: {
+    kind: "counter",
+    help: "Service changes seen",
+    scrape: ({ tracker }) => one(tracker.services.total),
+  },
+  kubeproxy_sync_proxy_rules_no_local_endpoints_total: {
+    kind: "gauge",
+    help: "Service ports with a Local policy and no local endpoint",
+    labels: ["traffic_policy", "ip_family"],
+    zero: BOTH_FAMILIES.flatMap((labels) => POLICIES.map((policy) => ({ ...labels, traffic_policy: policy }))),
+    scrape: noLocalEndpoints,
+  },
+  kubeproxy_sync_proxy_rules_nftables_sync_failures_total: {
+    ...FAMILY_COUNTER,
+    help: "Syncs that failed",
+    on: { syncFailed: ({ families }) => eachFamily(families, 1) },
+  },
+  kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: {
+    ...FAMILY_COUNTER,
+    help: "Deletions of chains out of use that failed",
+    on: { cleanUpFailed: ({ families }) => eachFamily(families, 1) },
+  },
+  kubeproxy_proxy_healthz_total: {
+    kind: "counter",
+    help: "Answers of /healthz by status",
+    labels: ["code"],
+    zero: HEALTH_CODES,
+    on: { healthAnswer: ({ path, status }) => (path === "/healthz" ? one(1, { code: String(status) }) : []) },
+  },
+  kubeproxy_proxy_livez_total: {
+    kind: "counter",
+    help: "Answers of /livez by status",
+    labels: ["code"],
+    zero: HEALTH_CODES,
+    on: { healthAnswer: ({ path, status }) => (path === "/livez" ? one(1, { code: String(status) }) : []) },
+  },
+  kubeproxy_conntrack_reconciler_sync_duration_seconds: {
+    ...SYNC_DURATION,
+    help: "Time to clear stale UDP flows",
+    on: { flowsCleaned: ({ duration }) => eachFamily(FAMILIES, duration / 1000) },
+  },
+  kubeproxy_conntrack_reconciler_deleted_entries_total: {
+    ...FAMILY_COUNTER,
+    help: "Stale UDP flows cleared",
+    on: {
+      flowsCleaned: ({ deleted }) => FAMILIES.flatMap((family) => one(deleted[family], familyLabel(family))),
+    },
+  },
+  kubeproxy_nftables_localhost_nodeport_listeners: {
+    kind: "gauge",
+    help: "NodePorts that are listened on at loopback addresses",
+    labels: BY_FAMILY,
+    zero: BOTH_FAMILIES,
+    on: {
+      loopbackChanged: ({ listeners }) => FAMILIES.flatMap((family) => one(listeners[family], familyLabel(family))),
+    },
+  },
+  kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
+    ...FAMILY_COUNTER,
+    help: "NodePorts that could not be listened on at loopback addresses",
+    on: { loopbackBindFailed: ({ family }) => one(1, familyLabel(family)) },
+  },
+  /** `code` is an HTTP status, or `<error>` when there was no answer. */
+  rest_client_requests_total: {
+    kind: "counter",
+    help: "Requests to the API server by status code, method and host",
+    labels: ["code", "method", "host"],
+    on: { apiRequest: ({ code, method, host }) => one(1, { code, method, host }) },
+  },
+  /** From sending a request to the headers of its answer; `verb` is the HTTP method. */
+  rest_client_request_duration_seconds: {
+    kind: "histogram",
+    help: "Time to the answer of a request to the API server",
+    labels: ["verb", "host"],
+    buckets: REQUEST_BUCKETS,
+    on: { apiRequest: ({ method, host, seconds }) => one(seconds, { verb: method, host }) },
+  },
+};
+
+function secondsOf({ startedAt, endedAt }: { readonly startedAt: number; readonly endedAt: number }): number {
+  return (endedAt - startedAt) / 1000;
 }
 
-/** One maker for each kind of metric, all under the prefix `kubeproxy_`. */
-function makers(registry: Registry) {
-  const base = (name: string, help: string) => ({ name: `kubeproxy_${name}`, help, registers: [registry] });
-  const byFamily = ["ip_family"] as const;
-  return {
-    duration: (name: string, help: string, buckets = SYNC_BUCKETS) =>
-      new Histogram({ ...base(name, help), labelNames: byFamily, buckets }),
-    gauge: (name: string, help: string) => new Gauge(base(name, help)),
-    counter: (name: string, help: string) => new Counter(base(name, help)),
-    familyGauge: (name: string, help: string) => new Gauge({ ...base(name, help), labelNames: byFamily }),
-    familyCounter: (name: string, help: string) => new Counter({ ...base(name, help), labelNames: byFamily }),
-    codeCounter: (name: string, help: string) => new Counter({ ...base(name, help), labelNames: ["code"] as const }),
-    noLocalEndpoints: () =>
-      new Gauge({
-        ...base("sync_proxy_rules_no_local_endpoints_total", "Service ports with a Local policy and no local endpoint"),
-        labelNames: ["traffic_policy", "ip_family"] as const,
-      }),
-  };
+function programmingTimes({ triggerTimes, endedAt }: SyncReport): readonly Sample[] {
+  return triggerTimes.flatMap(({ family, at }) => one(Math.max(0, endedAt - at) / 1000, familyLabel(family)));
 }
 
-/** Prometheus' rate() misses the first increase of a series that did not exist before it. */
-function startAtZero(metrics: KubeProxyMetrics): void {
-  for (const family of FAMILIES) {
-    const labels = { ip_family: FAMILY_NAMES[family] };
-    metrics.syncDuration.zero(labels);
-    metrics.fullSyncDuration.zero(labels);
-    metrics.partialSyncDuration.zero(labels);
-    metrics.networkProgramming.zero(labels);
-    metrics.conntrackDuration.zero(labels);
-    for (const counter of [metrics.syncFailures, metrics.cleanupFailures, metrics.conntrackDeleted]) {
-      counter.inc(labels, 0);
+function lastQueued({ runner, reconciler }: ScrapedParts): readonly Sample[] {
+  const at = runner.lastRequestedAt;
+  if (at === undefined) return [];
+  return eachFamily(
+    FAMILIES.filter((family) => reconciler.state.families[family] !== undefined),
+    at / 1000,
+  );
+}
+
+function noLocalEndpoints({ reconciler }: ScrapedParts): readonly Sample[] {
+  return FAMILIES.flatMap((family) => {
+    const missing = { internal: 0, external: 0 };
+    for (const { noLocalEndpoints: policies } of reconciler.state.families[family]?.allServicePortRules() ?? []) {
+      for (const policy of policies) missing[policy]++;
     }
-    for (const policy of ["internal", "external"]) {
-      metrics.noLocalEndpoints.set({ ...labels, traffic_policy: policy }, 0);
-    }
-  }
-  for (const code of ["200", "503"]) {
-    metrics.healthz.inc({ code }, 0);
-    metrics.livez.inc({ code }, 0);
-  }
+    return POLICIES.flatMap((policy) => one(missing[policy], { ...familyLabel(family), traffic_policy: policy }));
+  });
 }

@@ -1,108 +1,290 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-
-/** `refused`: the kernel or our schema refused a transaction; `missing`: there is no nft. */
-export type NftFailureCause = "refused" | "timeout" | "missing" | "other";
-
-/** What kube-proxy has no metric for. Times are in seconds, timestamps in seconds since 1970. */
-export interface OwnMetrics {
-  /** Always 1; `version` is the product's. */
-  readonly buildInfo: Gauge<"version">;
-  /** `kind` is `table` (ours was gone or emptied) or `element` (something in it differed). */
-  readonly driftRepairs: Counter<"kind">;
-  readonly quarantined: Gauge;
-  /** 1 for a family without tables because the kernel refuses these. */
-  readonly excludedFamily: Gauge<"ip_family">;
-  /** Service ports that lost a contested address and port to another. */
-  readonly contested: Gauge;
-  /** From the moment when a change was received from the API server to its rules in the kernel. */
-  readonly changeLag: Histogram;
-  readonly transactionElements: Histogram;
-  readonly transactionBytes: Histogram;
-  readonly nftDuration: Histogram;
-  /** Syncs that failed, by {@link NftFailureCause}. */
-  readonly nftFailures: Counter<"cause">;
-  /** `family` is `ip` or `ip6`, as in nft. */
-  readonly mapElements: Gauge<"family" | "map">;
-  /** The most elements that a set or map filled by packets takes; what it has is not counted, as it may take seconds. */
-  readonly mapCapacity: Gauge<"family" | "map">;
-  /** `result` is `same`, `repaired` or `failed`. */
-  readonly fullResyncs: Counter<"result">;
-  readonly fullResyncDifferences: Counter;
-  /** When the kernel was last compared with the desired state, element by element, without a difference. */
-  readonly lastVerified: Gauge;
-  /** Since when the kernel has lacked a change; 0 while it is up to date. */
-  readonly outOfSyncSince: Gauge;
-  readonly eventsDropped: Counter;
-  /** `reason` is a RefusalReason; namespace and service are "" where no Service serves the destination. */
-  readonly refusedPackets: Counter<"namespace" | "service" | "reason">;
-}
+import { AppError } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
+import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
+import { deltaSize } from "../../nft/delta.ts";
+import { type DriftSummary, driftSummary } from "../../sync/drift-summary.ts";
+import type { SyncReport } from "../../sync/sync-report.ts";
+import type { ConnectionCount } from "../readings/connection-counts.ts";
+import { familyLabel, type Labels, type Metric, one, type Sample, type ScrapedParts } from "./metric.ts";
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
 const BYTE_BUCKETS = [1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
 const LAG_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60];
 const NFT_BUCKETS = Array.from({ length: 14 }, (_, index) => 2 ** index / 1000);
 
-/** Makes our own metrics in `registry`, prefix `nft_proxy_`. */
-export function createOwnMetrics(registry: Registry): OwnMetrics {
-  const base = (name: string, help: string) => ({ name: `nft_proxy_${name}`, help, registers: [registry] });
-  const metrics: OwnMetrics = {
-    buildInfo: new Gauge({ ...base("build_info", "The version that runs"), labelNames: ["version"] }),
-    driftRepairs: new Counter({
-      ...base("drift_repairs_total", "Repairs of what others changed"),
-      labelNames: ["kind"],
-    }),
-    quarantined: new Gauge(
-      base(
-        "quarantined_service_ports",
-        "Service ports without rules because the kernel refuses them or they exceed a limit",
-      ),
+/** `family` is `ip` or `ip6`, as in nft. */
+const OF_MAP = ["family", "map"];
+const OF_CONNECTIONS = ["ip_family", "namespace", "service", "port", "protocol", "target"];
+
+/** `refused`: the kernel or our schema refused a transaction; `missing`: there is no nft. */
+const NFT_FAILURES = ["refused", "timeout", "missing", "other"] as const;
+
+/** What kube-proxy has no metric for. */
+export const OWN_METRICS: Readonly<Record<string, Metric>> = {
+  nft_proxy_build_info: {
+    kind: "gauge",
+    help: "The version that runs",
+    labels: ["version"],
+    on: { started: ({ version }) => one(1, { version }) },
+  },
+  /** `table`: ours was gone or emptied; `element`: something in it differed. */
+  nft_proxy_drift_repairs_total: {
+    kind: "counter",
+    help: "Repairs of what others changed",
+    labels: ["kind"],
+    zero: [{ kind: "table" }, { kind: "element" }],
+    on: { synced: ({ report }) => ofDrift(report, ({ kind }) => one(1, { kind })) },
+  },
+  nft_proxy_quarantined_service_ports: {
+    kind: "gauge",
+    help: "Service ports without rules because the kernel refuses them or they exceed a limit",
+    scrape: ({ reconciler }) => one(reconciler.quarantined.size),
+  },
+  nft_proxy_excluded_family: {
+    kind: "gauge",
+    help: "1 for a family without rules because the kernel refuses its tables",
+    labels: ["ip_family"],
+    scrape: ({ reconciler: { excludedFamilies } }) =>
+      FAMILIES.flatMap((family) => one(excludedFamilies.has(family) ? 1 : 0, familyLabel(family))),
+  },
+  nft_proxy_contested_service_ports: {
+    kind: "gauge",
+    help: "Service ports that lost an address and port to another",
+    on: {
+      synced: ({ report: { state } }) => one(state.conflicts().reduce((sum, { losers }) => sum + losers.length, 0)),
+    },
+  },
+  nft_proxy_change_lag_seconds: {
+    kind: "histogram",
+    help: "Time from the receipt of a change to its rules in the kernel",
+    buckets: LAG_BUCKETS,
+    on: {
+      synced: ({ report: { receivedAt, endedAt } }) =>
+        receivedAt.flatMap((at) => one(Math.max(0, endedAt - at) / 1000)),
+    },
+  },
+  nft_proxy_transaction_elements: {
+    kind: "histogram",
+    help: "Elements added or removed by a transaction",
+    buckets: ELEMENT_BUCKETS,
+    on: {
+      synced: ({ report: { applied, deltas } }) => (applied.length > 0 ? one(deltaSize(deltas).elements) : []),
+    },
+  },
+  nft_proxy_transaction_bytes: {
+    kind: "histogram",
+    help: "Transaction size as JSON",
+    buckets: BYTE_BUCKETS,
+    on: { synced: ({ report: { applied } }) => applied.flatMap(({ bytes }) => one(bytes)) },
+  },
+  nft_proxy_nft_duration_seconds: {
+    kind: "histogram",
+    help: "Time of a run of nft that applies a transaction",
+    buckets: NFT_BUCKETS,
+    on: { synced: ({ report: { applied } }) => applied.flatMap(({ durationMs }) => one(durationMs / 1000)) },
+  },
+  nft_proxy_nft_failures_total: {
+    kind: "counter",
+    help: "Syncs that failed, by cause",
+    labels: ["cause"],
+    zero: NFT_FAILURES.map((cause) => ({ cause })),
+    on: { syncFailed: ({ failure }) => one(1, { cause: failureCause(failure.error) }) },
+  },
+  nft_proxy_map_elements: {
+    kind: "gauge",
+    help: "Elements in a set or map",
+    labels: OF_MAP,
+    scrape: mapElements,
+  },
+  /** What these have is not counted, as that may take seconds. */
+  nft_proxy_map_capacity: {
+    kind: "gauge",
+    help: "Most elements that a set or map filled by packets takes",
+    labels: OF_MAP,
+    scrape: mapCapacity,
+  },
+  nft_proxy_full_resyncs_total: {
+    kind: "counter",
+    help: "Comparisons with the kernel",
+    labels: ["result"],
+    zero: [{ result: "same" }, { result: "repaired" }, { result: "failed" }],
+    on: {
+      synced: ({ report }) => {
+        if (report.kind !== "full") return [];
+        return one(1, { result: driftSummary(report) === undefined ? "same" : "repaired" });
+      },
+      syncFailed: ({ failure }) => (failure.isFull ? one(1, { result: "failed" }) : []),
+    },
+  },
+  nft_proxy_full_resync_differences_total: {
+    kind: "counter",
+    help: "Differences found by comparisons",
+    on: { synced: ({ report }) => ofDrift(report, ({ differences }) => one(differences)) },
+  },
+  nft_proxy_last_verified_timestamp_seconds: {
+    kind: "gauge",
+    help: "When all rules were last compared with the kernel, element by element",
+    scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
+  },
+  nft_proxy_out_of_sync_since_timestamp_seconds: {
+    kind: "gauge",
+    help: "Since when the kernel has lacked a change, 0 while it is up to date",
+    scrape: ({ health }) => one((health.pendingSince ?? 0) / 1000),
+  },
+  nft_proxy_refused_packets_total: {
+    kind: "counter",
+    help: "Packets of new connections that the rules refused or dropped, by cause",
+    labels: ["namespace", "service", "reason"],
+    on: {
+      packetsRefused: ({ service: key, reason, packets }) => {
+        const [namespace = "", service = ""] = key.split("/");
+        return one(packets, { namespace, service, reason });
+      },
+    },
+  },
+  nft_proxy_events_dropped_total: {
+    kind: "counter",
+    help: "Kubernetes Events that were not delivered",
+    on: { eventDropped: () => one(1) },
+  },
+  nft_proxy_localhost_nodeport_connections: {
+    kind: "gauge",
+    help: "Connections through loopback NodePorts",
+    on: { loopbackChanged: ({ connections }) => one(connections) },
+  },
+  nft_proxy_localhost_nodeport_refused_total: {
+    kind: "counter",
+    help: "Connections to loopback NodePorts that were not served: over the limit, or no endpoint reached",
+    labels: ["reason"],
+    zero: [{ reason: "limit" }, { reason: "unreachable" }],
+    on: { loopbackRefused: ({ reason }) => one(1, { reason }) },
+  },
+  nft_proxy_reflector_last_event_timestamp_seconds: {
+    kind: "gauge",
+    help: "When a resource was last heard from",
+    labels: ["resource"],
+    scrape: byResource(({ lastEventAt }, labels) => one(lastEventAt / 1000, labels)),
+  },
+  nft_proxy_reflector_objects: {
+    kind: "gauge",
+    help: "Valid objects of a resource",
+    labels: ["resource"],
+    scrape: byResource(({ objects }, labels) => one(objects, labels)),
+  },
+  nft_proxy_reflector_connected: {
+    kind: "gauge",
+    help: "1 while a resource is followed, 0 while it is not",
+    labels: ["resource"],
+    scrape: byResource(({ failure }, labels) => one(failure === "" ? 1 : 0, labels)),
+  },
+  nft_proxy_reflector_relists_total: {
+    kind: "counter",
+    help: "Lists of a resource after the first",
+    labels: ["resource"],
+    scrape: byResource(({ relists }, labels) => one(relists, labels)),
+  },
+  nft_proxy_reflector_errors_total: {
+    kind: "counter",
+    help: "Faults in following a resource",
+    labels: ["resource", "kind"],
+    scrape: byResource(({ errors }, labels) =>
+      Object.entries(errors).flatMap(([kind, count]) => one(count, { ...labels, kind })),
     ),
-    excludedFamily: new Gauge({
-      ...base("excluded_family", "1 for a family without rules because the kernel refuses its tables"),
-      labelNames: ["ip_family"],
-    }),
-    contested: new Gauge(base("contested_service_ports", "Service ports that lost an address and port to another")),
-    changeLag: new Histogram({
-      ...base("change_lag_seconds", "Time from the receipt of a change to its rules in the kernel"),
-      buckets: LAG_BUCKETS,
-    }),
-    transactionElements: new Histogram({
-      ...base("transaction_elements", "Elements added or removed by a transaction"),
-      buckets: ELEMENT_BUCKETS,
-    }),
-    transactionBytes: new Histogram({
-      ...base("transaction_bytes", "Transaction size as JSON"),
-      buckets: BYTE_BUCKETS,
-    }),
-    nftDuration: new Histogram({
-      ...base("nft_duration_seconds", "Time of a run of nft that applies a transaction"),
-      buckets: NFT_BUCKETS,
-    }),
-    nftFailures: new Counter({ ...base("nft_failures_total", "Syncs that failed, by cause"), labelNames: ["cause"] }),
-    mapElements: new Gauge({ ...base("map_elements", "Elements in a set or map"), labelNames: ["family", "map"] }),
-    mapCapacity: new Gauge({
-      ...base("map_capacity", "Most elements that a set or map filled by packets takes"),
-      labelNames: ["family", "map"],
-    }),
-    fullResyncs: new Counter({ ...base("full_resyncs_total", "Comparisons with the kernel"), labelNames: ["result"] }),
-    fullResyncDifferences: new Counter(base("full_resync_differences_total", "Differences found by comparisons")),
-    lastVerified: new Gauge(
-      base("last_verified_timestamp_seconds", "When all rules were last compared with the kernel, element by element"),
-    ),
-    outOfSyncSince: new Gauge(
-      base(
-        "out_of_sync_since_timestamp_seconds",
-        "Since when the kernel has lacked a change, 0 while it is up to date",
-      ),
-    ),
-    refusedPackets: new Counter({
-      ...base("refused_packets_total", "Packets of new connections that the rules refused or dropped, by cause"),
-      labelNames: ["namespace", "service", "reason"],
-    }),
-    eventsDropped: new Counter(base("events_dropped_total", "Kubernetes Events that were not delivered")),
+  },
+  nft_proxy_conntrack_entries: {
+    kind: "gauge",
+    help: "Connections that the kernel tracks",
+    scrape: async ({ conntrack }) => one((await conntrack.entries()) ?? 0),
+  },
+  nft_proxy_conntrack_capacity: {
+    kind: "gauge",
+    help: "Most connections that the kernel tracks",
+    scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
+  },
+  /** Off unless configured: a counter costs memory on each CPU, and a scrape of a large cluster a listing of the maps. */
+  nft_proxy_service_connections_total: {
+    kind: "counter",
+    help: "New connections by frontend",
+    labels: OF_CONNECTIONS,
+    needs: "connectionCounts",
+    scrape: async ({ connectionCounts }) => ((await connectionCounts?.())?.frontends ?? []).map(connectionSample),
+  },
+  nft_proxy_endpoint_connections_total: {
+    kind: "counter",
+    help: "New connections by endpoint that had any",
+    labels: OF_CONNECTIONS,
+    needs: "connectionCounts",
+    scrape: async ({ connectionCounts }) => ((await connectionCounts?.())?.endpoints ?? []).map(connectionSample),
+  },
+  nft_proxy_reset_packets_total: {
+    kind: "counter",
+    help: "Packets to endpoints that left every EndpointSlice, answered with a TCP reset",
+    labels: ["ip_family"],
+    needs: "resetPackets",
+    scrape: async ({ resetPackets }) => {
+      const packets = await resetPackets?.();
+      return FAMILIES.flatMap((family) => one(packets?.[family] ?? 0, familyLabel(family)));
+    },
+  },
+};
+
+/** Nothing for a sync that repaired nothing. */
+function ofDrift(report: SyncReport, samples: (drift: DriftSummary) => readonly Sample[]): readonly Sample[] {
+  const drift = driftSummary(report);
+  return drift === undefined ? [] : samples(drift);
+}
+
+/** Why nft failed. */
+function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
+  switch (error instanceof AppError ? error.code : undefined) {
+    case "NFT_REFUSED":
+    case "INVALID_TRANSACTION":
+      return "refused";
+    case "NFT_TIMEOUT":
+      return "timeout";
+    case "NFT_MISSING":
+      return "missing";
+    default:
+      return "other";
+  }
+}
+
+function mapElements({ reconciler }: ScrapedParts): readonly Sample[] {
+  return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
+    const filled = [...sets.values()].filter(({ spec }) => !spec.dynamic);
+    const ranges = filled.filter(({ spec }) => spec.interval).reduce((sum, { elements }) => sum + elements.size, 0);
+    return [
+      ...filled
+        .filter(({ spec }) => !spec.interval)
+        .map(({ spec, elements }) => mapSample(family, spec.name, elements.size)),
+      // One series for all of them: Services decide how many such sets there are.
+      mapSample(family, "source-ranges", ranges),
+    ];
+  });
+}
+
+function mapCapacity({ reconciler }: ScrapedParts): readonly Sample[] {
+  return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) =>
+    [...sets.values()]
+      .filter(({ spec }) => spec.dynamic)
+      .map(({ spec }) => mapSample(family, spec.name, spec.size ?? 0)),
+  );
+}
+
+function mapSample(family: string, map: string, value: number): Sample {
+  return { labels: { family, map }, value };
+}
+
+type SourceState = ReturnType<ObjectSource["states"]>["services"];
+
+/** How each resource is followed, as the source tells it. */
+function byResource(samples: (state: SourceState, labels: Labels) => readonly Sample[]) {
+  return ({ source }: ScrapedParts): readonly Sample[] => {
+    const states = source.states();
+    return RESOURCE_NAMES.flatMap((resource) => samples(states[resource], { resource }));
   };
-  for (const cause of ["refused", "timeout", "missing", "other"]) metrics.nftFailures.inc({ cause }, 0);
-  for (const kind of ["table", "element"]) metrics.driftRepairs.inc({ kind }, 0);
-  for (const result of ["same", "repaired", "failed"]) metrics.fullResyncs.inc({ result }, 0);
-  return metrics;
+}
+
+function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {
+  return { labels: { ...familyLabel(family), ...labels }, value: connections };
 }

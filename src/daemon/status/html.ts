@@ -32,3 +32,6 @@ const ENTITIES: Readonly<Record<string, string>> = {
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }
+
+/** The colour of a state: good, bad, or excluded for a reason. */
+export type Tone = "good" | "bad" | "idle";

@@ -6,11 +6,9 @@ import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { HealthReport } from "../health/health.ts";
-import { Html, html } from "./html.ts";
-import { sparklineHtml } from "./sparkline-html.ts";
-import type { DaemonStatus } from "./status-source.ts";
+import type { DaemonStatus } from "./daemon-status.ts";
+import { Html, html, type Tone } from "./html.ts";
 import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
-import type { Tone } from "./words.ts";
 
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;
@@ -196,4 +194,24 @@ function agoText({ at }: FullSyncRecord, now: number): string {
 
 function timeText(milliseconds: number): string {
   return `${new Date(milliseconds).toISOString().replace("T", " ").slice(0, 19)} UTC`;
+}
+
+/** The height of the tallest bar. */
+const HEIGHT = 24;
+
+/**
+ * A chart of bars as inline SVG, one unit wide each: no script, no style of its own.
+ * @param values not negative
+ * @param label what a reader who does not see it is told
+ */
+export function sparklineHtml(values: readonly number[], label: string): Html {
+  const most = Math.max(...values, 0);
+  const bars = values.flatMap((value, x) => (value === 0 ? [] : [barHtml(x, (value / most) * HEIGHT)]));
+  return html`<svg class="spark" viewBox="0 0 ${values.length} ${HEIGHT}" preserveAspectRatio="none" role="img" aria-label="${label}">${bars}</svg>`;
+}
+
+/** The least height keeps a small value visible beside a large one. */
+function barHtml(x: number, height: number): Html {
+  const shown = Math.max(1, Math.round(height * 10) / 10);
+  return html`<rect x="${x}" y="${HEIGHT - shown}" width="0.8" height="${shown}"/>`;
 }

@@ -4,10 +4,9 @@ import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
-import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
-import type { ConnectionLookup } from "./connections.ts";
-import { type Html, html } from "./html.ts";
-import { endpointVerdict, frontendVerdict, isUsed, type Verdict } from "./words.ts";
+import { EXCLUSION_NAMES, ORIGIN_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
+import type { ConnectionLookup } from "./daemon-status.ts";
+import { type Html, html, type Tone } from "./html.ts";
 
 /** How much of a Service is shown. */
 export interface ServiceDetail {
@@ -97,4 +96,39 @@ function verdictHtml({ tone, message }: Verdict): Html {
 
 function countHtml(count: number | undefined): Html | undefined {
   return count === undefined ? undefined : html` <small>${counted(count, "connection")}</small>`;
+}
+
+/** A word with its colour. */
+interface Verdict {
+  readonly tone: Tone;
+  readonly message: string;
+}
+
+/** The outcome of an endpoint, over both lists. */
+function endpointVerdict({ cluster, local }: EndpointView): Verdict {
+  const reason = (outcome: EndpointView["cluster"]) =>
+    outcome === undefined || outcome === "used" ? "" : EXCLUSION_NAMES[outcome];
+  if (cluster === "used" && (local === undefined || local === "used")) return { tone: "good", message: "used" };
+  if (cluster === "used") return { tone: "good", message: `used, but not by policy Local: ${reason(local)}` };
+  if (local !== "used") return { tone: "idle", message: reason(cluster) || reason(local) };
+  return { tone: "good", message: cluster === undefined ? "used" : `used by policy Local only: ${reason(cluster)}` };
+}
+
+/** Whether any traffic goes to an endpoint. */
+function isUsed({ cluster, local }: EndpointView): boolean {
+  return cluster === "used" || local === "used";
+}
+
+/** The outcome of a connection from outside to a frontend. */
+function frontendVerdict(
+  { outcome, endpoints, owner, policy }: FrontendView,
+  service: string,
+  isQuarantined: boolean,
+): Verdict {
+  if (isQuarantined) return { tone: "bad", message: "excluded: the kernel refuses it" };
+  if (owner === undefined) return { tone: "idle", message: "not programmed yet" };
+  if (owner.service.name !== service) return { tone: "bad", message: `held by ${owner.name}` };
+  const where = policy === "local" ? " on this node" : "";
+  if (outcome === "served") return { tone: "good", message: `${counted(endpoints.length, "endpoint")}${where}` };
+  return { tone: "bad", message: `${OUTCOME_NAMES[outcome]}: no endpoints${where}` };
 }

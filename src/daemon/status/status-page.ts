@@ -1,14 +1,19 @@
 import { createHash } from "node:crypto";
 import { durationWords } from "../../base/duration.ts";
 import { viewService } from "../../ruleset/service-view.ts";
-import type { HttpAnswer } from "../http/http-answers.ts";
-import { connectionLookup } from "./connections.ts";
+import type { HttpAnswer } from "../http/http-server.ts";
+import { connectionLookup, type DaemonStatus } from "./daemon-status.ts";
 import { Html, html } from "./html.ts";
 import { overviewHtml } from "./overview-html.ts";
 import { serviceHtml } from "./service-html.ts";
-import { listServices, type ServiceList, servicesWithProblems } from "./service-list.ts";
-import { readStatusQuery, type StatusQuery, statusLink } from "./status-query.ts";
-import type { DaemonStatus } from "./status-source.ts";
+import {
+  listServices,
+  readStatusQuery,
+  type ServiceList,
+  type StatusQuery,
+  servicesWithProblems,
+  statusLink,
+} from "./service-list.ts";
 import { STATUS_STYLE } from "./status-style.ts";
 
 /** Endpoints of a service port in the list, and on a Service's own page. */

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { readConnectionCounts } from "../../../src/daemon/metrics/connection-counts.ts";
+import { readConnectionCounts } from "../../../src/daemon/readings/connection-counts.ts";
 import { Nft } from "../../../src/kernel/nft.ts";
 import type { ServiceCounters } from "../../../src/model/service.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";

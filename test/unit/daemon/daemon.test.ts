@@ -1,24 +1,24 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { assembleCore, type DaemonCore } from "../../../src/daemon/core.ts";
+import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { named, node, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
+import { NO_SERVERS } from "../../support/in-process-daemon.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-const { options } = resolveOptions();
+const options = { ...resolveOptions().options, ...NO_SERVERS };
 const HOUR = 3_600_000;
 const NODE_ADDRESSES = {
   ...{ primary: false, localhost: { ip: false, ip6: false } },
   cidrs: { ip: ["192.0.2.0/24"], ip6: [] },
 };
-let core: DaemonCore | undefined;
+let daemon: Daemon | undefined;
 afterEach(async () => {
-  await core?.daemon.stop();
-  await core?.serviceHealth.close();
+  await daemon?.stop();
 });
 
 /** A daemon over a fake kernel that has synced one Service. */
@@ -29,7 +29,7 @@ async function start({ dryRun = false, listed = true } = {}) {
   const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] }, isUnreadable: false };
   let handlers: SourceHandlers | undefined;
   let firstSyncs = 0;
-  core = await assembleCore({
+  daemon = await createDaemon({
     options,
     nodeName: "node-1",
     version: "test",
@@ -52,9 +52,12 @@ async function start({ dryRun = false, listed = true } = {}) {
     observeRequests: () => {},
     eventSink: { send: async () => {} },
     dryRun,
+    flags: new Map(),
+    recentLog: () => [],
+    unservedServices: async () => ({ ignored: [], loadBalancers: [] }),
     onFirstSync: () => firstSyncs++,
   });
-  core.daemon.start();
+  await daemon.start();
   const pass = async (ms: number) => {
     for (let left = ms; left >= 0; left -= 1000) {
       clock.advance(Math.min(left, 1000));
@@ -69,26 +72,26 @@ async function start({ dryRun = false, listed = true } = {}) {
     await pass(0);
   };
   if (listed) await list();
-  return { fake, clock, logger, core, view, pass, list, firstSyncs: () => firstSyncs };
+  return { fake, clock, logger, daemon, view, pass, list, firstSyncs: () => firstSyncs };
 }
 
 describe("Daemon", () => {
   test("programs the kernel once every resource has been listed", async () => {
-    const { fake, core, firstSyncs } = await start();
+    const { fake, daemon, firstSyncs } = await start();
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
-    expect([core.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
+    expect([daemon.history.snapshot().syncs, firstSyncs()]).toEqual([1, 1]);
   });
 
   test("lacks everything from its start to the first sync, also while the first lists are awaited", async () => {
-    const { core, pass, list, clock } = await start({ listed: false });
+    const { daemon, pass, list, clock } = await start({ listed: false });
     const startedAt = clock.now();
     await pass(90_000);
-    expect(core.runner.pendingSince).toBeUndefined();
-    expect(core.health.pendingSince).toBe(startedAt);
-    expect(core.timeline.minutes(clock.now()).at(-1)?.outOfSyncMs).toBeGreaterThan(0);
+    expect(daemon.runner.pendingSince).toBeUndefined();
+    expect(daemon.health.pendingSince).toBe(startedAt);
+    expect(daemon.timeline.minutes(clock.now()).at(-1)?.outOfSyncMs).toBeGreaterThan(0);
     await list();
-    expect(core.health.pendingSince).toBeUndefined();
-    const outOfSync = core.timeline.minutes(clock.now()).reduce((sum, { outOfSyncMs }) => sum + outOfSyncMs, 0);
+    expect(daemon.health.pendingSince).toBeUndefined();
+    const outOfSync = daemon.timeline.minutes(clock.now()).reduce((sum, { outOfSyncMs }) => sum + outOfSyncMs, 0);
     expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
@@ -99,11 +102,11 @@ describe("Daemon", () => {
   });
 
   test("takes changed options over in the next sync", async () => {
-    const { core, pass, fake } = await start();
+    const { daemon, pass, fake } = await start();
     const before = fake.transactions.length;
-    core.daemon.setOptions({ ...options, masqueradeAll: true });
+    daemon.setOptions({ ...options, masqueradeAll: true });
     await pass(2000);
-    expect(core.options.value.masqueradeAll).toBe(true);
+    expect(daemon.options.masqueradeAll).toBe(true);
     expect(fake.transactions.length).toBeGreaterThan(before);
   });
 
@@ -120,12 +123,12 @@ describe("Daemon", () => {
   });
 
   test("serves NodePorts at an address that the host gets later", async () => {
-    const { core, view, pass } = await start();
-    core.daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
+    const { daemon, view, pass } = await start();
+    daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
     await pass(1000);
     view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
     await pass(options.syncPeriodMs + 2000);
-    const nodePorts = core.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
+    const nodePorts = daemon.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
   });
 
@@ -144,19 +147,19 @@ describe("Daemon", () => {
   });
 
   test("does a full sync once per full resync period", async () => {
-    const { core, pass } = await start();
-    core.daemon.setOptions({ ...options, fullResyncPeriodMs: 60_000, syncPeriodMs: HOUR });
+    const { daemon, pass } = await start();
+    daemon.setOptions({ ...options, fullResyncPeriodMs: 60_000, syncPeriodMs: HOUR });
     await pass(62_000);
-    expect(core.history.snapshot().fullSync).toMatchObject({ reason: "periodic" });
+    expect(daemon.history.snapshot().fullSync).toMatchObject({ reason: "periodic" });
   });
 
   test.each([false, true])(
     "dry run %s: health check node ports are listened on only where rules are made",
     async (dryRun) => {
-      const { logger, core, pass } = await start({ dryRun });
-      core.daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
+      const { logger, daemon, pass } = await start({ dryRun });
+      daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
       await pass(1000);
-      expect(core.cache.service(named("web"))?.healthCheckNodePort).toBe(30_123);
+      expect(daemon.cache.service(named("web"))?.healthCheckNodePort).toBe(30_123);
       // Whether it succeeds is up to the machine.
       const said = () => logger.lines.filter(({ fields }) => /^health check/.test(String(fields.server)));
       await expect.poll(() => said().length > 0).toBe(!dryRun);

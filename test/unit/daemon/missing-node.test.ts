@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { watchForNode } from "../../../src/daemon/missing-node.ts";
+import { watchForNode } from "../../../src/daemon/object-source.ts";
 import type { SourceHandler, SourceHandlers } from "../../../src/kube/source.ts";
 import { node } from "../../support/build.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -11,12 +11,7 @@ const HANDLERS: SourceHandlers = { services: NOTHING, endpointslices: NOTHING, n
 /** A daemon on worker-11, and the names that the API server has. */
 function watching(names: readonly string[]) {
   const logger = memoryLogger();
-  const { nodes } = watchForNode({
-    handlers: HANDLERS,
-    nodeName: "worker-11",
-    nodeNames: async () => names,
-    logger,
-  });
+  const { nodes } = watchForNode(HANDLERS, "worker-11", async () => names, logger);
   const put = (name: string): void => nodes.onUpsert(name, node({ name }), undefined);
   const lines = async () => {
     await setImmediate();

@@ -2,15 +2,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { V1ConfigMap, V1DaemonSet, V1PodSpec } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
-import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
-import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
-import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
-import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
-import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics.ts";
+import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import type { Manifest } from "../../support/kustomize.ts";
+import { scrapedParts } from "../../support/metric-values.ts";
 import { type Alert, readAlerts, readPanels } from "../../support/monitoring.ts";
-import { NO_FAILURES } from "../../support/no-failures.ts";
 import { buildOverlay, buildWithComponent, DEPLOY } from "../../support/overlays.ts";
 
 const RUNBOOKS = join(DEPLOY, "../docs/runbooks");
@@ -35,19 +31,14 @@ interface KnownMetric {
 
 /** Every metric that the daemon has, by name. */
 function knownMetrics(): Map<string, KnownMetric> {
-  const { registry } = createMetrics("1");
-  const source = { states: () => ({}) } as unknown as Parameters<typeof addSourceMetrics>[1];
-  addSourceMetrics(registry, source);
-  const reading = {
-    read: async () => ({ frontends: [], endpoints: [] }),
-    now: () => 0,
-    maxAge: 1,
-    failures: NO_FAILURES,
-  };
-  addConnectionMetrics(registry, reading);
-  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, failures: NO_FAILURES });
-  addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
-  const made = registry.getMetricsAsArray() as unknown as { name: string; type: string; labelNames: string[] }[];
+  const metrics = new Metrics("1");
+  const connectionCounts = async () => ({ frontends: [], endpoints: [] });
+  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
+  const made = metrics.registry.getMetricsAsArray() as unknown as {
+    name: string;
+    type: string;
+    labelNames: string[];
+  }[];
   return new Map(made.map(({ name, type, labelNames }) => [name, { name, type, labels: labelNames }]));
 }
 

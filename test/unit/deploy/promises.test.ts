@@ -33,7 +33,7 @@ test("the code makes connections to the daemon's socket, relayed NodePorts, this
   const connects = /import \{[^}]*\bconnect\b[^}]*\} from "node:(?:net|tls)"/;
   const requests = /extends \w+ProxyAgent\b|\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
-    "daemon/http/prepare-socket.ts",
+    "daemon/daemon-socket.ts",
     "daemon/loopback/relay.ts",
     "inspect/daemon-socket/daemon-client.ts",
     "inspect/http-answer.ts",

@@ -4,6 +4,7 @@ import { EventRecorder } from "../../../src/daemon/events/event-recorder.ts";
 import { driftRepairedEvent } from "../../../src/daemon/events/events.ts";
 import { resources } from "../../../src/kube/reflector/resources.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
 import { buildOverlay } from "../../support/overlays.ts";
 
 const manifests = buildOverlay("explicit-control-plane");
@@ -27,7 +28,7 @@ async function usedByEvents(): Promise<string[]> {
     used.push(permission(method === "POST" ? "create" : "patch", path));
   };
   const recorder = new EventRecorder({
-    ...{ sink: { send }, clock, instance: "n", makeId: () => "id" },
+    ...{ sink: { send }, clock, logger: memoryLogger(), instance: "n", makeId: () => "id" },
     onDropped: () => {
       throw new Error("dropped");
     },

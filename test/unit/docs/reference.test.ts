@@ -1,4 +1,3 @@
-import type { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { FLAGS } from "../../../src/cli/flags.ts";
@@ -7,14 +6,8 @@ import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
 import type { Flag } from "../../../src/config/option.ts";
 import { FIELDS } from "../../../src/config/options.ts";
 import { configurationSchema } from "../../../src/config/schema.ts";
-import { addConnectionMetrics } from "../../../src/daemon/metrics/connection-metrics.ts";
-import { addConntrackMetrics } from "../../../src/daemon/metrics/conntrack-metrics.ts";
-import { addLoopbackMetrics } from "../../../src/daemon/metrics/loopback-metrics.ts";
-import { createMetrics } from "../../../src/daemon/metrics/metrics.ts";
-import { addSourceMetrics } from "../../../src/daemon/metrics/source-metrics.ts";
-import { addVanishedMetrics } from "../../../src/daemon/metrics/vanished-metrics.ts";
-import { initialState } from "../../../src/kube/source.ts";
-import { NO_FAILURES } from "../../support/no-failures.ts";
+import { Metrics } from "../../../src/daemon/metrics/metrics.ts";
+import { scrapedParts } from "../../support/metric-values.ts";
 
 /**
  * deploy/reference.md and the schema of the configuration are made from what the code says of itself;
@@ -52,22 +45,11 @@ function usedBy(flag: Flag): string {
 }
 
 async function metricRows(): Promise<string[][]> {
-  const { registry }: { registry: Registry } = createMetrics("0");
-  const state = initialState();
-  addSourceMetrics(registry, {
-    states: () => ({ services: state, endpointslices: state, nodes: state, servicecidrs: state }),
-  });
-  addConnectionMetrics(registry, {
-    read: async () => ({ frontends: [], endpoints: [] }),
-    now: () => 0,
-    maxAge: 1,
-    failures: NO_FAILURES,
-  });
-  addVanishedMetrics(registry, { read: async () => ({}), now: () => 0, maxAge: 1, failures: NO_FAILURES });
-  addConntrackMetrics(registry, { entries: async () => 0, capacity: async () => 0 });
-  addLoopbackMetrics(registry);
-  const metrics = await registry.getMetricsAsJSON();
-  return metrics.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
+  const metrics = new Metrics("0");
+  const connectionCounts = async () => ({ frontends: [], endpoints: [] });
+  metrics.readFrom(scrapedParts({ connectionCounts, resetPackets: async () => ({}) }));
+  const rows = await metrics.registry.getMetricsAsJSON();
+  return rows.map(({ name, type, help }) => [`\`${name}\``, String(type), help]).sort();
 }
 
 interface SchemaPart {

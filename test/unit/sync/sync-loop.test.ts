@@ -5,7 +5,6 @@ import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
-import { CurrentOptions } from "../../../src/sync/current-options.ts";
 import { NodeContextReader } from "../../../src/sync/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { SyncLoop } from "../../../src/sync/sync-loop.ts";
@@ -22,9 +21,14 @@ function setUp() {
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
   const cache = new ObjectCache("node-1");
-  const options = new CurrentOptions(resolveOptions().options);
+  const options = { inForce: resolveOptions().options };
   const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } } as const;
-  const nodeContext = new NodeContextReader({ options, cache, host: view, readHost: async () => view });
+  const nodeContext = new NodeContextReader({
+    options: () => options.inForce,
+    cache,
+    host: view,
+    readHost: async () => view,
+  });
   const runner = new BoundedFrequencyRunner(clock, INTERVAL);
   const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs: false });
   const reconciler = new Reconciler({ cache, nft: fake.nft });
@@ -143,7 +147,7 @@ describe("SyncLoop", () => {
     loop.requestIfContextChanged();
     await pass(1000);
     expect(fake.runs).toHaveLength(runs);
-    options.set({ ...options.value, masqueradeAll: true });
+    options.inForce = { ...options.inForce, masqueradeAll: true };
     loop.requestIfContextChanged();
     await pass(0);
     expect(reports[1]?.nodeContext).toMatchObject([{ masqueradeAll: true }, { masqueradeAll: true }]);

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { apiEventSink } from "../../../../src/daemon/events/api-event-sink.ts";
+import { apiEventSink } from "../../../../src/daemon/events/event-recorder.ts";
 import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 
 let server: Server;

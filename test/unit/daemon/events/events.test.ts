@@ -14,6 +14,7 @@ import {
   unknownSchedulerEvent,
 } from "../../../../src/daemon/events/events.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
 
 type EventObject = ReturnType<typeof eventObject>;
 
@@ -93,6 +94,7 @@ describe("EventRecorder", () => {
         },
       },
       clock,
+      logger: memoryLogger(),
       instance,
       makeId: () => `${instance}-${++ids}`,
       onDropped: (event) => dropped.push(event),

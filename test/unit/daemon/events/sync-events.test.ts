@@ -1,12 +1,11 @@
 import { expect, test } from "vitest";
-import { EventChannel } from "../../../../src/daemon/events/event-channel.ts";
+import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
-import { SyncEvents } from "../../../../src/daemon/events/sync-events.ts";
+import { syncEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { cacheOf, renderAll, service } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
-import { testMetrics } from "../../../support/metric-values.ts";
 import { MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
 
 function setUp() {
@@ -17,27 +16,28 @@ function setUp() {
     if (refusal !== undefined) throw refusal;
     sent.push(body as EventNote);
   };
-  const events = new EventChannel({
+  const events = new EventRecorder({
     sink: { send },
     clock: new ManualClock(),
     logger,
-    metrics: testMetrics(),
-    cache: cacheOf({ services: [service({ name: "bad" })] }),
+    instance: "node-1",
+    onDropped: () => {},
   });
+  const cache = cacheOf({ services: [service({ name: "bad" })] });
   const settle = () => new Promise((resolve) => setImmediate(resolve));
   const refuse = (error: Error | undefined) => {
     refusal = error;
   };
-  return { subscriber: new SyncEvents(events), sent, settle, logger, refuse };
+  return { subscriber: syncEvents(cache, events), sent, settle, logger, refuse };
 }
 
 test("why the API server refuses Events is logged once, and the end of it", async () => {
   const { subscriber, settle, logger, refuse } = setUp();
   refuse(new Error("403 events is forbidden"));
-  for (const reason of ["nft hangs", "nft is missing"]) subscriber.failed(syncFailure(new Error(reason)));
+  for (const reason of ["nft hangs", "nft is missing"]) subscriber.failed?.(syncFailure(new Error(reason)));
   await settle();
   refuse(undefined);
-  subscriber.failed(syncFailure(new Error("nft is old")));
+  subscriber.failed?.(syncFailure(new Error("nft is old")));
   await settle();
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
     {
@@ -58,7 +58,7 @@ test("a sync without anything to report makes no Event", async () => {
 
 test("a failed sync is reported with its reason", async () => {
   const { subscriber, sent, settle } = setUp();
-  subscriber.failed(syncFailure(new Error("nft hangs")));
+  subscriber.failed?.(syncFailure(new Error("nft hangs")));
   await settle();
   expect(sent).toMatchObject([{ reason: "SyncFailed", note: "nft hangs" }]);
 });

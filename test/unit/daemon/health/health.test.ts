@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
-import { isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
+import { HealthTracker, isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
-import { HealthTracker } from "../../../../src/daemon/health/health-tracker.ts";
 import type { Awaited } from "../../../../src/sync/change-tracker.ts";
 import { node } from "../../../support/build.ts";
 

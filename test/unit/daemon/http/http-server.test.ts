@@ -5,16 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
-import { type Route, type Routes, textAnswer } from "../../../../src/daemon/http/http-answers.ts";
 import {
   formatListenAddress,
   HTTP_LIMITS,
   type HttpServer,
   listenAddress,
   openHttpServer,
+  type Route,
+  type Routes,
+  textAnswer,
 } from "../../../../src/daemon/http/http-server.ts";
 import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
-import { metricsRoutes } from "../../../../src/daemon/metrics/metrics-routes.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -203,35 +204,5 @@ describe("RetryingServer", () => {
     const { server, clock, failures } = kept(other.port, true);
     await expect(server.start()).rejects.toThrow("cannot listen on");
     expect([failures.length, clock.timers]).toEqual([0, 0]);
-  });
-});
-
-describe("metricsRoutes", () => {
-  const table = metricsRoutes({
-    page: () => textAnswer("the page"),
-    registry: { metrics: async () => "up 1\n", contentType: "text/plain; version=0.0.4; charset=utf-8" },
-    config: () => ({ mode: "nftables" }),
-    flags: () => new Map([["v", "2"]]),
-    version: "1.2.3",
-    startedAt: 0,
-    now: () => 90_500,
-  });
-
-  test.each([
-    ["/metrics", "up 1\n", "text/plain; version=0.0.4; charset=utf-8"],
-    ["/healthz", "ok", "text/plain; charset=utf-8"],
-    ["/proxyMode", "nftables", "text/plain; charset=utf-8"],
-    ["/configz", '{"kubeproxy.config.k8s.io":{"mode":"nftables"}}', "application/json"],
-  ])("answers %s with %j", async (path, body, contentType) => {
-    expect(await table.get(path)?.(new URLSearchParams())).toMatchObject({ status: 200, body, contentType });
-  });
-
-  test("answers /statusz and /flagz with version, uptime, paths and flags", async () => {
-    const { body: status } = (await table.get("/statusz")?.(new URLSearchParams())) ?? { body: "" };
-    expect(status).toContain("Up=90 s\n");
-    expect(status).toContain("Binary version=1.2.3\n");
-    expect(status).toContain("Paths=/ /configz /flagz /healthz /metrics /proxyMode /statusz\n");
-    const { body: flags } = (await table.get("/flagz")?.(new URLSearchParams())) ?? { body: "" };
-    expect(flags).toContain("\nv=2\n");
   });
 });

@@ -1,14 +1,13 @@
 import { expect, test } from "vitest";
-import { setStateGauges } from "../../../../src/daemon/metrics/state-gauges.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { localEndpoint, port, renderAll, service, slice } from "../../../support/build.ts";
-import { metricValue, testMetrics } from "../../../support/metric-values.ts";
+import { metricValue, scrapedParts, testMetrics } from "../../../support/metric-values.ts";
 
 const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
 const tracker = { services: { total: 7, unsynced: 2 }, endpoints: { total: 9, unsynced: 0 } };
 const runner = { lastRequestedAt: 1500 };
-const health = { pendingSince: 1200 };
+const health: { pendingSince: number | undefined } = { pendingSince: 1200 };
 const history = new SyncHistory();
 const excludedFamilies = new Map([["ip6", "not supported"] as const]);
 
@@ -17,7 +16,9 @@ test("the state gauges show the present state, times in seconds", async () => {
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
   const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
   const { state } = renderAll({ services: [local], slices: [slice({ endpoints: ["10.244.2.11"] })] });
-  setStateGauges(metrics, { reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history });
+  metrics.readFrom(
+    scrapedParts({ reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history }),
+  );
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
   expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
   expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
@@ -27,14 +28,7 @@ test("the state gauges show the present state, times in seconds", async () => {
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
   history.verified(9000);
-  const idle = { pendingSince: undefined };
-  setStateGauges(metrics, {
-    reconciler: { state, quarantined, excludedFamilies },
-    tracker,
-    runner,
-    health: idle,
-    history,
-  });
+  health.pendingSince = undefined;
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
   expect(await value("kubeproxy_sync_proxy_rules_service_changes_total")).toBe(7);
@@ -43,18 +37,12 @@ test("the state gauges show the present state, times in seconds", async () => {
 });
 
 test("Local policies without a local endpoint are counted until there is one", async () => {
-  const metrics = testMetrics();
-  const missing = (policy: string) =>
-    metricValue(metrics, "kubeproxy_sync_proxy_rules_no_local_endpoints_total", policy);
   const show = async (endpoint: ReturnType<typeof localEndpoint> | string) => {
+    const metrics = testMetrics();
+    const missing = (policy: string) =>
+      metricValue(metrics, "kubeproxy_sync_proxy_rules_no_local_endpoints_total", policy);
     const { state } = renderAll({ services: [local], slices: [slice({ endpoints: [endpoint] })] });
-    setStateGauges(metrics, {
-      reconciler: { state, quarantined: new Map(), excludedFamilies },
-      tracker,
-      runner,
-      health,
-      history,
-    });
+    metrics.readFrom(scrapedParts({ reconciler: { state, quarantined: new Map(), excludedFamilies } }));
     return [await missing("internal"), await missing("external")];
   };
   expect(await show("10.244.2.11")).toEqual([1, 1]);

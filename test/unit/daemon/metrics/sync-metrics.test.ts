@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
-import { countCleaning, SyncMetrics } from "../../../../src/daemon/metrics/sync-metrics.ts";
 import { renderAll, service } from "../../../support/build.ts";
 import { metricValue, testMetrics } from "../../../support/metric-values.ts";
 import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
@@ -8,7 +7,7 @@ import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport } from "../../../
 function setUp() {
   const metrics = testMetrics();
   const value = (name: string, labels = "") => metricValue(metrics, name, labels);
-  return { metrics, subscriber: new SyncMetrics(metrics, ["ip"]), value };
+  return { metrics, subscriber: metrics.syncs(["ip"]), value };
 }
 
 test("a successful sync is timed for the families that are programmed", async () => {
@@ -31,9 +30,9 @@ test("a successful sync is timed for the families that are programmed", async ()
 
 test("failed syncs and clean-ups are counted by what failed", async () => {
   const { subscriber, value } = setUp();
-  subscriber.failed(syncFailure(new AppError("NFT_TIMEOUT", "nft hangs"), true));
-  subscriber.failed(syncFailure(new Error("odd")));
-  subscriber.cleanUpFailed();
+  subscriber.failed?.(syncFailure(new AppError("NFT_TIMEOUT", "nft hangs"), true));
+  subscriber.failed?.(syncFailure(new Error("odd")));
+  subscriber.cleanUpFailed?.(new Error("busy"));
   expect(await value("kubeproxy_sync_proxy_rules_nftables_sync_failures_total", "IPv4")).toBe(2);
   expect(await value("nft_proxy_full_resyncs_total", "failed")).toBe(1);
   expect(await value("nft_proxy_nft_failures_total", "timeout")).toBe(1);
@@ -73,7 +72,7 @@ test("service ports in conflict are counted while the conflict lasts", async () 
 
 test("deleted stale UDP flows are counted by family", async () => {
   const { metrics, value } = setUp();
-  countCleaning(metrics, { deleted: { ip: 3, ip6: 1 }, duration: 500 });
+  metrics.observe("flowsCleaned", { deleted: { ip: 3, ip6: 1 }, duration: 500 });
   expect(await value("kubeproxy_conntrack_reconciler_deleted_entries_total", "IPv4")).toBe(3);
   expect(await value("kubeproxy_conntrack_reconciler_deleted_entries_total", "IPv6")).toBe(1);
   expect(await value("kubeproxy_conntrack_reconciler_sync_duration_seconds_sum", "IPv6")).toBe(0.5);

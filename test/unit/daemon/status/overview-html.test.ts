@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
-import { pendingServices } from "../../../../src/daemon/status/pending-services.ts";
-import { sparklineHtml } from "../../../../src/daemon/status/sparkline-html.ts";
+import type { DaemonStatus } from "../../../../src/daemon/status/daemon-status.ts";
+import { pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
+import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
-import type { DaemonStatus } from "../../../../src/daemon/status/status-source.ts";
 import { fullSyncReasonText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, named, service, testNodeContext } from "../../../support/build.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { html } from "../../../../src/daemon/status/html.ts";
+import { readStatusQuery, statusLink } from "../../../../src/daemon/status/service-list.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
-import { readStatusQuery, statusLink } from "../../../../src/daemon/status/status-query.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import { endpoint, type Objects, service, slice, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SyncTimeline } from "../../../../src/daemon/status/sync-timeline.ts";
+import { SyncTimeline } from "../../../../src/daemon/status/sync-history.ts";
 
 /** The beginning of a minute. */
 const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);

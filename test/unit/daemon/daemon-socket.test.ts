@@ -3,18 +3,18 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { resolveOptions } from "../../../../src/config/resolve.ts";
-import { type AssembledDaemon, assembleDaemon } from "../../../../src/daemon/assemble.ts";
-import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../../src/kube/source.ts";
-import { DAEMON_PATHS, type DaemonAnswers } from "../../../../src/sync/daemon-protocol.ts";
-import { service, slice } from "../../../support/build.ts";
-import { FakeNft } from "../../../support/fake-nft.ts";
-import { idleHost } from "../../../support/idle-host.ts";
-import { ManualClock } from "../../../support/manual-clock.ts";
-import { memoryLogger } from "../../../support/memory-logger.ts";
+import { resolveOptions } from "../../../src/config/resolve.ts";
+import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
+import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
+import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/sync/daemon-protocol.ts";
+import { service, slice } from "../../support/build.ts";
+import { FakeNft } from "../../support/fake-nft.ts";
+import { idleHost } from "../../support/idle-host.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
 
 let directory: string;
-const daemons: AssembledDaemon[] = [];
+const daemons: Daemon[] = [];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), "nft-proxy-socket-"));
 });
@@ -30,7 +30,7 @@ async function start(path: string) {
   const logger = memoryLogger();
   let handlers: SourceHandlers | undefined;
   const listen = { address: "127.0.0.1", port: 0 };
-  const daemon = await assembleDaemon({
+  const daemon = await createDaemon({
     options: {
       ...resolveOptions().options,
       daemonSocket: path,

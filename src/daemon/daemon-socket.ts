@@ -1,16 +1,43 @@
-import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
-import type { ObjectCache } from "../../model/object-cache.ts";
-import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
-import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../../sync/daemon-protocol.ts";
-import type { DaemonCore } from "../core.ts";
-import { jsonAnswer, type Routes } from "./http-answers.ts";
+import { mkdir, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+import type { Clock } from "../base/clock.ts";
+import { AppError, messageOf } from "../base/errors.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import type { UnservedServices } from "../kube/decode/ignored-service.ts";
+import type { ObjectSource } from "../kube/source.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
+import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../sync/daemon-protocol.ts";
+import type { NodeContextReader } from "../sync/node-context.ts";
+import type { Reconciler } from "../sync/reconciler.ts";
+import type { VanishedEndpoints } from "../sync/vanished-endpoints.ts";
+import type { HealthTracker } from "./health/health.ts";
+import { jsonAnswer, type Routes } from "./http/http-server.ts";
+import type { RefusalWatch } from "./readings/refusal-watch.ts";
+import type { SyncHistory } from "./status/sync-history.ts";
 
 /** What the daemon socket answers from. */
-export interface DaemonSocketParts extends DaemonCore {
+export interface DaemonSocketParts {
   readonly version: string;
-  readonly dryRun: boolean;
   /** The daemon's network namespace: `net:[4026531840]`. */
   readonly netNamespace: string;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly clock: Clock;
+  readonly dryRun: boolean;
+  /** Those in force. */
+  readonly options: () => ProxyOptions;
+  readonly cache: ObjectCache;
+  readonly nodeContext: NodeContextReader;
+  readonly reconciler: Reconciler;
+  readonly source: ObjectSource;
+  readonly health: HealthTracker;
+  readonly history: SyncHistory;
+  /** Undefined where connections to vanished endpoints are not reset. */
+  readonly vanished: VanishedEndpoints | undefined;
+  /** Undefined where refusals are not recorded. */
+  readonly refusals: RefusalWatch | undefined;
   /** The newest lines of the log. */
   readonly recentLog: () => readonly string[];
   /** Asks the source for the Services that the daemon does not hold. Never rejects. */
@@ -46,7 +73,7 @@ function daemonState(parts: DaemonSocketParts): DaemonState {
     startedAt,
     now: clock.now(),
     dryRun,
-    options: options.value,
+    options: options(),
     nodeContext: nodeContext.current(),
     objects: {
       services: cache.serviceCount,
@@ -81,4 +108,34 @@ function heldObjects(cache: ObjectCache): DaemonAnswers["objects"] {
     nodes: cache.isNodeKnown ? [cache.node] : [],
     serviceCIDRs: cache.serviceCIDRs(),
   };
+}
+
+/**
+ * Makes room for a Unix socket: creates its directory, for its owner alone, and removes the socket of a process that
+ * ended without removing it.
+ * @throws AppError HOST when a process listens on it, or the file system does not allow it
+ */
+export async function prepareSocket(path: string): Promise<void> {
+  if (await isServed(path)) {
+    throw new AppError("HOST", `another process listens on ${path}`, {
+      hint: "another nft-proxy runs on this host: two of them in one network namespace undo each other's rules; stop one, or give one in another network namespace another --daemon-socket",
+    });
+  }
+  try {
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    await rm(path, { force: true });
+  } catch (error) {
+    throw new AppError("HOST", `cannot prepare ${path}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function isServed(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { RefusalWatch } from "../../../../src/daemon/refusals/refusal-watch.ts";
+import { RefusalWatch } from "../../../../src/daemon/readings/refusal-watch.ts";
 import type { RefusalEntry } from "../../../../src/kernel/refusals.ts";
 import { port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";

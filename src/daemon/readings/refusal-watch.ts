@@ -2,14 +2,13 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
-import { counted } from "../../base/text.ts";
+import { counted, socketText } from "../../base/text.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
 import { lastPacketAt, newRefusals, type RefusalEntry, refusalKey, type SeenRefusal } from "../../kernel/refusals.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PeriodicTask } from "../../sync/periodic-task.ts";
-import { type RecentRefusals, recentRefusals } from "./recent-refusals.ts";
 
 /** What {@link RefusalWatch} needs. */
 export interface RefusalWatchParts {
@@ -24,12 +23,11 @@ export interface RefusalWatchParts {
   readonly onRefused: (service: ServiceName, summary: string) => void;
 }
 
-/** Between two looks, milliseconds, at least. */
-const PERIOD = 30_000;
-
-/** Between two looks, as a multiple of how long one takes: 65,536 entries of a family take 3 s of CPU time. */
+/** Minimum pause between polls, milliseconds, and its ratio to poll time: 65,536 entries of a family take 3 s of CPU time. */
+const MIN_PAUSE = 30_000;
 const PAUSE_RATIO = 50;
 
+/** Between two Events of one Service, milliseconds. */
 const EVENT_PERIOD = 3_600_000;
 
 /** The Services and reasons that are told apart at most; the rest is counted without the Service's name. */
@@ -82,12 +80,12 @@ export class RefusalWatch {
   start(): void {
     this.#task = new PeriodicTask(
       this.#parts.clock,
-      (took) => Math.max(PERIOD, PAUSE_RATIO * took),
+      (took) => Math.max(MIN_PAUSE, PAUSE_RATIO * took),
       () => this.look(),
     );
   }
 
-  /** Looks no more. */
+  /** Stops looking. */
   stop(): void {
     this.#task?.stop();
   }
@@ -192,4 +190,40 @@ function addTo(
   one.clients.add(client);
   one.packets += packets;
   refused.set(service, one);
+}
+
+/** What was refused within the last hour, as of the last look. */
+export interface RecentRefusals {
+  readonly packets: number;
+  readonly clients: number;
+  readonly destinations: number;
+  /** Some of them, the latest first: `10.244.2.9 to 10.96.0.10:80/tcp`. */
+  readonly latest: readonly string[];
+}
+
+/** The most refusals in {@link RecentRefusals.latest}. */
+const MOST_LATEST = 5;
+
+/** Sums up what the kernel remembers. */
+function recentRefusals(entries: readonly RefusalEntry[]): RecentRefusals {
+  return {
+    packets: entries.reduce((sum, { packets }) => sum + packets, 0),
+    clients: new Set(entries.map(({ client }) => client)).size,
+    destinations: new Set(entries.map(({ address, protocol, port }) => `${address} ${protocol} ${port}`)).size,
+    latest: latestOf(entries).map(({ client, address, protocol, port }) => {
+      return `${client} to ${socketText(address, port)}/${protocol}`;
+    }),
+  };
+}
+
+/** The latest entries, found without sorting all: there may be 100,000. */
+function latestOf(entries: readonly RefusalEntry[]): readonly RefusalEntry[] {
+  const latest: RefusalEntry[] = [];
+  for (const entry of entries) {
+    if (latest.length === MOST_LATEST && entry.silentFor >= (latest.at(-1)?.silentFor ?? 0)) continue;
+    const after = latest.findIndex(({ silentFor }) => silentFor > entry.silentFor);
+    latest.splice(after === -1 ? latest.length : after, 0, entry);
+    latest.length = Math.min(latest.length, MOST_LATEST);
+  }
+  return latest;
 }

@@ -1,0 +1,74 @@
+import type { Clock } from "../base/clock.ts";
+import { FailureLog } from "../base/failure-log.ts";
+import type { Logger } from "../base/logger.ts";
+import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import type { UdpServicePorts } from "../conntrack/stale-flows.ts";
+import { systemErrorCode } from "../kernel/host.ts";
+import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
+import { parseFrontendKey } from "../ruleset/keys.ts";
+import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { LISTS, NO_ENDPOINTS } from "../ruleset/sets.ts";
+import type { SyncSubscriber } from "../sync/sync-report.ts";
+
+/**
+ * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync: while
+ * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
+ */
+export function staleFlows(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">): SyncSubscriber {
+  return {
+    synced({ kind, rendered }) {
+      const isChanged = ports.update(rendered);
+      if (isChanged || kind === "full") void cleaner.clean();
+    },
+  };
+}
+
+/**
+ * Keeps the NodePorts reserved: an outgoing connection that took one for its own port would get no answers.
+ * Source: https://github.com/kubernetes/kubernetes/issues/111682
+ * @param isWanted `--reserve-nodeports`; off means that what was reserved before is taken back
+ */
+export function reservedPorts(
+  isWanted: () => boolean,
+  files: ReservedPortFiles,
+  clock: Clock,
+  logger: Logger,
+): SyncSubscriber {
+  const failures = new FailureLog(logger, clock, "cannot reserve NodePorts; retrying", "NodePorts are reserved again");
+  /** The ports of the last attempt in one text. */
+  let last = "";
+  let queue: Promise<void> = Promise.resolve();
+  const reserve = async (wanted: ReadonlySet<number>) => {
+    try {
+      if (await reservePorts(wanted, files)) logger.info({ ports: wanted.size }, "reserved NodePorts");
+      failures.end();
+    } catch (error) {
+      const hint = "ip_local_reserved_ports must be writable: run privileged in the host's network namespace";
+      failures.add(systemErrorCode(error), { hint });
+    }
+  };
+  return {
+    synced({ state, kind }) {
+      const wanted = isWanted() ? nodePortsOf(state) : new Set<number>();
+      const text = [...wanted].sort((a, b) => a - b).join();
+      // Others may have changed the list meanwhile: a full sync looks at it again.
+      if (text === last && kind !== "full" && !failures.isFailing) return;
+      last = text;
+      queue = queue.then(() => reserve(wanted));
+    },
+  };
+}
+
+/** The NodePorts of both families and all protocols, with and without endpoints. */
+function nodePortsOf(state: RulesetState): Set<number> {
+  const ports = new Set<number>();
+  for (const family of Object.values(state.families)) {
+    for (const set of [LISTS, NO_ENDPOINTS]) {
+      for (const key of family.table.sets.get(set)?.elements.keys() ?? []) {
+        const { address, port } = parseFrontendKey(key);
+        if (address === undefined) ports.add(port);
+      }
+    }
+  }
+  return ports;
+}

@@ -1,0 +1,141 @@
+import type { Clock } from "../../base/clock.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
+import type { Logger } from "../../base/logger.ts";
+import { socketText } from "../../base/text.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import { listItems } from "../../kernel/read-kernel.ts";
+import { readResetPackets } from "../../kernel/vanished.ts";
+import type { Protocol } from "../../model/ids.ts";
+import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
+import { targetText } from "../../nft/elements.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { ENDPOINTS, LISTS } from "../../ruleset/sets.ts";
+import { cachedReading } from "./cached-reading.ts";
+
+/** How many new connections a map element has counted since it was made. */
+export interface ConnectionCount {
+  readonly family: Family;
+  readonly namespace: string;
+  readonly service: string;
+  /** The port's name, or its number where it has none. */
+  readonly port: string;
+  readonly protocol: Protocol;
+  /** The frontend's address and port, or `nodePort:N`; of an endpoint, its own address and port. */
+  readonly target: string;
+  readonly connections: number;
+}
+
+/** The counters of the maps at one moment. */
+export interface ConnectionCounts {
+  readonly frontends: readonly ConnectionCount[];
+  /** Those with a connection; undefined where endpoints are not counted. */
+  readonly endpoints: readonly ConnectionCount[] | undefined;
+}
+
+/** Packets that the rules answered with a TCP reset; a family is absent where it is not programmed. */
+export type ResetPackets = Partial<ByFamily<number>>;
+
+/** How long a reading of counters is good for, milliseconds. */
+const COUNTERS_MAX_AGE = 5000;
+
+/** The counts of {@link readConnectionCounts}, read when asked for and not more often than they are worth; never rejects. */
+export function connectionCounts(
+  nft: Nft,
+  state: () => RulesetState,
+  clock: Clock,
+  logger: Logger,
+): () => Promise<ConnectionCounts> {
+  const failures = new FailureLog(
+    logger,
+    clock,
+    "cannot read the connection counters",
+    "the connection counters can be read again",
+  );
+  const first: ConnectionCounts = { frontends: [], endpoints: undefined };
+  return cachedReading(first, () => readConnectionCounts(nft, state()), COUNTERS_MAX_AGE, clock, failures);
+}
+
+/** The packets to endpoints that left every EndpointSlice, as the kernel counted them; never rejects. */
+export function resetPackets(
+  nft: Nft,
+  families: readonly Family[],
+  clock: Clock,
+  logger: Logger,
+): () => Promise<ResetPackets> {
+  const failures = new FailureLog(
+    logger,
+    clock,
+    "cannot read the count of resets",
+    "the count of resets can be read again",
+  );
+  const read = async (): Promise<ResetPackets> =>
+    Object.fromEntries(
+      await Promise.all(families.map(async (family) => [family, await readResetPackets(nft, family)])),
+    );
+  return cachedReading<ResetPackets>({}, read, COUNTERS_MAX_AGE, clock, failures);
+}
+
+/**
+ * Reads the counters of the maps that have them, and the Services that they belong to. Costs a listing of each such map, which
+ * is read while nft prints it. Endpoints without a connection are not kept: a node uses few of a large cluster's.
+ */
+export async function readConnectionCounts(nft: Nft, state: RulesetState): Promise<ConnectionCounts> {
+  const frontends: ConnectionCount[] = [];
+  let endpoints: ConnectionCount[] | undefined;
+  for (const ofFamily of Object.values(state.families)) {
+    await eachCounter(nft, ofFamily, LISTS, (counted) => {
+      frontends.push(...countOf(ofFamily, LISTS, counted, frontendText(counted.key)));
+    });
+    if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
+    await eachCounter(nft, ofFamily, ENDPOINTS, (counted) => {
+      if (counted.packets > 0) endpoints?.push(...countOf(ofFamily, ENDPOINTS, counted, targetText(counted.value)));
+    });
+  }
+  return { frontends, endpoints };
+}
+
+async function eachCounter(
+  nft: Nft,
+  { table }: FamilyState,
+  map: string,
+  take: (counted: CountedElement) => void,
+): Promise<void> {
+  const spec = table.sets.get(map)?.spec;
+  if (!spec?.counter) return;
+  await listItems(nft, table.family, spec, (item) => {
+    const counted = parseCountedElement(spec, item);
+    if (counted !== undefined) take(counted);
+  });
+}
+
+/** Nothing for an element that no service port owns any more. */
+function countOf(
+  state: FamilyState,
+  map: typeof LISTS | typeof ENDPOINTS,
+  { key, packets }: CountedElement,
+  target: string,
+): ConnectionCount[] {
+  const owner = state.ownerOfElement(map, key);
+  if (owner === undefined) return [];
+  const [namespace = "", service = ""] = owner.service.name.split("/");
+  const { name, port, protocol } = owner.spec;
+  return [
+    {
+      family: state.table.family,
+      namespace,
+      service,
+      port: name === "" ? String(port) : name,
+      protocol,
+      target,
+      connections: packets,
+    },
+  ];
+}
+
+function frontendText(key: string): string {
+  const { address, port } = parseFrontendKey(key);
+  return address === undefined ? `nodePort:${port}` : socketText(address, port);
+}

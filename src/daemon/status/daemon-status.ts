@@ -1,0 +1,93 @@
+import { socketText } from "../../base/text.ts";
+import type { ResourceName, SourceState } from "../../kube/source.ts";
+import { type ServiceName, serviceOf } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { FrontendView } from "../../ruleset/service-view.ts";
+import type { Quarantine } from "../../sync/sync-report.ts";
+import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
+import type { HealthReport } from "../health/health.ts";
+import type { ConnectionCount, ConnectionCounts } from "../readings/connection-counts.ts";
+import type { RecentRefusals } from "../readings/refusal-watch.ts";
+import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
+
+/** Endpoints whose connections are reset. */
+export interface VanishedStatus {
+  /** Those that left first first. */
+  readonly held: readonly VanishedEndpoint[];
+  /** Since the rules were made. */
+  readonly resetPackets: number;
+}
+
+/** A daemon as the status page sees it at one moment. Times are milliseconds since 1970. */
+export interface DaemonStatus {
+  readonly version: string;
+  readonly startedAt: number;
+  readonly now: number;
+  /** Applies nothing. */
+  readonly dryRun: boolean;
+  readonly cache: ObjectCache;
+  readonly nodeContext: NodeContext;
+  readonly state: RulesetState;
+  readonly quarantined: Quarantine;
+  readonly health: HealthReport;
+  readonly sources: Readonly<Record<ResourceName, SourceState>>;
+  readonly history: SyncHistorySnapshot;
+  readonly pending: Pending;
+  /** The last hour, oldest minute first. */
+  readonly timeline: readonly TimelineMinute[];
+  /** Absent where refusals are not recorded, and before they were first looked at. */
+  readonly refusals?: RecentRefusals;
+  /** Absent where connections to vanished endpoints are not reset. */
+  readonly vanished?: VanishedStatus;
+  /** undefined where connections are not counted. */
+  readonly counts: ConnectionCounts | undefined;
+}
+
+/** What is desired and not yet in the kernel. */
+export interface Pending {
+  /** Since when, milliseconds since 1970; undefined when the kernel is up to date. */
+  readonly since: number | undefined;
+  /** Sorted. Empty also where something else is pending, such as a changed option. */
+  readonly services: readonly ServiceName[];
+}
+
+/** The Services that changed since the last successful sync: rendered by one that failed, or not rendered yet. */
+export function pendingServices(cache: Pick<ObjectCache, "dirty">, { families }: RulesetState): ServiceName[] {
+  const rendered = Object.values(families).flatMap((family) => family.uncommitted().map(({ key }) => serviceOf(key)));
+  return [...new Set([...cache.dirty, ...rendered])].sort();
+}
+
+/** New connections since a map element was made; undefined where they are not counted. */
+export interface ConnectionLookup {
+  readonly toFrontend: (port: ServicePort, frontend: FrontendView) => number | undefined;
+  readonly toEndpoint: (port: ServicePort, address: string, number: number) => number | undefined;
+}
+
+/** Makes counts easy to find. */
+export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
+  const frontends = byTarget(counts.frontends);
+  const endpoints = counts.endpoints && byTarget(counts.endpoints);
+  return {
+    toFrontend: (port, { address, port: number }) =>
+      frontends.get(`${keyOf(port)} ${address === "" ? `nodePort:${number}` : socketText(address, number)}`),
+    toEndpoint: (port, address, number) =>
+      endpoints && (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0),
+  };
+}
+
+/** An endpoint has an element in each list of its service port: their sum counts. */
+function byTarget(counts: readonly ConnectionCount[]): Map<string, number> {
+  const sums = new Map<string, number>();
+  for (const { family, namespace, service, port, protocol, target, connections } of counts) {
+    const key = `${family} ${namespace}/${service}:${port}/${protocol} ${target}`;
+    sums.set(key, (sums.get(key) ?? 0) + connections);
+  }
+  return sums;
+}
+
+function keyOf({ family, service, spec }: ServicePort): string {
+  return `${family} ${service.name}:${spec.name === "" ? spec.port : spec.name}/${spec.protocol}`;
+}

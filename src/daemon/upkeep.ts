@@ -1,0 +1,140 @@
+import type { Clock } from "../base/clock.ts";
+import { assertNever, messageOf } from "../base/errors.ts";
+import { FailureLog, LogLimit } from "../base/failure-log.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { driftText } from "../sync/drift-summary.ts";
+import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
+import type { NodeContextReader } from "../sync/node-context.ts";
+import { PeriodicTask } from "../sync/periodic-task.ts";
+import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
+import type { SyncLoop } from "../sync/sync-loop.ts";
+import type { Verifier } from "../sync/verifier.ts";
+
+/** What an {@link Upkeep} needs. */
+export interface UpkeepParts {
+  /** Those in force. */
+  readonly options: () => ProxyOptions;
+  readonly nft: Nft;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly nodeContext: NodeContextReader;
+  readonly loop: SyncLoop;
+  readonly verifier: Verifier;
+  /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
+  readonly dryRun: boolean;
+}
+
+/** Polling intervals of the tables and of the chains, milliseconds. */
+const TABLES_PERIOD = 300;
+const CHAINS_PERIOD = 10_000;
+
+/** Does what is due from time to time, and has drift repaired: what reads the kernel and the host while nothing changes. */
+export class Upkeep {
+  readonly #parts: UpkeepParts;
+  readonly #watcher: DriftWatcher;
+  readonly #periodic: PeriodicTask[] = [];
+  readonly #driftLines = new LogLimit();
+  readonly #hostFailures: FailureLog;
+
+  constructor(parts: UpkeepParts) {
+    const { nft, clock, logger, loop } = parts;
+    this.#parts = parts;
+    this.#hostFailures = new FailureLog(
+      logger,
+      clock,
+      "cannot read the addresses of this host, retrying",
+      "the addresses of this host can be read again",
+    );
+    this.#watcher = new DriftWatcher({
+      nft,
+      clock,
+      logger,
+      expected: () => loop.expectation,
+      onDrift: (drift) => this.#onDrift(drift),
+      tablesPeriodMs: TABLES_PERIOD,
+      chainsPeriodMs: CHAINS_PERIOD,
+    });
+  }
+
+  /** Begins. */
+  start(): void {
+    const { options, loop, verifier, dryRun } = this.#parts;
+    this.#every(
+      () => options().syncPeriodMs,
+      () => this.#maintain(),
+    );
+    this.#every(
+      () => QUARANTINE_RETRY,
+      async () => loop.retryRefused(),
+    );
+    if (dryRun) return;
+    this.#watcher.start();
+    verifier.start({
+      onDifferences: (found) => this.#onDrift({ kind: "elements", found: driftText(found) }),
+      onUnreadable: (reason) => this.#onDrift({ kind: "unreadable", reason }),
+    });
+    this.#every(
+      () => options().fullResyncPeriodMs,
+      async () => loop.requestFullSync("periodic"),
+    );
+  }
+
+  /** Ends. */
+  stop(): void {
+    this.#watcher.stop();
+    this.#parts.verifier.stop();
+    for (const task of this.#periodic) task.stop();
+  }
+
+  /** Takes over changed periods, and reads the host again for what else changed. */
+  optionsChanged(): void {
+    for (const task of this.#periodic) task.periodChanged();
+    void this.#maintain();
+  }
+
+  #onDrift(drift: Drift): void {
+    this.#logDrift(drift);
+    this.#parts.loop.requestFullSync("drift", true);
+  }
+
+  #logDrift(drift: Drift): void {
+    const { logger, clock } = this.#parts;
+    const limit = this.#driftLines.fields(clock.monotonic());
+    if (limit === undefined) return;
+    switch (drift.kind) {
+      case "tables":
+        logger.warn({ tables: drift.missing, ...limit }, "tables missing: rebuilding");
+        break;
+      case "chain":
+        logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
+        break;
+      case "elements":
+        logger.warn({ found: drift.found, ...limit }, "rules differ from the desired state: repairing");
+        break;
+      case "unreadable":
+        logger.warn({ error: drift.reason, ...limit }, "something in our tables is not understood: rebuilding");
+        break;
+      default:
+        assertNever(drift);
+    }
+  }
+
+  /** Deletes stale chains and reads the host again, whose addresses may have changed. */
+  async #maintain(): Promise<void> {
+    const { nodeContext, loop, dryRun } = this.#parts;
+    try {
+      await nodeContext.refresh();
+      this.#hostFailures.end();
+    } catch (error) {
+      this.#hostFailures.add(messageOf(error));
+    }
+    if (!dryRun) await loop.deleteStaleChains();
+    loop.requestIfContextChanged();
+  }
+
+  #every(period: () => number, action: () => Promise<void>): void {
+    this.#periodic.push(new PeriodicTask(this.#parts.clock, period, action));
+  }
+}
