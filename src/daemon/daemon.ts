@@ -27,7 +27,7 @@ import { daemonServers } from "./daemon-servers.ts";
 import { EventRecorder, type EventSink } from "./events/event-recorder.ts";
 import {
   failedHealthPortEvent,
-  failedLoopbackNodePortEvent,
+  failedLoopbackEvent,
   failedServerEvent,
   nodeSubject,
   refusedEvent,
@@ -319,7 +319,7 @@ function loopbackProxy(
       bindFailed: ({ family, port, service }, error) => {
         metrics.observe("loopbackBindFailed", { family });
         const subject = serviceSubject(cache, service);
-        events.record(failedLoopbackNodePortEvent(subject, port, cache.node.name, messageOf(error)));
+        events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
       },
       refused: (_, reason) => metrics.observe("loopbackRefused", { reason }),
     },

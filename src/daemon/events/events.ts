@@ -50,72 +50,62 @@ export function startingEvent(node: EventSubject): EventNote {
   return { type: "Normal", reason: "Starting", action: "StartKubeProxy", note: "", regarding: node };
 }
 
+function warning(regarding: EventSubject, reason: string, action: string, note: string): EventNote {
+  return { type: "Warning", reason, action, note, regarding };
+}
+
 /** One of the two servers cannot bind its address: kube-proxy's Events. `problem` names the address and the reason. */
 export function failedServerEvent(node: EventSubject, server: "healthz" | "metrics", problem: string): EventNote {
   const reason = server === "healthz" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
-  return { type: "Warning", reason, action: "StartKubeProxy", note: problem, regarding: node };
+  return warning(node, reason, "StartKubeProxy", problem);
 }
 
 /** The health check node port of a Service cannot be listened on: kube-proxy's Event. */
-export function failedHealthPortEvent(
-  service: EventSubject,
-  port: number,
-  nodeName: string,
-  problem: string,
-): EventNote {
-  const note = `node ${nodeName} failed to start healthcheck "${service.namespace}/${service.name}" on port ${port}: ${problem}`;
-  return { type: "Warning", reason: "FailedToStartServiceHealthcheck", action: "Listen", note, regarding: service };
+export function failedHealthPortEvent(service: EventSubject, port: number, node: string, problem: string): EventNote {
+  const name = `${service.namespace}/${service.name}`;
+  const note = `node ${node} failed to start healthcheck "${name}" on port ${port}: ${problem}`;
+  return warning(service, "FailedToStartServiceHealthcheck", "Listen", note);
 }
 
 /** The NodePort of a Service cannot be bound at a loopback address; it is retried. */
-export function failedLoopbackNodePortEvent(
-  service: EventSubject,
-  port: number,
-  nodeName: string,
-  problem: string,
-): EventNote {
-  const note = `node ${nodeName} cannot serve NodePort ${port} on loopback, retrying: ${problem}`;
-  return { type: "Warning", reason: "FailedToListenLocalhostNodePort", action: "Listen", note, regarding: service };
+export function failedLoopbackEvent(service: EventSubject, port: number, node: string, problem: string): EventNote {
+  const note = `node ${node} cannot serve NodePort ${port} on loopback, retrying: ${problem}`;
+  return warning(service, "FailedToListenLocalhostNodePort", "Listen", note);
 }
 
 /** Our rules were changed by someone else and repaired. `found` describes the drift. */
 export function driftRepairedEvent(node: EventSubject, found: string): EventNote {
   const note = `the rules on node ${node.name} were changed by someone else and have been repaired: ${found}`;
-  return { type: "Warning", reason: "RulesRepaired", action: "Repair", note, regarding: node };
+  return warning(node, "RulesRepaired", "Repair", note);
 }
 
 /** A service port has no rules, for the reason given; all others are programmed. */
-export function quarantineEvent(
-  service: EventSubject,
-  servicePort: string,
-  nodeName: string,
-  problem: string,
-): EventNote {
-  const note = `node ${nodeName} cannot program ${servicePort}, which is quarantined: ${problem}`;
-  return { type: "Warning", reason: "ServicePortQuarantined", action: "Sync", note, regarding: service };
+export function quarantineEvent(service: EventSubject, port: string, node: string, problem: string): EventNote {
+  const note = `node ${node} cannot program ${port}, which is quarantined: ${problem}`;
+  return warning(service, "ServicePortQuarantined", "Sync", note);
 }
 
 /** A service port lost an address and port to another. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;
-  return { type: "Warning", reason: "AddressConflict", action: "Sync", note, regarding: service, clusterKey: note };
+  return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: note };
 }
 
 /** The annotation of a Service names a scheduler that does not exist. */
 export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
   const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${JSON.stringify(given)}: random is used`;
-  return { type: "Warning", reason: "UnknownScheduler", action: "Sync", note, regarding: service, clusterKey: note };
+  return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
 }
 
 /** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */
-export function refusedEvent(service: EventSubject, nodeName: string, summary: string): EventNote {
-  const note = `node ${nodeName}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;
-  return { type: "Warning", reason: "ConnectionsRefused", action: "Refuse", note, regarding: service, clusterKey: "" };
+export function refusedEvent(service: EventSubject, node: string, summary: string): EventNote {
+  const note = `node ${node}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;
+  return { ...warning(service, "ConnectionsRefused", "Refuse", note), clusterKey: "" };
 }
 
 /** A sync failed; it is retried. */
 export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
-  return { type: "Warning", reason: "SyncFailed", action: "Sync", note: problem, regarding: node };
+  return warning(node, "SyncFailed", "Sync", problem);
 }
 
 /** The origin of an Event: its time, its reporter and what makes its name unique. */

@@ -12,56 +12,7 @@ export interface FullSyncRecord {
   readonly repaired: string | undefined;
 }
 
-/** Keeps the last syncs and their number, for the status page. */
-export class SyncHistory implements SyncSubscriber {
-  #fullSync: FullSyncRecord | undefined;
-  #repair: FullSyncRecord | undefined;
-  #syncs = 0;
-  #repairs = 0;
-  #failures = 0;
-  #lastSyncedAt: number | undefined;
-  #problem: string | undefined;
-  #verifiedAt: number | undefined;
-
-  synced(report: SyncReport): void {
-    this.#syncs++;
-    this.#lastSyncedAt = report.endedAt;
-    this.#problem = undefined;
-    if (report.kind !== "full") return;
-    const { startedAt, endedAt, reason } = report;
-    const repaired = driftSummary(report)?.text;
-    this.#fullSync = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
-    if (repaired === undefined) return;
-    this.#repair = this.#fullSync;
-    this.#repairs++;
-  }
-
-  failed({ error }: Pick<SyncFailure, "error">): void {
-    this.#failures++;
-    this.#problem = messageOf(error);
-  }
-
-  /** The kernel's tables were compared with the desired state, element by element, without a difference. */
-  verified(at: number): void {
-    this.#verifiedAt = at;
-  }
-
-  /** The history up to now. */
-  snapshot(): SyncHistorySnapshot {
-    return {
-      syncs: this.#syncs,
-      failures: this.#failures,
-      repairs: this.#repairs,
-      fullSync: this.#fullSync,
-      repair: this.#repair,
-      lastSyncedAt: this.#lastSyncedAt,
-      verifiedAt: this.#verifiedAt,
-      problem: this.#problem,
-    };
-  }
-}
-
-/** Counts are since the start. */
+/** The syncs up to now. Counts are since the start, times milliseconds since 1970. */
 export interface SyncHistorySnapshot {
   readonly syncs: number;
   readonly failures: number;
@@ -69,12 +20,51 @@ export interface SyncHistorySnapshot {
   readonly fullSync: FullSyncRecord | undefined;
   /** The last full sync that repaired something. */
   readonly repair: FullSyncRecord | undefined;
-  /** When the kernel was last brought up to date, milliseconds since 1970. */
+  /** When the kernel was last brought up to date. */
   readonly lastSyncedAt: number | undefined;
-  /** When the tables were last compared with the desired state, element by element, milliseconds since 1970. */
+  /** When the tables were last compared with the desired state, element by element, without a difference. */
   readonly verifiedAt: number | undefined;
   /** Why the last sync failed; undefined after a success. */
   readonly problem: string | undefined;
+}
+
+/** Keeps the last syncs and their number, for the status page. */
+export class SyncHistory implements SyncSubscriber {
+  #snapshot: SyncHistorySnapshot = {
+    syncs: 0,
+    failures: 0,
+    repairs: 0,
+    fullSync: undefined,
+    repair: undefined,
+    lastSyncedAt: undefined,
+    verifiedAt: undefined,
+    problem: undefined,
+  };
+
+  synced(report: SyncReport): void {
+    const { startedAt, endedAt, reason, kind } = report;
+    const { syncs, repairs } = this.#snapshot;
+    this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, lastSyncedAt: endedAt, problem: undefined };
+    if (kind !== "full") return;
+    const repaired = driftSummary(report)?.text;
+    const fullSync = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
+    const repair = repaired === undefined ? {} : { repair: fullSync, repairs: repairs + 1 };
+    this.#snapshot = { ...this.#snapshot, fullSync, ...repair };
+  }
+
+  failed({ error }: Pick<SyncFailure, "error">): void {
+    this.#snapshot = { ...this.#snapshot, failures: this.#snapshot.failures + 1, problem: messageOf(error) };
+  }
+
+  /** The kernel's tables were compared with the desired state, element by element, without a difference. */
+  verified(at: number): void {
+    this.#snapshot = { ...this.#snapshot, verifiedAt: at };
+  }
+
+  /** The history up to now. */
+  snapshot(): SyncHistorySnapshot {
+    return this.#snapshot;
+  }
 }
 
 /** The reason of a full sync in words, to follow "full sync". */
