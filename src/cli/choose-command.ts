@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import { nearest } from "../base/nearest.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { listText } from "../base/text.ts";
 import { type Argv, type Command, flagsOf } from "./command.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
@@ -45,15 +45,12 @@ function badArgument(message: string, hint: string): AppError {
 
 function unknownCommand(name: string): AppError {
   const names = COMMANDS.map((command) => command.name);
-  const near = nearest(name, names);
-  const hint = near === undefined ? "nft-proxy --help shows the commands" : `did you mean ${near}?`;
-  return badArgument(`unknown command: ${name}`, hint);
+  return badArgument(`unknown command: ${name}`, didYouMean(name, names) ?? "nft-proxy --help shows the commands");
 }
 
 function unknownOption(command: Command, spelling: string): AppError {
   const known = flagsOf(command).flatMap(({ name }) => (name.length === 1 ? [] : [`--${name}`]));
-  const near = nearest(spelling, known);
-  return badArgument(noOption(command, spelling), near === undefined ? helpOf(command) : `did you mean ${near}?`);
+  return badArgument(noOption(command, spelling), didYouMean(spelling, known) ?? helpOf(command));
 }
 
 function unexpectedArgument(command: Command, word: string): AppError {

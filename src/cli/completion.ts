@@ -1,12 +1,11 @@
 import { AppError } from "../base/errors.ts";
 import type { Flag } from "../config/option.ts";
 import { loadDesired } from "../inspect/load/desired.ts";
-import { type Argv, type Command, shownFlags, textArgument } from "./command.ts";
-import { COMMANDS, commandOf, takesWord } from "./commands.ts";
+import { type Argv, type Command, textArgument } from "./command.ts";
+import { commandOf, takesWord } from "./commands.ts";
+import { completedNames } from "./help.ts";
 import { loadRequest, optionsBesideDaemon } from "./options.ts";
 import { flagOfSpelling, parseArguments } from "./parse-arguments.ts";
-
-const PROGRAM_FLAGS: readonly string[] = ["--help", "--version"];
 
 /** Names may take a moment; a shell that waits longer is worse than one without them. */
 const NAMES_WITHIN_MS = 3000;
@@ -32,9 +31,12 @@ async function candidates(before: readonly string[], current: string): Promise<r
   const isValue = valued !== undefined && valued.type !== "boolean";
   const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
   const command = commandOf(words[0]);
-  if (command === undefined) return words.length > 0 ? [] : [...COMMANDS.map(({ name }) => name), ...PROGRAM_FLAGS];
+  if (command === undefined) return words.length > 0 ? [] : await completedNames(undefined, before, current, false);
   if (isValue) return await valuesOf(valued, command, values);
-  if (current.startsWith("-")) return spellings(command, current);
+  if (current.startsWith("-")) {
+    const common = await completedNames(command, before, current, false);
+    return common.length > 0 ? common : await completedNames(command, before, current, true);
+  }
   return words.length > 1 ? [] : await ownValues(command, values);
 }
 
@@ -46,14 +48,6 @@ function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
     if (error instanceof AppError) return { words: [], values: {}, unknown: [] };
     throw error;
   }
-}
-
-/** The common options; all of them where none of the common ones begins like `current`. */
-function spellings(command: Command, current: string): string[] {
-  const [common = [], all = []] = [false, true].map((showAll) => {
-    return shownFlags(command, showAll).map(({ name }) => (name.length === 1 ? `-${name}` : `--${name}`));
-  });
-  return common.some((spelling) => spelling.startsWith(current)) ? common : all;
 }
 
 async function valuesOf({ name, values = [] }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {

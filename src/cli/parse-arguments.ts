@@ -1,7 +1,24 @@
+import yargs, { type Argv as Yargs } from "yargs";
 import { AppError } from "../base/errors.ts";
 import { quoted } from "../base/schema-error.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
+
+/** Returns a parser of yargs without what pflag has not: no negated names, groups of letters, numbers or nested objects. */
+export function emptyParser(): Yargs {
+  const settings = {
+    "boolean-negation": false,
+    "camel-case-expansion": false,
+    "dot-notation": false,
+    "greedy-arrays": false,
+    "parse-numbers": false,
+    "parse-positional-numbers": false,
+    "sort-commands": false,
+    "strip-aliased": true,
+  } as const;
+  // Its own texts name the program, and are in English whatever the user's language is, as all others are.
+  return yargs().scriptName("").locale("en").parserConfiguration(settings).help(false).version(false);
+}
 
 /** The arguments of a command line by their meaning. */
 export interface ParsedArguments {
@@ -39,8 +56,27 @@ export function parseArguments(
   args: readonly string[],
   takesWord: (command: string | undefined) => boolean,
 ): ParsedArguments {
-  const [words, unknown]: [string[], string[]] = [[], []];
-  const values: Record<string, boolean | string[]> = {};
+  const { given, spelled, words, unknown } = spellOut(args, takesWord);
+  const { _, $0, ...values } = emptyParser()
+    .options(Object.fromEntries(given.map(({ name, type }) => [name, type === "boolean" ? BOOLEAN : TEXTS])))
+    .parseSync([...spelled, "--", ...words]);
+  return { words: _.map(String), values: values as ParsedArguments["values"], unknown };
+}
+
+const BOOLEAN = { type: "boolean" } as const;
+const TEXTS = { type: "string", array: true } as const;
+
+/** A command line in the one spelling that yargs reads as pflag would. */
+interface SpelledOut {
+  /** `--name="value"` for every value of a known flag. */
+  readonly spelled: readonly string[];
+  readonly given: readonly Flag[];
+  readonly words: readonly string[];
+  readonly unknown: readonly string[];
+}
+
+function spellOut(args: readonly string[], takesWord: (command: string | undefined) => boolean): SpelledOut {
+  const [given, spelled, words, unknown]: [Flag[], string[], string[], string[]] = [[], [], [], []];
   let next = 0;
   while (next < args.length) {
     const argument = args[next] ?? "";
@@ -53,18 +89,24 @@ export function parseArguments(
     const { spelling, flag, value } = flagOf(argument);
     if (flag === undefined) {
       unknown.push(spelling);
-    } else if (flag.type === "boolean") {
-      values[flag.name] = value === undefined || goBoolean(flag.name, value);
-    } else {
-      const joined = value === undefined ? [] : [value];
-      const limit = flag.type === "path-list" && !takesWord(words[0]) ? args.length : 1;
-      const following = valuesAt(args, next, limit - joined.length);
-      if (joined.length + following.length === 0) throw missingValue(spelling, flag);
-      next += following.length;
-      values[flag.name] = [...((values[flag.name] ?? []) as string[]), ...joined, ...following];
+      continue;
     }
+    const joined = value === undefined ? [] : [value];
+    const isList = flag.type === "path-list" && !takesWord(words[0]);
+    const limit = flag.type === "boolean" ? 0 : (isList ? args.length : 1) - joined.length;
+    const values = [...joined, ...valuesAt(args, next, limit)];
+    next += values.length - joined.length;
+    given.push(flag);
+    spelled.push(...spelledValues(spelling, flag, values));
   }
-  return { words: [...words, ...args.slice(next)], values, unknown };
+  return { given, spelled, words: [...words, ...args.slice(next)], unknown };
+}
+
+function spelledValues(spelling: string, { name, type, description }: Flag, values: readonly string[]): string[] {
+  if (type === "boolean") return [`--${name}=${goBoolean(name, values[0] ?? "true")}`];
+  if (values.length === 0) throw new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${description}`);
+  // yargs takes one pair of quotes away from what stands after an equals sign.
+  return values.map((value) => `--${name}="${value}"`);
 }
 
 /** A lone dash is standard input. */
@@ -77,10 +119,6 @@ function valuesAt(args: readonly string[], index: number, limit: number): string
   const rest = args.slice(index, index + limit);
   const end = rest.findIndex((argument) => isFlag(argument) && !/^-\d/.test(argument));
   return end === -1 ? rest : rest.slice(0, end);
-}
-
-function missingValue(spelling: string, { description }: Flag): AppError {
-  return new AppError("BAD_ARGUMENT", `${spelling} needs a value: ${description}`);
 }
 
 interface GivenSpelling {

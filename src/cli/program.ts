@@ -2,7 +2,6 @@ import { AppError } from "../base/errors.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 import { COMPLETION_ARGUMENT, type Command } from "./command.ts";
-import { COMMANDS } from "./commands.ts";
 import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
 import { type ProgressStream, terminalProgress } from "./print/progress.ts";
 
@@ -50,9 +49,12 @@ async function printAbout(
     await write(stdout, `${__VERSION__}\n`);
     return EXIT.ok;
   }
-  const { commandHelp, programHelp } = await import("./print/help-text.ts");
+  const { commandHelp, programHelp } = await import("./help.ts");
   const { command, showAll } = choice;
-  await write(stdout, command === undefined ? programHelp(COMMANDS, columns) : commandHelp(command, showAll, columns));
+  await write(
+    stdout,
+    command === undefined ? await programHelp(columns) : await commandHelp(command, showAll, columns),
+  );
   return EXIT.ok;
 }
 

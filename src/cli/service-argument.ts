@@ -1,5 +1,5 @@
 import { AppError } from "../base/errors.ts";
-import { nearest } from "../base/nearest.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { quoted } from "../base/schema-error.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import { type ServiceName, serviceName } from "../model/ids.ts";
@@ -40,13 +40,9 @@ export function unknownServiceNotices(named: ServiceArgument | undefined, names:
 /** A warning that the namespace of `--namespace` has no Service, so that nothing found is no good news. */
 export function emptyNamespaceNotices(namespace: string | undefined, names: readonly ServiceName[]): string[] {
   if (namespace === undefined || names.some((name) => name.startsWith(`${namespace}/`))) return [];
-  const near = nearest(
-    namespace,
-    names.map((name) => name.slice(0, name.indexOf("/"))),
-  );
-  return [
-    `warning: there is no Service in namespace ${namespace}${near === undefined ? "" : `: did you mean ${near}?`}`,
-  ];
+  const namespaces = names.map((name) => name.slice(0, name.indexOf("/")));
+  const hint = didYouMean(namespace, namespaces);
+  return [`warning: there is no Service in namespace ${namespace}${hint === undefined ? "" : `: ${hint}`}`];
 }
 
 /**

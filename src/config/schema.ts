@@ -1,4 +1,4 @@
-import { nearest } from "../base/nearest.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
 import type { Schema } from "./option.ts";
@@ -65,31 +65,20 @@ export function featureGateWarnings(document: object): ConfigWarning[] {
 
 /** Returns a warning for each field that the schema does not list, and none for the fields within such a field. */
 export function unknownFieldWarnings(document: object): ConfigWarning[] {
-  return unknownFields(document, configurationSchema() as SchemaPart, "").map(({ path, near }) =>
-    ignoredWarning(
-      path,
-      `KubeProxyConfiguration v1alpha1 has no such field${near === undefined ? "" : `: did you mean ${near}?`}`,
-    ),
-  );
+  return unknownFields(document, configurationSchema() as SchemaPart, "");
 }
 
 interface SchemaPart {
   readonly properties?: Readonly<Record<string, SchemaPart>>;
 }
 
-interface UnknownField {
-  readonly path: string;
-  /** The name of the field beside it that was probably meant. */
-  readonly near: string | undefined;
-}
-
-function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): UnknownField[] {
-  if (properties === undefined || typeof value !== "object" || value === null) return [];
+function unknownFields(value: unknown, { properties }: SchemaPart, prefix: string): ConfigWarning[] {
+  if (properties === undefined || typeof value !== "object" || value === null || prefix === "featureGates.") return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
-    if (prefix === "featureGates.") return [];
-    return Object.hasOwn(properties, key)
-      ? unknownFields(inner, properties[key] ?? {}, `${path}.`)
-      : [{ path, near: nearest(key, Object.keys(properties)) }];
+    if (Object.hasOwn(properties, key)) return unknownFields(inner, properties[key] ?? {}, `${path}.`);
+    const hint = didYouMean(key, Object.keys(properties));
+    const reason = `KubeProxyConfiguration v1alpha1 has no such field${hint === undefined ? "" : `: ${hint}`}`;
+    return [ignoredWarning(path, reason)];
   });
 }

@@ -1,4 +1,4 @@
-import { nearest } from "../../base/nearest.ts";
+import { didYouMean } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
@@ -20,9 +20,8 @@ function errorsIn(value: unknown, fields: FieldTree, path: string, subject: Subj
     const known = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (known === true) return [];
     if (known !== undefined) return errorsIn(inner, known, joinPath(path, name), subject);
-    const near = nearest(name, Object.keys(fields));
-    const reason =
-      near === undefined ? "is not a field of the API" : `is not a field of the API: did you mean ${near}?`;
+    const hint = didYouMean(name, Object.keys(fields));
+    const reason = `is not a field of the API${hint === undefined ? "" : `: ${hint}`}`;
     return [errorAt(subject, joinPath(path, name), reason)];
   });
 }

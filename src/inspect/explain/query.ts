@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { nearest } from "../../base/nearest.ts";
+import { didYouMean } from "../../base/nearest.ts";
 import { alternatives, listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
@@ -137,8 +137,8 @@ export function likelyService(service: ServiceName, names: readonly ServiceName[
   const [namespace, name] = service.split("/");
   const namesakes = names.filter((one) => one.endsWith(`/${name}`));
   if (namesakes.length > 0) return `did you mean ${alternatives(namesakes.slice(0, MOST_NAMESAKES))}?`;
-  const near = nearest(service, names);
-  if (near !== undefined) return `did you mean ${near}?`;
+  const hint = didYouMean(service, names);
+  if (hint !== undefined) return hint;
   const neighbours = names.filter((one) => one.startsWith(`${namespace}/`));
   return neighbours.length === 0 ? undefined : `in that namespace: ${listText(neighbours)}`;
 }

@@ -38,7 +38,7 @@ async function smallCommands(): Promise<Figure[]> {
     ratio: ms / bareMs,
     budget: atMost(ms / bareMs, limit, `${limit} times bare node`),
   });
-  return [figure("--help", helpMs, 2.5), figure("explain of one connection, a few objects", explainMs, 3.5)];
+  return [figure("--help", helpMs, 4), figure("explain of one connection, a few objects", explainMs, 5)];
 }
 
 /** Commands as a user starts them, whole processes. */
