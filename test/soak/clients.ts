@@ -33,6 +33,8 @@ export class Clients {
       const words = targets.map((target) => ({ name: target.name, kind: target.kind, ...frontendOf(target) }));
       const client = lab.start(machine, [process.execPath, program, JSON.stringify(words)]);
       client.onLine((line) => {
+        // Node may have something to say, too.
+        if (!line.startsWith("{")) return;
         const { made, failed } = JSON.parse(line) as ClientLine;
         if (made !== undefined) this.#made[index] = made;
         const target = targets.find(({ name }) => name === failed?.name);

@@ -4,7 +4,7 @@ import { affinityEntries, rememberClients } from "../support/kill-rounds.ts";
 import type { Harm } from "./attribution.ts";
 import { HOSTILE, type HostileObjects } from "./hostile-services.ts";
 import { now, type Stage } from "./stage.ts";
-import { TARGETS } from "./targets.ts";
+import { probeOf, TARGETS } from "./targets.ts";
 
 /** What a step of a fault did. */
 export interface Injected {
@@ -108,7 +108,7 @@ const clockSet: Step = async (stage, random) => {
 const flushed: Step = async (stage) => {
   const from = now();
   await stage.lab.nft("flush", "ruleset");
-  return { since: now(), harm: { from, families: FAMILIES }, isRepaired: () => hasTables(stage) };
+  return { since: now(), harm: { from, families: FAMILIES }, isRepaired: () => isServed(stage, FAMILIES) };
 };
 
 /** Without the API server the rules have to come back, too. */
@@ -116,7 +116,7 @@ const flushedWhileAway: Step = async (stage, random) => {
   await stage.lab.stopApi();
   await between(random, 1000, 5000);
   const flush = await flushed(stage, random);
-  const isBack = await stage.until(() => hasTables(stage), 30_000);
+  const isBack = await stage.until(() => isServed(stage, FAMILIES), 30_000);
   await stage.lab.startApi(stage.cluster);
   return { ...flush, isRepaired: async () => isBack };
 };
@@ -125,16 +125,14 @@ const tableDeleted: Step = async (stage, random) => {
   const family = familyOf(random);
   const from = now();
   await stage.lab.nft("delete", "table", family, "nft-proxy");
-  return { since: now(), harm: { from, families: [family] }, isRepaired: () => hasTables(stage) };
+  return { since: now(), harm: { from, families: [family] }, isRepaired: () => isServed(stage, [family]) };
 };
 
 const chainEmptied: Step = async (stage, random) => {
   const family = familyOf(random);
   const from = now();
   await stage.lab.nft("flush", "chain", family, "nft-proxy", "services");
-  const isRepaired = async () =>
-    (await stage.lab.nft("list", "chain", family, "nft-proxy", "services")).includes("@lists");
-  return { since: now(), harm: { from, families: [family] }, isRepaired };
+  return { since: now(), harm: { from, families: [family] }, isRepaired: () => isServed(stage, [family]) };
 };
 
 const elementDeleted: Step = async (stage, random) => {
@@ -146,7 +144,7 @@ const elementDeleted: Step = async (stage, random) => {
   const key = kind === "node-port" ? `${nobody} . tcp . ${port.nodePort}` : `${clusterIP} . ${protocol} . ${port.port}`;
   const from = now();
   await stage.lab.nft("delete", "element", family, "nft-proxy", "lists", `{ ${key} }`);
-  const isRepaired = () => stage.hasElement(family, "lists", key);
+  const isRepaired = () => stage.isAnswered([probeOf(target)]);
   return { since: now(), harm: { from, families: [family], service: name }, isRepaired };
 };
 
@@ -200,12 +198,10 @@ function hostileFault(name: string, make: () => HostileObjects): Fault {
   return { name, steps: [come, go] };
 }
 
-/** Whether both tables are there and in force: base chains come last, those of IPv6 at the very end. */
-async function hasTables({ lab }: Stage): Promise<boolean> {
-  const found = await Promise.all(
-    FAMILIES.map((family) => lab.lab.exec(["nft", "list", "chain", family, "nft-proxy", "nat-prerouting"])),
-  );
-  return found.every(({ exitCode }) => exitCode === 0);
+/** Whether connections of some families are answered, one to each target but for those that hear nothing at first. */
+function isServed(stage: Stage, families: readonly Family[]): Promise<boolean> {
+  const targets = TARGETS.filter(({ kind, family }) => kind !== "held" && families.includes(family));
+  return stage.isAnswered(targets.map(probeOf));
 }
 
 function familyOf(random: () => number): Family {

@@ -1,13 +1,13 @@
 import { SCHEDULER_ANNOTATION } from "../../src/model/scheduler.ts";
 import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
-import { TARGETS } from "./targets.ts";
+import { ECHO_PORT, TARGETS } from "./targets.ts";
 
 /** How large the objects are. */
 const SIZES = {
   sourceRanges: 10_000,
-  addresses: 100,
-  portsOfAddresses: 50,
+  addresses: 500,
+  portsOfAddresses: 100,
   ports: 1000,
   portsOfService: 100,
   endpoints: 2000,
@@ -69,7 +69,7 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
   },
   "a Service with the addresses of others": () => {
     const externalIPs = TARGETS.map(({ clusterIP }) => clusterIP);
-    const ports = [{ port: 80 }, { port: 7000, targetPort: 7000 }, { port: 53, protocol: "UDP" } as const];
+    const ports = [{ port: 80 }, { port: ECHO_PORT, targetPort: ECHO_PORT }, { port: 53, protocol: "UDP" } as const];
     return one(service("hostile-thief", 6, ports, { externalIPs }), ports);
   },
 };

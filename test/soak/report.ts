@@ -21,6 +21,8 @@ export interface SoakResults {
   readonly vitals: { readonly start: Vitals; readonly middle: Vitals; readonly end: Vitals };
   /** What must not be, in words; empty when all is well. */
   readonly problems: readonly string[];
+  /** What should not be, but loses nothing. */
+  readonly remarks: readonly string[];
 }
 
 /** The failures that no fault explains. */
@@ -28,19 +30,34 @@ export function unexplainedFailures(failures: readonly Failure[], harms: readonl
   return failures.filter((failure) => explanationOf(failure, harms) === undefined);
 }
 
-/** A failure for people. */
-export function failureText({ target, client, from, until, error }: Failure): string {
-  const at = new Date(from).toISOString().slice(11, 23);
-  return `${target.name}, from ${client}: ${error}, at ${at} for ${time(until - from)}`;
+/** Failures for people, one line for those of one target, client and error. */
+export function failureTexts(failures: readonly Failure[]): readonly string[] {
+  const groups = new Map<string, Failure[]>();
+  for (const failure of failures) {
+    const { target, client, error } = failure;
+    const name = `${target.name}, from ${client}: ${error}`;
+    groups.set(name, [...(groups.get(name) ?? []), failure]);
+  }
+  return [...groups].map(([name, all]) => {
+    const from = clockText(Math.min(...all.map((one) => one.from)));
+    const until = clockText(Math.max(...all.map((one) => one.until)));
+    return `${name}, ${all.length} between ${from} and ${until}`;
+  });
+}
+
+function clockText(at: number): string {
+  return new Date(at).toISOString().slice(11, 23);
 }
 
 /** The results as Markdown tables. */
 export function resultsText(results: SoakResults): string {
-  const { minutes, seed, changes, problems } = results;
+  const { minutes, seed, changes, problems, remarks } = results;
   const ran = `${minutes} minutes, seed ${seed}, ${changes.toLocaleString("en")} changes of objects`;
   const verdict =
     problems.length === 0 ? ["All is well."] : ["Not well:", ...problems.map((problem) => `- ${problem}`)];
-  return [ran, faultTable(results), connectionTable(results), vitalTable(results), verdict.join("\n")].join("\n\n");
+  const noted = [...new Set(remarks)].map((remark) => `- ${remark}`);
+  const ends = [verdict, ...(noted.length === 0 ? [] : [["Slow:", ...noted]])].map((lines) => lines.join("\n"));
+  return [ran, faultTable(results), connectionTable(results), vitalTable(results), ...ends].join("\n\n");
 }
 
 /** Writes RESULTS.md. */

@@ -1,5 +1,6 @@
 import { FAMILIES, type Family } from "../../src/base/family.ts";
 import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
+import type { Probe } from "../support/lab/outcome.ts";
 import { addressesOf, remotePods } from "../support/lab/topology.ts";
 import type { StubCluster } from "../support/stub-api/stub-cluster.ts";
 
@@ -16,6 +17,9 @@ export interface Target {
   readonly port: ApiPort;
 }
 
+/** The port of long-lived connections. */
+export const ECHO_PORT = 7000;
+
 /** The kinds, as the report names them. */
 export const CONNECTION_KINDS: Readonly<Record<ConnectionKind, string>> = {
   "cluster-ip": "TCP, short, pod and node to a ClusterIP",
@@ -26,7 +30,7 @@ export const CONNECTION_KINDS: Readonly<Record<ConnectionKind, string>> = {
 
 const PORTS: Readonly<Record<ConnectionKind, ApiPort>> = {
   "cluster-ip": { port: 80 },
-  held: { port: 7000, targetPort: 7000 },
+  held: { port: ECHO_PORT, targetPort: ECHO_PORT },
   udp: { port: 53, targetPort: 53, protocol: "UDP" },
   "node-port": { port: 80, nodePort: 32_701 },
 };
@@ -76,4 +80,11 @@ export function frontendOf({ kind, family, clusterIP, port }: Target): {
   if (kind !== "node-port") return { host: clusterIP, port: port.port };
   const { v4, v6 } = addressesOf("node");
   return { host: family === "ip" ? v4 : v6, port: port.nodePort ?? 0 };
+}
+
+/** One connection as the clients of a target make it. */
+export function probeOf(target: Target): Probe {
+  const { host, port } = frontendOf(target);
+  const from = target.kind === "node-port" ? "ext" : "pod2";
+  return { id: target.name, from, to: host, port, proto: target.kind === "udp" ? "udp" : "tcp", n: 1, wait: 0.5 };
 }
