@@ -1,7 +1,7 @@
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { Availability } from "../../src/kube/reflector/availability.ts";
-import { Reflector } from "../../src/kube/reflector/reflector.ts";
-import { DEFAULT_TIMINGS } from "../../src/kube/reflector/reflector-timings.ts";
+import { FirstState } from "../../src/kube/reflector/list.ts";
+import { DEFAULT_TIMINGS, Reflector } from "../../src/kube/reflector/reflector.ts";
 import { resources } from "../../src/kube/reflector/resources.ts";
 import type { ResourceName, SourceHandler } from "../../src/kube/source.ts";
 import { ManualClock } from "./manual-clock.ts";
@@ -40,7 +40,6 @@ export interface FollowerOptions {
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
-  readonly availability?: Availability;
 }
 
 /** A reflector that follows one resource of a stub API server, and the calls of its handler. */
@@ -48,6 +47,7 @@ export class Follower {
   readonly api: StubApi;
   readonly clock = new BackoffClock(Date.UTC(2026, 10, 20));
   readonly logger = memoryLogger();
+  readonly availability = new Availability(this.clock, () => 0.5);
   /** The calls of the handler: `+key`, `~key` (changed), `-key`, `!key` (invalid), `synced`. */
   readonly calls: string[] = [];
   /** The objects that result from the calls. */
@@ -71,7 +71,8 @@ export class Follower {
       random: () => 0.5,
       logger: this.logger,
       timings: DEFAULT_TIMINGS,
-      availability: options.availability ?? new Availability(),
+      availability: this.availability,
+      firstState: new FirstState(),
     });
   }
 

@@ -5,7 +5,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { asApiFailure } from "../../kube/client/api-failure.ts";
 import { type ApiClient, readText } from "../../kube/client/client.ts";
 import { Deadline } from "../../kube/client/deadline.ts";
-import { listPages } from "../../kube/reflector/list-pages.ts";
+import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 import { compareNodes, type FleetNode, type FleetPod, nodeStatus } from "./node-status.ts";
@@ -62,13 +62,13 @@ export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
   return [...found, ...without].sort(compareNodes);
 }
 
-/** Lists objects, page by page. @throws AppError API_UNAVAILABLE */
+/** Lists objects. @throws AppError API_UNAVAILABLE */
 async function listed<Item>(client: ApiClient, path: string, labelSelector: string): Promise<Item[]> {
   const found: Item[] = [];
   const now = () => systemClock.now();
   const settings = { client, deadline: () => new Deadline(systemClock), silence: LIST_SILENCE, now };
   try {
-    await listPages({ path, selectors: { labelSelector } }, settings, (object) => found.push(object as Item));
+    await listObjects({ path, selectors: { labelSelector } }, settings, (object) => found.push(object as Item));
     return found;
   } catch (error) {
     const { kind, message } = asApiFailure(error);

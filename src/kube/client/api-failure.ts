@@ -12,6 +12,8 @@ export interface ApiFailureDetails {
   readonly absent?: boolean;
   /** The server does not understand the request (HTTP 400). */
   readonly rejected?: boolean;
+  /** The server does not have a state as new as the one that was asked for (HTTP 504). */
+  readonly tooNew?: boolean;
   readonly cause?: unknown;
 }
 
@@ -22,6 +24,7 @@ export class ApiFailure extends Error {
   readonly retryAfter: number;
   readonly absent: boolean;
   readonly rejected: boolean;
+  readonly tooNew: boolean;
 
   constructor(kind: SourceErrorKind, message: string, details: ApiFailureDetails = {}) {
     super(message, { cause: details.cause });
@@ -30,6 +33,7 @@ export class ApiFailure extends Error {
     this.retryAfter = details.retryAfter ?? 0;
     this.absent = details.absent ?? false;
     this.rejected = details.rejected ?? false;
+    this.tooNew = details.tooNew ?? false;
   }
 }
 
@@ -38,21 +42,6 @@ export function asApiFailure(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   const kind = error instanceof SyntaxError ? "parse" : "connection";
   return new ApiFailure(kind, messageOf(error), { cause: error });
-}
-
-/** The system errors of a connection that could not be established, or whose other end no longer answers. */
-const UNREACHABLE: ReadonlySet<unknown> = new Set([
-  "ETIMEDOUT",
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "EHOSTDOWN",
-  "ENETUNREACH",
-  "ENETDOWN",
-]);
-
-/** Returns true if no connection to the API server could be established. */
-export function isUnreachable({ cause }: ApiFailure): boolean {
-  return UNREACHABLE.has((cause as { readonly code?: unknown } | undefined)?.code);
 }
 
 /**
@@ -66,7 +55,8 @@ export function failureOfAnswer(status: number, headers: IncomingHttpHeaders, te
   const kind = kindOfCode(status);
   // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-  return new ApiFailure(kind, message, { relist, retryAfter, absent: status === 404, rejected: status === 400 });
+  const [absent, rejected, tooNew] = [404, 400, 504].map((code) => code === status) as [boolean, boolean, boolean];
+  return new ApiFailure(kind, message, { relist, retryAfter, absent, rejected, tooNew });
 }
 
 /** Returns the failure for an ERROR event of a watch. `object` is a metav1.Status. */

@@ -4,8 +4,8 @@ import type { ApiClient } from "../client/client.ts";
 import type { Decoders } from "../decode/decoders.ts";
 import type { ObjectSource, ResourceName, SourceHandlers, SourceState } from "../source.ts";
 import { Availability } from "./availability.ts";
-import { Reflector } from "./reflector.ts";
-import { DEFAULT_TIMINGS, type ReflectorTimings } from "./reflector-timings.ts";
+import { FirstState } from "./list.ts";
+import { DEFAULT_TIMINGS, Reflector, type ReflectorTimings } from "./reflector.ts";
 import { resources } from "./resources.ts";
 
 /** Options of {@link clusterSource}. */
@@ -48,7 +48,15 @@ type AnyReflector = { start(): void; stop(): void; state(): SourceState };
 function makeReflectors(options: ClusterSourceOptions): Readonly<Record<ResourceName, AnyReflector>> {
   const { client, clock, random, logger, decoders, handlers, timings = DEFAULT_TIMINGS } = options;
   const { services, endpointslices, nodes, servicecidrs } = resources(options.nodeName);
-  const shared = { client, clock, random, logger, timings, availability: new Availability() };
+  const shared = {
+    client,
+    clock,
+    random,
+    logger,
+    timings,
+    availability: new Availability(clock, random),
+    firstState: new FirstState(),
+  };
   return {
     services: new Reflector({
       ...shared,

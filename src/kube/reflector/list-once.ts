@@ -14,7 +14,7 @@ import {
   unservedAmong,
 } from "../decode/ignored-service.ts";
 import { objectName } from "../decode/metadata.ts";
-import { listPages } from "./list-pages.ts";
+import { listObjects } from "./list.ts";
 import { type Resource, resources, withoutFieldSelector } from "./resources.ts";
 
 /** Milliseconds without data after which a list fails. */
@@ -78,7 +78,7 @@ async function list<T>(
   };
   const settings = { client, deadline: () => new Deadline(clock), silence: SILENCE, now: () => clock.now() };
   try {
-    await listPages(resource, settings, take);
+    await listObjects(resource, settings, take);
   } catch (error) {
     const failure = asApiFailure(error);
     const other = failure.rejected ? withoutFieldSelector(resource) : undefined;
@@ -110,7 +110,7 @@ export async function listUnservedServices(client: ApiClient, clock: Clock): Pro
   };
   const settings = { client, deadline: () => new Deadline(clock), silence: UNSERVED_SILENCE, now: () => clock.now() };
   try {
-    await listPages({ ...resources("").services, selectors: {} }, settings, take);
+    await listObjects({ ...resources("").services, selectors: {} }, settings, take);
     return { ignored, loadBalancers };
   } catch (error) {
     return { ignored: [], loadBalancers: [], problem: messageOf(error) };

@@ -1,6 +1,7 @@
 import type { Logger } from "../../base/logger.ts";
 import type { ApiFailure } from "../client/api-failure.ts";
 import { SourceStatus } from "../source-status.ts";
+import type { Wait } from "./retry-pacing.ts";
 
 /** Logs and counts the events of one reflector. */
 export class ReflectorReport {
@@ -25,10 +26,11 @@ export class ReflectorReport {
     this.status.setFailure("");
   }
 
-  /** Records that a list or a watch failed and is retried after `wait` milliseconds. An outage is one warning. */
-  failure(failure: ApiFailure, wait: number): void {
+  /** Records that a list or a watch failed, and when it is retried. An outage is one warning. */
+  failure(failure: ApiFailure, wait: Wait): void {
     this.status.countError(failure.kind);
-    const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, waitMs: Math.round(wait) };
+    const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
+    const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, ...waits };
     const known = this.status.failure === failure.message;
     this.#logger[known ? "debug" : "warn"](fields, "cannot follow the API server; the last known objects stay in use");
     this.status.setFailure(failure.message);

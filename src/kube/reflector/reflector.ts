@@ -1,18 +1,39 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
-import type { ApiClient } from "../client/client.ts";
+import type { ApiClient, ApiRequest, ApiResponse } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import type { SourceHandler, SourceState } from "../source.ts";
 import type { Availability } from "./availability.ts";
-import { listPages } from "./list-pages.ts";
+import { type FirstState, type ListOptions, listObjects } from "./list.ts";
 import { ReflectorReport } from "./reflector-report.ts";
-import type { ReflectorTimings } from "./reflector-timings.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
-import { RetryPacing } from "./retry-pacing.ts";
-import { type WatchEvent, watchEvents } from "./watch.ts";
+import { AT_ONCE, type BackoffLimits, DEFAULT_BACKOFF, RetryPacing, type Wait } from "./retry-pacing.ts";
+import { type WatchEvent, type WatchTimings, watchEvents } from "./watch.ts";
+
+/** Times of a reflector, in milliseconds unless noted. */
+export interface ReflectorTimings extends WatchTimings {
+  /** The watch's `timeoutSeconds` is drawn between these two, so that watches do not end in step. Seconds. */
+  readonly watchSeconds: readonly [number, number];
+  /** A watch that was open for this long succeeded: there is no back-off after it. */
+  readonly stableAfter: number;
+  /** The period of the checks whether a resource that is not served has become available. */
+  readonly absentRecheck: number;
+  readonly backoff: BackoffLimits;
+}
+
+/** The timings of the daemon. */
+export const DEFAULT_TIMINGS: ReflectorTimings = {
+  answerSilence: 60_000,
+  watchSilence: 180_000,
+  watchSeconds: [300, 600],
+  watchGrace: 30_000,
+  stableAfter: 5_000,
+  absentRecheck: 600_000,
+  backoff: DEFAULT_BACKOFF,
+};
 
 /** Options of a {@link Reflector}. */
 export interface ReflectorOptions<T> {
@@ -26,8 +47,9 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
-  /** Shared by the reflectors of one API server. */
+  /** Shared by the reflectors of one API server, as is `firstState`. */
   readonly availability: Availability;
+  readonly firstState: FirstState;
 }
 
 /**
@@ -41,17 +63,23 @@ export class Reflector<T> {
   readonly #pacing: RetryPacing;
   /** What is asked for: the resource of the options, or less selective. */
   #resource: Resource;
-  /** The resourceVersion to watch from; undefined when a list is due. */
-  #version: string | undefined;
+  /** The last resourceVersion that is known, "" for none. */
+  #version = "";
+  #isListDue = true;
   /** How many events of watches changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
   #request: Deadline | undefined;
+  /** Notes whether requests are answered. */
+  readonly #client = { request: (request: ApiRequest) => this.#send(request) };
+  /** Whether the server has begun to answer the last request. */
+  #wasAnswered = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
     this.#resource = options.resource;
-    this.#pacing = new RetryPacing(options);
+    const { clock, random, timings, availability } = options;
+    this.#pacing = new RetryPacing(clock, random, timings.backoff, availability);
     this.#report = new ReflectorReport(options.resource.name, options.logger);
     this.#store = new ObjectStore({
       resource: options.resource.name,
@@ -84,35 +112,51 @@ export class Reflector<T> {
     while (!this.#stopped) await this.#pacing.pause(await this.#step());
   }
 
-  /** Performs one list or one watch. Resolves with the milliseconds to wait afterwards. Never rejects. */
-  async #step(): Promise<number> {
+  async #send(request: ApiRequest): Promise<ApiResponse> {
+    this.#wasAnswered = false;
+    const answer = await this.#options.client.request(request);
+    this.#wasAnswered = true;
+    this.#pacing.answered();
+    return answer;
+  }
+
+  /** Performs one list or one watch. Resolves with what to wait for afterwards. Never rejects. */
+  async #step(): Promise<Wait> {
     try {
-      if (this.#version === undefined) {
-        await this.#list();
-        return 0;
-      }
-      return await this.#watch(this.#version);
+      if (!this.#isListDue) return await this.#watch(this.#version);
+      await this.#list();
+      return AT_ONCE;
     } catch (error) {
-      return this.#stopped ? 0 : this.#recover(asApiFailure(error));
+      return this.#stopped ? AT_ONCE : this.#recover(asApiFailure(error));
     }
   }
 
   async #list(): Promise<void> {
-    const { client, clock, timings } = this.#options;
+    const { clock, timings } = this.#options;
     const staged: Staged<T> = new Map();
-    const version = await listPages(
-      this.#resource,
-      { client, deadline: () => this.#begin(), silence: timings.answerSilence, now: () => clock.now() },
-      (object) => this.#store.stage(staged, object),
+    const now = () => clock.now();
+    const options: ListOptions = {
+      client: this.#client,
+      deadline: () => this.#begin(),
+      silence: timings.answerSilence,
+      now,
+    };
+    // A state that is not older than what is known comes from the server's cache.
+    const state =
+      this.#version === ""
+        ? await this.#options.firstState.query(options)
+        : { resourceVersion: this.#version, resourceVersionMatch: "NotOlderThan" };
+    const version = await listObjects(this.#resource, { ...options, state }, (object) =>
+      this.#store.stage(staged, object),
     );
     this.#version = version;
-    this.#pacing.answered();
+    this.#isListDue = false;
     this.#report.listed(staged.size, clock.now());
     this.#store.replace(staged);
   }
 
-  async #watch(version: string): Promise<number> {
-    const { client, clock, random, timings } = this.#options;
+  async #watch(version: string): Promise<Wait> {
+    const { clock, random, timings } = this.#options;
     const [shortest, longest] = timings.watchSeconds;
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
     const newsBefore = this.#news;
@@ -123,14 +167,14 @@ export class Reflector<T> {
         this.#resource,
         version,
         {
-          client,
+          client: this.#client,
           deadline: this.#begin(),
           timings,
           seconds,
           now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
-            this.#opened();
+            this.#report.open();
           },
         },
         (event) => this.#take(event),
@@ -139,7 +183,7 @@ export class Reflector<T> {
       stable = clock.monotonic() - openedAt >= timings.stableAfter;
       if (stable) this.#pacing.reset();
     }
-    if (stable) return 0;
+    if (stable) return AT_ONCE;
     const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#report.status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
@@ -172,31 +216,28 @@ export class Reflector<T> {
     }
   }
 
-  #recover(failure: ApiFailure): number {
+  #recover(failure: ApiFailure): Wait {
     const { random, resource, timings } = this.#options;
-    if (failure.relist) this.#version = undefined;
+    // A cluster that was restored from a backup has older versions.
+    if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
+    if (failure.relist) this.#isListDue = true;
     // A server that has once listed with the selector rejects something else.
     const isNew = failure.rejected && !this.#report.status.synced;
     const other = isNew ? withoutFieldSelector(this.#resource) : undefined;
     if (other !== undefined) {
       this.#resource = other;
       this.#report.unselective(failure);
-      return 0;
+      return AT_ONCE;
     }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);
-      return timings.absentRecheck * (0.5 + random() / 2);
+      return { kind: "time", milliseconds: timings.absentRecheck * (0.5 + random() / 2) };
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
-    const wait = this.#pacing.afterFailure(failure);
+    const wait = this.#pacing.afterFailure(failure, this.#wasAnswered);
     this.#report.failure(failure, wait);
     return wait;
-  }
-
-  #opened(): void {
-    this.#pacing.answered();
-    this.#report.open();
   }
 
   #acceptAbsence(failure: ApiFailure): void {

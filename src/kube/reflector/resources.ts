@@ -5,6 +5,8 @@ import type { ResourceName } from "../source.ts";
 /** How to list and watch one resource. */
 export interface Resource {
   readonly name: ResourceName;
+  /** The `kind` of its lists. */
+  readonly listKind: string;
   /** Path of the collection, across all namespaces. */
   readonly path: string;
   /** Sent with both list and watch, or the watch would report objects that the list excluded. */
@@ -34,24 +36,28 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
   return {
     services: {
       name: "services",
+      listKind: "ServiceList",
       path: "/api/v1/services",
       selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
       optional: false,
     },
     endpointslices: {
       name: "endpointslices",
+      listKind: "EndpointSliceList",
       path: "/apis/discovery.k8s.io/v1/endpointslices",
       selectors: { labelSelector: `!${HEADLESS_LABEL}` },
       optional: false,
     },
     nodes: {
       name: "nodes",
+      listKind: "NodeList",
       path: "/api/v1/nodes",
       selectors: { fieldSelector: `metadata.name=${nodeName}` },
       optional: false,
     },
     servicecidrs: {
       name: "servicecidrs",
+      listKind: "ServiceCIDRList",
       path: "/apis/networking.k8s.io/v1/servicecidrs",
       selectors: {},
       optional: true,

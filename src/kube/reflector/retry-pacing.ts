@@ -1,79 +1,111 @@
 import type { Clock } from "../../base/clock.ts";
-import { type ApiFailure, isUnreachable } from "../client/api-failure.ts";
+import type { ApiFailure } from "../client/api-failure.ts";
 import type { Availability } from "./availability.ts";
-import { Backoff } from "./backoff.ts";
-import type { ReflectorTimings } from "./reflector-timings.ts";
 
-/** Parts of a {@link RetryPacing}. */
-export interface RetryPacingParts {
-  readonly clock: Clock;
-  /** Returns numbers in [0, 1). */
-  readonly random: () => number;
-  readonly timings: Pick<ReflectorTimings, "backoff">;
-  /** Shared by the reflectors of one API server. */
-  readonly availability: Availability;
+/** Limits of the waits after failures that the server answered with, in milliseconds. */
+export interface BackoffLimits {
+  /** The longest wait after the first failure; doubled for each further one. */
+  readonly base: number;
+  /** The longest wait, unless the server's Retry-After asks for more. */
+  readonly cap: number;
+  /** The longest Retry-After that is honoured. */
+  readonly retryAfterCap: number;
 }
 
-/** Decides how long a reflector waits between its attempts, and waits. */
+/** The limits of client-go's reflector, 800 ms to 30 s. */
+export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAfterCap: 300_000 };
+
+/** What a reflector waits for before its next attempt. */
+export type Wait =
+  | { readonly kind: "time"; readonly milliseconds: number }
+  /** The server does not answer: this reflector's turn to ask, or an answer to another one. */
+  | { readonly kind: "turn" };
+
+/** No wait. */
+export const AT_ONCE: Wait = { kind: "time", milliseconds: 0 };
+
+/**
+ * Decides what one reflector waits for between its attempts, and waits. Failures that were answered have an exponential
+ * back-off with full jitter, which never gives up. Source: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ */
 export class RetryPacing {
-  readonly #parts: RetryPacingParts;
-  readonly #backoff: Backoff;
-  /** The last attempt failed without an answer: the next answer to anyone ends the wait. */
-  #isDisconnected = false;
-  /** False after a 410 until a watch succeeds: a server that answers 410 again and again is not asked at once. */
-  #mayRelistAtOnce = true;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #limits: BackoffLimits;
+  readonly #availability: Availability;
+  #failures = 0;
+  /** False after a 410 until a watch succeeds: a server that answers 410 again and again is an ordinary failure. */
+  #isFirstExpiry = true;
   #isStopped = false;
   /** Ends the current wait. */
   #endPause: (() => void) | undefined;
 
-  constructor(parts: RetryPacingParts) {
-    this.#parts = parts;
-    this.#backoff = new Backoff(parts.random, parts.timings.backoff);
+  /**
+   * @param random returns numbers in [0, 1)
+   * @param availability shared by the reflectors of one API server
+   */
+  constructor(clock: Clock, random: () => number, limits: BackoffLimits, availability: Availability) {
+    this.#clock = clock;
+    this.#random = random;
+    this.#limits = limits;
+    this.#availability = availability;
   }
 
   /** Notes an answer of the API server. */
   answered(): void {
-    this.#isDisconnected = false;
-    this.#parts.availability.answered();
+    this.#availability.answered();
   }
 
   /** Starts over with the shortest waits, after a watch that went well. */
   reset(): void {
-    this.#backoff.reset();
-    this.#mayRelistAtOnce = true;
+    this.#failures = 0;
+    this.#isFirstExpiry = true;
+  }
+
+  /** @param newsCame the watch that was closed at once had reported something new: then the wait is the shortest */
+  afterShortWatch(newsCame: boolean): Wait {
+    if (newsCame) this.#failures = 0;
+    return this.#backOff(0);
   }
 
   /**
-   * The wait after a watch that was closed at once, milliseconds.
-   * @param newsCame it had reported something new: then the wait is the shortest
+   * Decides what to wait for after a failure.
+   * @param wasAnswered the server had begun to answer
    */
-  afterShortWatch(newsCame: boolean): number {
-    if (newsCame) this.#backoff.reset();
-    return this.#backoff.next();
+  afterFailure(failure: ApiFailure, wasAnswered: boolean): Wait {
+    if (!wasAnswered) return { kind: "turn" };
+    if (failure.kind !== "gone" || !this.#isFirstExpiry) return this.#backOff(failure.retryAfter);
+    this.#isFirstExpiry = false;
+    return { kind: "time", milliseconds: this.#availability.untilList() };
   }
 
-  /** The wait after a failure, milliseconds. */
-  afterFailure(failure: ApiFailure): number {
-    this.#isDisconnected = failure.kind === "connection" || failure.kind === "timeout";
-    if (isUnreachable(failure)) return this.#backoff.nextUnreachable();
-    if (!this.#isDisconnected) this.answered();
-    if (failure.kind !== "gone" || !this.#mayRelistAtOnce) return this.#backoff.next(failure.retryAfter);
-    this.#mayRelistAtOnce = false;
-    return 0;
+  /** @param retryAfter milliseconds that the server asked for. The jitter is added to it: it asks all its clients for the same. */
+  #backOff(retryAfter: number): Wait {
+    const { base, cap, retryAfterCap } = this.#limits;
+    const ceiling = Math.min(cap, base * 2 ** Math.min(this.#failures, 30));
+    this.#failures += 1;
+    return { kind: "time", milliseconds: Math.min(retryAfter, retryAfterCap) + this.#random() * ceiling };
   }
 
-  /** Waits, less if the API server answers somebody meanwhile or {@link RetryPacing.stop} is called. */
-  pause(milliseconds: number): Promise<void> {
-    if (milliseconds <= 0 || this.#isStopped) return Promise.resolve();
+  /** Waits; while the server does not answer, for this reflector's turn. {@link RetryPacing.stop} ends it. */
+  async pause(wait: Wait): Promise<void> {
+    if (wait.kind === "time" && wait.milliseconds > 0) {
+      await this.#until((end) => {
+        const timer = this.#clock.after(wait.milliseconds, end);
+        return () => timer.cancel();
+      });
+    }
+    if (wait.kind === "turn" || this.#availability.isAway) await this.#until((end) => this.#availability.onTurn(end));
+  }
+
+  #until(begin: (end: () => void) => () => void): Promise<void> {
+    if (this.#isStopped) return Promise.resolve();
     return new Promise((resolve) => {
-      const end = () => {
-        timer.cancel();
-        cancelWakeUp?.();
+      const cancel = begin(resolve);
+      this.#endPause = () => {
+        cancel();
         resolve();
       };
-      const timer = this.#parts.clock.after(milliseconds, end);
-      const cancelWakeUp = this.#isDisconnected ? this.#parts.availability.onAnswer(end) : undefined;
-      this.#endPause = end;
     });
   }
 

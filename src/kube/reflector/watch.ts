@@ -1,7 +1,6 @@
 import { ApiFailure, failureOfAnswer } from "../client/api-failure.ts";
 import { type ApiClient, readText } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
-import type { ReflectorTimings } from "./reflector-timings.ts";
 import type { Resource } from "./resources.ts";
 
 /**
@@ -13,11 +12,21 @@ export type WatchEvent =
   /** `object` is a metav1.Status. */
   | { readonly type: "ERROR"; readonly object: unknown };
 
+/** Deadlines of a watch, in milliseconds. */
+export interface WatchTimings {
+  /** Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after 60 s. */
+  readonly answerSilence: number;
+  /** Time without data after which a watch counts as dead. API servers send a bookmark about every minute. */
+  readonly watchSilence: number;
+  /** How long after `timeoutSeconds` the reflector closes a watch that the server did not. */
+  readonly watchGrace: number;
+}
+
 /** Options of {@link watchEvents}. */
 export interface WatchOptions {
-  readonly client: ApiClient;
+  readonly client: Pick<ApiClient, "request">;
   readonly deadline: Deadline;
-  readonly timings: ReflectorTimings;
+  readonly timings: WatchTimings;
   /** The `timeoutSeconds` after which the server is to close the watch. */
   readonly seconds: number;
   /** Returns milliseconds since 1970. */

@@ -50,6 +50,8 @@ export class StubApi {
   /** The valid tokens; while there are none, every client is accepted. */
   readonly tokens = new Set<string>();
   readonly cluster: StubCluster;
+  /** The minor version of Kubernetes that `/version` tells; requests for that are not recorded. */
+  minorVersion = 36;
   /** Whether lists are compressed for clients that accept it, as an API server's are from 128 KiB on. */
   compresses = false;
   /** Answers requests for other paths, such as the pod proxy's, before everything else; undefined for none. */
@@ -128,6 +130,10 @@ export class StubApi {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://stub");
     const query = Object.fromEntries(url.searchParams);
+    if (url.pathname === "/version") {
+      answerJson(response, 200, { major: "1", minor: String(this.minorVersion) });
+      return;
+    }
     const resource = RESOURCE_NAMES.find((name) => TYPES[name].path === url.pathname);
     const verb = verbOf(request.method, query);
     this.requests.push({

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { asApiFailure, isUnreachable } from "../../../../src/kube/client/api-failure.ts";
+import { asApiFailure } from "../../../../src/kube/client/api-failure.ts";
 import { HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, makeAuthority } from "../../../support/stub-api/certificates.ts";
@@ -56,13 +56,10 @@ async function ask(
   return answer.status;
 }
 
-/** Why the request fails, and whether that counts as a server that cannot be reached. */
-async function failure(
-  cluster: object,
-  connectWithin?: number,
-): Promise<readonly [message: string, unreachable: boolean]> {
+/** Why the request fails, and the code of the system's error. */
+async function failure(cluster: object, connectWithin?: number): Promise<readonly [message: string, code: unknown]> {
   const error = asApiFailure(await ask({ kubeconfig: kubeconfig(cluster) }, connectWithin).catch((cause) => cause));
-  return [error.message, isUnreachable(error)];
+  return [error.message, (error.cause as { readonly code?: unknown }).code];
 }
 
 const httpProxy = (target: number) => startHttpProxy(target);
@@ -127,7 +124,7 @@ describe("a failing proxy is named, without its password", () => {
     proxy = await startHttpProxy({ refusal: "407 Proxy Authentication Required" });
     const url = `http://me:secret@127.0.0.1:${proxy.port}`;
     const said = `the proxy http://127.0.0.1:${proxy.port}: HTTP 407 Proxy Authentication Required`;
-    expect(await failure({ server: "https://api.example", "proxy-url": url })).toEqual([said, false]);
+    expect(await failure({ server: "https://api.example", "proxy-url": url })).toEqual([said, undefined]);
   });
 
   test.each(["http", "socks5"])("when its port is closed (%s)", async (scheme) => {
@@ -135,7 +132,7 @@ describe("a failing proxy is named, without its password", () => {
     closed.close();
     const cluster = { server: "https://api.example", "proxy-url": `${scheme}://me:secret@127.0.0.1:${closed.port}` };
     const said = `the proxy ${scheme}://127.0.0.1:${closed.port}: connect ECONNREFUSED 127.0.0.1:${closed.port}`;
-    expect(await failure(cluster)).toEqual([said, true]);
+    expect(await failure(cluster)).toEqual([said, "ECONNREFUSED"]);
   });
 
   test.each(["http", "socks5"])("when it stays silent (%s)", async (scheme) => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../../../src/kube/reflector/cluster-source.ts";
 import {
@@ -95,22 +95,49 @@ test("a cluster source ends with the objects of the town after the recorded chan
   expect([...objects.nodes.keys()]).toEqual(["node-1"]);
 });
 
-test("a cluster source follows every resource again within 2 s after an outage of 20 s, though its version has expired", async () => {
+test.each([
+  ["follows every resource again within 2 s after an outage of 20 s", false, 2_200],
+  ["lists within 15 s more if its versions have expired meanwhile", true, 17_200],
+])("a cluster source %s", async (_title, expires, within) => {
   loadTown(api.cluster);
   const objects = follow(() => 0.999);
   await until(isWatched);
   const { port, cluster } = api;
   await api.close();
   await pass(20_000, 500);
-  for (const resource of RESOURCE_NAMES) cluster.compact(resource);
+  if (expires) for (const resource of RESOURCE_NAMES) cluster.compact(resource);
   const [gone] = cluster.objects("services");
-  if (gone !== undefined) cluster.removeSilently("services", gone);
+  if (gone !== undefined) cluster.remove("services", gone);
   const before = objects.services.size;
 
   api = await StubApi.start({ port, cluster });
-  await pass(2_000, 100);
+  await pass(within, 100);
   await until(isWatched);
-  expect(objects.services.size).toBe(before - 1);
+  await until(() => objects.services.size === before - 1);
+});
+
+test("a cluster source that lost its server asks once at a time, at most 30 times in a minute", async () => {
+  let attempts = 0;
+  const connection = { server: new URL(api.url), credentials: async () => ({}) };
+  client = new HttpApiClient({
+    userAgent: "nft-proxy/test",
+    connect: async () => connection,
+    onRequest: () => {
+      attempts += 1;
+    },
+  });
+  let random = 0;
+  follow(() => {
+    random = (random + 0.618) % 1;
+    return random;
+  });
+  await until(isWatched);
+  await api.close();
+  attempts = 0;
+  await pass(60_000, 250);
+  expect(attempts).toBeGreaterThan(15);
+  expect(attempts).toBeLessThanOrEqual(30);
+  api = await StubApi.start();
 });
 
 test("a cluster source is synced without ServiceCIDRs, and stop() ends everything", async () => {

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { Availability } from "../../../../src/kube/reflector/availability.ts";
 import type { SourceErrorKind } from "../../../../src/kube/source.ts";
 import { Follower, tinyService } from "../../../support/follower.ts";
 import type { InjectedFault, Verb } from "../../../support/stub-api/faults.ts";
@@ -67,9 +66,6 @@ describe("faults of a request, three times over", () => {
     ["a page of somebody else's", "list", { kind: "body", body: "<html>welcome</html>" }, "parse"],
     ["JSON that is no list", "list", { kind: "body", body: '{"items":[]}' }, "parse"],
     ["an empty answer", "list", { kind: "body", body: "" }, "parse"],
-    ["500", "continue", status(500), "server"],
-    ["410", "continue", status(410), "gone"],
-    ["a reset", "continue", { kind: "reset" }, "connection"],
     ["500", "watch", status(500), "server"],
     ["503 with Retry-After", "watch", status(503, "2"), "server"],
     ["429", "watch", status(429, "1"), "throttled"],
@@ -88,13 +84,11 @@ describe("faults of a request, three times over", () => {
   ];
 
   test.each(rows)("%s on %s is survived, and the next change is seen", async (_name, verb, fault, kind) => {
-    if (verb === "continue") fill(501);
     api.addFault({ verb, fault, times: 3 });
     follower.start();
     await follower.untilEqual();
     expect(errors()).toEqual({ [kind]: 3 });
-    // The first 410 is answered by a list at once.
-    expect(follower.clock.waits).toHaveLength(kind === "gone" ? 2 : 3);
+    expect(follower.clock.waits).toHaveLength(3);
     expect(api.requests.length).toBeLessThanOrEqual(3 * 3 + 3);
 
     change();
@@ -103,7 +97,6 @@ describe("faults of a request, three times over", () => {
   });
 
   test.each(rows)("%s on %s for twenty minutes causes no hot loop", async (_name, verb, fault) => {
-    if (verb === "continue") fill(501);
     api.addFault({ verb, fault, times: Number.POSITIVE_INFINITY });
     const began = follower.clock.now();
     follower.start();
@@ -214,13 +207,11 @@ describe("faults of an open watch", () => {
 describe("hung requests", () => {
   const rows: [name: string, verb: Verb, fault: InjectedFault][] = [
     ["a list without an answer", "list", { kind: "hang" }],
-    ["a second page without an answer", "continue", { kind: "hang" }],
     ["a list whose body stops", "list", { kind: "stall", body: '{"items":[' }],
     ["a watch without an answer", "watch", { kind: "hang" }],
   ];
 
   test.each(rows)("%s is given up after a minute", async (_name, verb, fault) => {
-    if (verb === "continue") fill(501);
     api.addFault({ verb, fault });
     follower.start();
     await follower.until(() => api.requests.at(-1)?.verb === verb);
@@ -245,18 +236,15 @@ describe("outages", () => {
   });
 
   test("a request that times out is no answer, which would end the waits of other resources", async () => {
-    const availability = new Availability();
-    const onAnswer = vi.fn();
-    availability.onAnswer(onAnswer);
-    follower = new Follower(api, { availability });
+    const onAnswer = vi.spyOn(follower.availability, "answered");
     api.addFault({ verb: "list", fault: { kind: "hang" } });
     follower.start();
     await follower.until(() => api.requests.length === 1);
     follower.clock.advance(60_000);
     await follower.until(() => errors().timeout === 1);
-    expect(onAnswer).not.toHaveBeenCalled();
+    expect(onAnswer, "of /version").toHaveBeenCalledOnce();
     await follower.untilEqual();
-    expect(onAnswer).toHaveBeenCalledOnce();
+    expect(onAnswer).toHaveBeenCalledTimes(3);
   });
 
   test("an error without a message of its own, as of a name with two addresses, is a failure with a reason", async () => {

@@ -34,15 +34,12 @@ const SERVICE_SELECTORS = {
 };
 
 describe("a reflector's requests", () => {
-  test("list in pages of 500 and watch from there, over one connection", async () => {
+  test("list the newest state in one request and watch from there, over one connection", async () => {
     for (let n = 0; n < 1201; n += 1) api.cluster.put("services", tinyService(`s-${n}`));
     const follower = await follow();
-    expect(api.requests.map(({ verb }) => verb)).toEqual(["list", "continue", "continue", "watch"]);
-    for (const { query } of api.requests.slice(0, 3)) {
-      expect(query).toMatchObject({ limit: "500", ...SERVICE_SELECTORS });
-      expect(query).not.toHaveProperty("resourceVersion");
-    }
-    expect(api.requests[3]?.query).toEqual({
+    expect(api.requests.map(({ verb }) => verb)).toEqual(["list", "watch"]);
+    expect(api.requests[0]?.query).toEqual(SERVICE_SELECTORS);
+    expect(api.requests[1]?.query).toEqual({
       watch: "1",
       allowWatchBookmarks: "true",
       ...SERVICE_SELECTORS,
@@ -52,6 +49,36 @@ describe("a reflector's requests", () => {
     expect(api.requests[0]?.headers).toMatchObject({ "user-agent": "nft-proxy/test", accept: "application/json" });
     expect(api.connections).toBe(1);
     expect(follower.reflector.state()).toMatchObject({ synced: true, objects: 1201, relists: 0, failure: "" });
+  });
+
+  test.each([
+    [30, "0"],
+    [31, undefined],
+    [36, undefined],
+  ])("list what comes from the cache of a server of Kubernetes 1.%i", async (minor, resourceVersion) => {
+    api.minorVersion = minor;
+    await follow();
+    expect(api.requests[0]?.query.resourceVersion).toBe(resourceVersion);
+  });
+
+  test("list the newest state of a server that does not tell its version", async () => {
+    api.minorVersion = Number.NaN;
+    await follow();
+    expect(api.requests[0]?.query).toEqual(SERVICE_SELECTORS);
+  });
+
+  test("list a state not older than the known one when a watch cannot go on, and any when there is none", async () => {
+    const follower = await follow();
+    const version = String(api.cluster.version);
+    api.cluster.compact("services");
+    api.addFault({ verb: "list", fault: { kind: "status", status: 504 } });
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => follower.reflector.state().relists === 1);
+    const lists = api.requests.filter(({ verb }) => verb === "list").map(({ query }) => query);
+    expect(lists.slice(1)).toEqual([
+      { ...SERVICE_SELECTORS, resourceVersion: version, resourceVersionMatch: "NotOlderThan" },
+      SERVICE_SELECTORS,
+    ]);
   });
 
   test("go without the field selector of Services where the server rejects it, as before Kubernetes 1.31", async () => {

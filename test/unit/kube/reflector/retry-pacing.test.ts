@@ -1,30 +1,38 @@
 import { describe, expect, test } from "vitest";
-import { failureOfAnswer, failureOfErrorEvent, parseRetryAfter } from "../../../../src/kube/client/api-failure.ts";
-import { Backoff } from "../../../../src/kube/reflector/backoff.ts";
+import {
+  ApiFailure,
+  failureOfAnswer,
+  failureOfErrorEvent,
+  parseRetryAfter,
+} from "../../../../src/kube/client/api-failure.ts";
+import { Availability } from "../../../../src/kube/reflector/availability.ts";
+import { DEFAULT_BACKOFF, RetryPacing, type Wait } from "../../../../src/kube/reflector/retry-pacing.ts";
 import { LineSplitter } from "../../../../src/kube/reflector/watch.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 
+const refused = (retryAfter = 0) => new ApiFailure("server", "refused", { retryAfter });
+const clock = new ManualClock();
+const pacing = (random: () => number) =>
+  new RetryPacing(clock, random, DEFAULT_BACKOFF, new Availability(clock, random));
+const milliseconds = (wait: Wait) => (wait.kind === "time" ? Math.round(wait.milliseconds) : -1);
+
 describe("back-off", () => {
   test("is of full jitter: from nothing to twice as much each time, up to the cap, for ever", () => {
-    const highest = new Backoff(() => 0.999_999);
-    const waits = Array.from({ length: 2000 }, () => Math.round(highest.next()));
+    const highest = pacing(() => 0.999_999);
+    const waits = Array.from({ length: 2000 }, () => milliseconds(highest.afterFailure(refused(), true)));
     expect(waits.slice(0, 8)).toEqual([800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
     expect(waits.at(-1)).toBe(30_000);
-    expect(new Backoff(() => 0).next()).toBe(0);
-  });
-
-  test("without a connection never exceeds 1.5 s, and does not count as a failure", () => {
-    const backoff = new Backoff(() => 0.5);
-    expect(Array.from({ length: 20 }, () => backoff.nextUnreachable())).toEqual(Array(20).fill(750));
-    expect(backoff.next()).toBe(400);
+    expect(milliseconds(pacing(() => 0).afterFailure(refused(), true))).toBe(0);
   });
 
   test("is at least what the server asks for, up to 5 minutes", () => {
-    const backoff = new Backoff(() => 0.5);
-    expect([backoff.next(20_000), backoff.next(20_000), backoff.next(9_000_000)]).toEqual([20_400, 20_800, 301_600]);
-    backoff.reset();
-    expect(backoff.next()).toBe(400);
+    const half = pacing(() => 0.5);
+    const waits = [20_000, 20_000, 9_000_000].map((wanted) => milliseconds(half.afterFailure(refused(wanted), true)));
+    expect(waits).toEqual([20_400, 20_800, 301_600]);
+    half.reset();
+    expect(milliseconds(half.afterFailure(refused(), true))).toBe(400);
   });
 });
 
