@@ -2,7 +2,7 @@ import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 import type { CommandResult } from "./output.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
-import type { Progress } from "./print/progress.ts";
+import type { Progress } from "./terminal.ts";
 
 /** The arguments of a command: its flags by name, and its own argument by its name in {@link Command.positional}. */
 export type Argv = ParsedArguments["values"];

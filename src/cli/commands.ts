@@ -41,8 +41,8 @@ export const COMMANDS: readonly Command[] = [
       live: "With --with: compare kube-proxy's tables with nft-proxy's in the kernel, not the desired state",
     },
     examples: [
-      ["--with kube-proxy", "connections that end otherwise under kube-proxy's tables (nftables mode)"],
-      ["--outcomes --from OLD --with-objects NEW", "connections that end otherwise with other objects"],
+      ["--with kube-proxy", "connections whose outcome differs under kube-proxy's tables (nftables mode)"],
+      ["--outcomes --from OLD --with-objects NEW", "connections whose outcome differs with other objects"],
     ],
     common: ASKING,
     load: async () => await import("./commands/diff.ts"),
@@ -83,7 +83,7 @@ export const COMMANDS: readonly Command[] = [
     meanings: { namespace: "Only Services of this namespace", client: "Only this client address" },
     examples: [
       ["-n shop", "to Services of one namespace"],
-      ["--client 10.244.1.9 --watch", "of one client, as they come"],
+      ["--client 10.244.1.9 --watch", "of one client, as they happen"],
     ],
     common: ASKING,
     load: async () => await import("./commands/refusals.ts"),
@@ -113,7 +113,7 @@ export const COMMANDS: readonly Command[] = [
     flags: ["from", "service", "namespace", "client", "draining", "output"],
     meanings: { namespace: "The namespace of a Service that is named without one", client: "Only this client address" },
     examples: [
-      ["--draining", "connections to endpoints that terminate or are gone, and their clients"],
+      ["--draining", "connections to endpoints that are terminating or gone, and their clients"],
       ["--service shop/cart --output json", "one Service's, for scripts"],
     ],
     common: ASKING,
@@ -167,7 +167,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Print a script by which the shell completes commands, options and names of Services",
     positional: { name: "shell", description: "bash or zsh; that of $SHELL by default", values: ["bash", "zsh"] },
     flags: [],
-    examples: [["bash >> ~/.bashrc", "for every shell to come"]],
+    examples: [["bash >> ~/.bashrc", "for all new shells"]],
     common: [],
     load: async () => await import("./commands/completion.ts"),
   },

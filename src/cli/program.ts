@@ -3,7 +3,7 @@ import { systemReason } from "../kube/files/diagnostic.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 import { COMPLETION_ARGUMENT, type Command } from "./command.ts";
 import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
-import { type ProgressStream, terminalProgress } from "./print/progress.ts";
+import { type ProgressStream, terminalProgress } from "./terminal.ts";
 
 /**
  * Runs one command line. The only place that prints results and errors.
@@ -13,7 +13,7 @@ import { type ProgressStream, terminalProgress } from "./print/progress.ts";
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
   const progress = terminalProgress(context.stderr as ProgressStream);
   let command: Command | undefined;
-  // A pipe that nobody reads any more must not end the process; a failed write is told to its caller.
+  // A closed pipe must not end the process; write() reports the failure.
   for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
     if (args[0] === COMPLETION_ARGUMENT) return await printCompletions(args.slice(1), context);
@@ -35,7 +35,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
 
 /** Prints the completions of the last word, one a line. */
 async function printCompletions(words: readonly string[], { stdout }: ProgramContext): Promise<number> {
-  const { completions } = await import("./completion.ts");
+  const { completions } = await import("./commands/completion.ts");
   await write(stdout, (await completions(words)).map((value) => `${value}\n`).join(""));
   return EXIT.ok;
 }

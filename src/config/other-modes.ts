@@ -68,8 +68,8 @@ function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigW
 const DEFAULT_BIT = 14;
 
 /**
- * Returns how packets are masqueraded. In kube-proxy the section `iptables` decides it in every mode but nftables: whoever
- * comes from these keeps a bit that no other software uses, and the masquerading that some network plugins need.
+ * Returns how packets are masqueraded. In kube-proxy the section `iptables` decides it in every mode but nftables. Users of
+ * these modes keep a bit that no other software uses, and the masquerading that some network plugins need.
  * Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/proxy/apis/config/v1alpha1/conversion.go
  */
 export function masqueradeSettings({ mode, iptables, nftables }: ModeSettings): {
@@ -87,7 +87,7 @@ function masqueradeWarnings(given: ModeSettings, bit: string): ConfigWarning[] {
   const used = masqueradeSettings(given);
   const { masqueradeAll, masqueradeBit } = given.iptables ?? {};
   const reason =
-    given.mode === "nftables" ? "it counts in other modes than nftables" : "nftables.masqueradeBit decides";
+    given.mode === "nftables" ? "it has an effect in modes other than nftables only" : "nftables.masqueradeBit decides";
   return [
     ...(masqueradeAll === true && !used.masqueradeAll ? [ignoredWarning("iptables.masqueradeAll", reason)] : []),
     ...(typeof masqueradeBit === "number" && masqueradeBit !== used.masqueradeBit ? [ignoredWarning(bit, reason)] : []),
@@ -120,7 +120,9 @@ function ipvsWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[]
   const text = given.ipvs?.scheduler ?? "";
   if (text === "") return [];
   if (given.mode !== "ipvs") {
-    return [ignoredWarning(subject, `it counts with ${names.ipvsMode} only; ${ownScheduler} is ours`)];
+    return [
+      ignoredWarning(subject, `it has an effect with ${names.ipvsMode} only; ${ownScheduler} has one in every mode`),
+    ];
   }
   if (given.nftProxy?.scheduler) return [ignoredWarning(subject, `${ownScheduler} decides`)];
   if (sameScheduler(text) !== undefined) return [];

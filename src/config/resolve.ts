@@ -80,7 +80,7 @@ function flagDiagnostics(flags: readonly GivenFlag[], configuration: Document): 
   return [...refused, ...others];
 }
 
-/** The file was validated by itself before, so that every error that is left belongs to a flag. */
+/** The file has been validated before the flags, so that every remaining error belongs to a flag. */
 function flagOf(subject: string): string {
   const path = subject.replace(/\[\d+\]$/, "");
   const flag = CONFIG_FLAGS.find(({ target }) => target.kind === "field" && target.path === path);

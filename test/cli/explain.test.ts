@@ -119,8 +119,8 @@ spec: { clusterIP: 10.96.0.7, clusterIPs: [10.96.0.7], ports: [{ port: "80" }] }
     [["--to", "10.96.0.10", "--port", "53", "--proto", "icmp"], "the protocol must be tcp, udp or sctp"],
     [["--to", "10.96.0.10", "--port", "53", "--source", "moon"], "--source"],
     [["--to", "10.96.0.10", "--port", "53", "--from-ip", "fd00::1"], "must be of one family"],
-    [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "two questions"],
-    [["10.96.0.10:53", "--all"], "two questions"],
+    [["--to", "10.96.0.10", "--port", "53", "--service", "shop/frontend"], "more than one query"],
+    [["10.96.0.10:53", "--all"], "more than one query"],
     [["10.96.0.10"], "an address needs a port"],
     [[], "ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all"],
   ])("refuses %j", async (flags, said) => {

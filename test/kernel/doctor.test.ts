@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { diagnosticsJson } from "../../src/cli/print/doctor-text.ts";
+import { diagnosticsJson } from "../../src/cli/commands/doctor.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
 import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
 import { examineHost } from "../../src/inspect/doctor/examine.ts";

@@ -138,7 +138,7 @@ describe("trace", () => {
   test("traces no other packets, and tells that there were none", async () => {
     const flags = ["--to=10.96.7.7", "--port=81", "--duration=1s"];
     const { stdout } = await lab.exec([process.execPath, bundle, "trace", objects, ...FLAGS, ...flags]);
-    expect(stdout).toBe("no such packet came by within 1 s");
+    expect(stdout).toBe("no matching packets within 1 s");
   });
 
   test("removes what a killed trace left behind, as the daemon does, and leaves a running one alone", async () => {

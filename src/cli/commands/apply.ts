@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import { counted } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
@@ -6,21 +7,16 @@ import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import { deltaSize } from "../../nft/delta.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
-import { fullSync } from "../../sync/full-sync.ts";
+import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { adoptVanished, allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import type { Argv } from "../command.ts";
+import { conflictNotices, diagnosticText, hasErrors, missingNodeNotices, missingNodeText } from "../notices.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { applySummary } from "../print/apply-summary.ts";
-import {
-  conflictNotices,
-  diagnosticText,
-  hasErrors,
-  missingNodeNotices,
-  missingNodeText,
-} from "../print/diagnostic-text.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is. With `--reset-vanished`, endpoints that
@@ -75,4 +71,19 @@ async function daemonNotices(options: ProxyOptions): Promise<string[]> {
   return [
     `warning: a daemon runs on this host (${address}): its next verification or full sync replaces these rules with those of its own objects`,
   ];
+}
+
+/** The result of one full sync, in one line with its line feed. */
+export function applySummary(
+  { serviceCount, sliceCount }: Pick<ObjectCache, "serviceCount" | "sliceCount">,
+  { deltas, applied, unreadable }: FullSyncReport,
+): string {
+  const input = `${counted(serviceCount, "Service")} and ${counted(sliceCount, "EndpointSlice")}`;
+  if (unreadable !== undefined) return `rebuilt for ${input}, because our tables could not be read: ${unreadable}\n`;
+  if (applied.length === 0) return `nothing to change for ${input}\n`;
+  const { chains, sets, elements } = deltaSize(deltas);
+  const bytes = applied.reduce((sum, transaction) => sum + transaction.bytes, 0);
+  const milliseconds = applied.reduce((sum, transaction) => sum + transaction.durationMs, 0);
+  const parts = [counted(chains, "chain"), counted(sets, "set"), counted(elements, "element")].join(", ");
+  return `applied for ${input}: ${parts} (${(bytes / 1000).toFixed(1)} kB in ${Math.round(milliseconds)} ms)\n`;
 }

@@ -1,20 +1,19 @@
 import { serviceSubjects } from "../../inspect/check/cross-warnings.ts";
 import { compareDiagnostics, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
-import type { CheckReport } from "../../inspect/check/report.ts";
+import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
+import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
+import { diagnosticText, githubCommand, hasErrors } from "../notices.ts";
 import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { REPORT_FORMATS } from "../print/check-formats.ts";
-import { hasErrors } from "../print/diagnostic-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
+import type { Progress } from "../terminal.ts";
 
 /** `check`: everything that is wrong with some objects, for CI. Changes nothing, and asks the kernel if it can. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -75,4 +74,43 @@ function reportOf(
     ignored,
     passed,
   };
+}
+
+/** The output formats of `check`. */
+const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
+  text: (report) => lines([...report.diagnostics.map(diagnosticText), ...summaryLines(report)]),
+  json: jsonText,
+  github: (report) => lines([...report.diagnostics.map(annotation), ...summaryLines(report)]),
+};
+
+function lines(texts: readonly string[]): string {
+  return `${texts.join("\n")}\n`;
+}
+
+/** As schemas/check-report.schema.json has it. */
+function jsonText(report: CheckReport): string {
+  const { diagnostics, kernel, counts, ignored, passed } = report;
+  return `${JSON.stringify({
+    verdict: passed ? "ok" : "refused",
+    errors: countOf(report, "error"),
+    warnings: countOf(report, "warning"),
+    counts,
+    ignored: [...ignored].sort().map(([reason, count]) => ({ reason, count })),
+    kernel:
+      kernel.kind === "refused"
+        ? { ...kernel, culprits: kernel.culprits.map(({ family, name }) => ({ family, name })) }
+        : kernel,
+    diagnostics: diagnostics.map(({ severity, file, document, line, path, object, reason }) => {
+      return { severity, file, document, line, path, object, reason };
+    }),
+  })}\n`;
+}
+
+function annotation({ severity, file, document, line, object, path, reason }: Diagnostic): string {
+  const place = line === undefined && document > 1 ? ` (document ${document})` : "";
+  return githubCommand(severity, `${path} ${reason}${place}`.trim(), {
+    ...(file === "-" ? {} : { file }),
+    ...(line === undefined ? {} : { line: String(line) }),
+    ...(object === undefined ? {} : { title: object }),
+  });
 }

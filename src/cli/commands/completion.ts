@@ -1,8 +1,14 @@
 import { basename } from "node:path";
 import { AppError } from "../../base/errors.ts";
 import { quoted } from "../../base/schema-error.ts";
-import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
+import type { Flag } from "../../config/option.ts";
+import { loadDesired } from "../../inspect/load/desired.ts";
+import { type Argv, COMPLETION_ARGUMENT, type Command, textArgument } from "../command.ts";
+import { commandOf, takesWord } from "../commands.ts";
+import { completedNames } from "../help.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
+import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
 
 /**
  * `completion`: a script that asks this program for the completions of a command line.
@@ -32,3 +38,82 @@ _nft_proxy() {
 }
 compdef _nft_proxy nft-proxy
 `;
+
+/** Names may take a moment; a shell that waits longer is worse than one without them. */
+const NAMES_WITHIN_MS = 3000;
+
+/**
+ * The completions of a command line's last word: commands, flags, and values of a flag or of a command's own argument.
+ * @param given the words after the program's name, as bash splits them, at equals signs too, or as zsh does
+ * @returns nothing where the shell is to complete files
+ */
+export async function completions(given: readonly string[]): Promise<string[]> {
+  const last = given.at(-1) ?? "";
+  const [, flag, value] = /^(--[\w-]+)=(.*)$/s.exec(last) ?? [];
+  if (flag !== undefined) {
+    return (await completions([...given.slice(0, -1), flag, value ?? ""])).map((found) => `${flag}=${found}`);
+  }
+  const current = last === "=" ? "" : last;
+  const before = (last === "=" ? given : given.slice(0, -1)).filter((word) => word !== "=");
+  return (await candidates(before, current)).filter((found) => found.startsWith(current));
+}
+
+async function candidates(before: readonly string[], current: string): Promise<readonly string[]> {
+  const valued = flagOfSpelling(before.at(-1) ?? "");
+  const isValue = valued !== undefined && valued.type !== "boolean";
+  const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
+  const command = commandOf(words[0]);
+  if (command === undefined) return words.length > 0 ? [] : await completedNames(undefined, before, current, false);
+  if (isValue) return await valuesOf(valued, command, values);
+  if (current.startsWith("-")) {
+    const common = await completedNames(command, before, current, false);
+    return common.length > 0 ? common : await completedNames(command, before, current, true);
+  }
+  return words.length > 1 ? [] : await ownValues(command, values);
+}
+
+/** The arguments so far; none where they cannot be parsed. */
+function parsed(args: readonly string[]): ReturnType<typeof parseArguments> {
+  try {
+    return parseArguments(args, takesWord);
+  } catch (error) {
+    if (error instanceof AppError) return { words: [], values: {}, unknown: [] };
+    throw error;
+  }
+}
+
+async function valuesOf({ name, values = [] }: Flag, { formats }: Command, argv: Argv): Promise<readonly string[]> {
+  if (name === "output") return formats ?? ["text", "json"];
+  if (name === "namespace") return namespacesOf(await serviceNames(argv));
+  return name === "service" ? await namesIn(argv) : values;
+}
+
+async function ownValues({ positional }: Command, argv: Argv): Promise<readonly string[]> {
+  const values = positional?.values ?? [];
+  return values === "services" ? await namesIn(argv) : values;
+}
+
+/** The names of Services, without the namespace that `--namespace` gives. */
+async function namesIn(argv: Argv): Promise<string[]> {
+  const [names, namespace] = [await serviceNames(argv), textArgument(argv, "namespace")];
+  return namespace === undefined ? names : names.flatMap((name) => withoutNamespace(name, namespace));
+}
+
+function namespacesOf(names: readonly string[]): string[] {
+  return [...new Set(names.map((name) => name.slice(0, name.indexOf("/"))))];
+}
+
+function withoutNamespace(name: string, namespace: string): string[] {
+  return name.startsWith(`${namespace}/`) ? [name.slice(namespace.length + 1)] : [];
+}
+
+/** The names of the Services of `--from`, or of the cluster; none when they cannot be loaded in time. */
+async function serviceNames(argv: Argv): Promise<string[]> {
+  try {
+    const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
+    const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref());
+    return (await Promise.race([loaded, late]))?.cache.serviceNames() ?? [];
+  } catch {
+    return [];
+  }
+}

@@ -1,21 +1,28 @@
+import { ageText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
+import { FAMILY_NAMES } from "../../base/family.ts";
 import { quoted } from "../../base/schema-error.ts";
+import { counted, socketText } from "../../base/text.ts";
 import { ConnectionAttribution } from "../../inspect/connections/attribution.ts";
 import { ConnectionCounter } from "../../inspect/connections/connection-counter.ts";
+import type {
+  ConnectionReport,
+  EndpointConnections,
+  ServicePortConnections,
+} from "../../inspect/connections/report.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
+import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { conntrackTimeouts, translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { canonicalAddress } from "../../model/ip.ts";
+import { outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { connectionsText } from "../print/connections-text.ts";
-import { diagnosticText } from "../print/diagnostic-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
-import { serviceArgument, unknownServiceNotices } from "../service-argument.ts";
+import { type Progress, printable } from "../terminal.ts";
 
 /** `connections`: the tracked connections of this host, counted by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -53,4 +60,56 @@ function clientOf(argv: Argv): string | undefined {
   const address = canonicalAddress(text);
   if (address !== undefined) return address;
   throw new AppError("BAD_ARGUMENT", `--client must be an IP address, not ${quoted(text)}`);
+}
+
+/** The connections for people: a heading for each Service port, a line for each endpoint. Ends with a line feed. */
+function connectionsText({ services, unmanaged }: ConnectionReport): string {
+  const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
+  const others =
+    unmanaged === 0 ? "" : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;
+  if (blocks.length === 0) return `no matching connections\n${others}`;
+  return `${[...blocks, ...(others === "" ? [] : [others.trimEnd()])].join("\n\n")}\n`;
+}
+
+function headingText({ service, port, number, protocol, family, connections }: ServicePortConnections): string {
+  const spec = portSpecText({ name: port, port: number, protocol });
+  return `${service} port ${spec}, ${FAMILY_NAMES[family]}: ${counted(connections, "connection")}`;
+}
+
+function endpointLines(endpoints: readonly EndpointConnections[]): string[] {
+  const rows = endpoints.map((endpoint) => [
+    endpointName(endpoint),
+    String(endpoint.connections),
+    endpoint.condition,
+    Object.entries(endpoint.states)
+      .map(([state, number]) => `${number} ${state}`)
+      .join(", "),
+    idleText(endpoint),
+  ]);
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  return endpoints.flatMap((endpoint, index) => {
+    const [name = "", number = "", ...rest] = rows[index] ?? [];
+    const cells = [name.padEnd(widths[0] ?? 0), number.padStart(widths[1] ?? 0)];
+    cells.push(...rest.map((cell, column) => cell.padEnd(widths[column + 2] ?? 0)));
+    return [`  ${cells.join("  ").trimEnd()}`, ...clientLines(endpoint)];
+  });
+}
+
+function endpointName({ address, port, pod }: EndpointConnections): string {
+  if (address === "") return "(other endpoints)";
+  const end = socketText(address, port);
+  return pod === "" ? end : `${end} ${printable(pod)}`;
+}
+
+function idleText({ idleSeconds, unacknowledged }: EndpointConnections): string {
+  if (idleSeconds === undefined) return "";
+  const { shortest, longest } = idleSeconds;
+  const span = shortest === longest ? ageText(shortest) : `${ageText(shortest)} to ${ageText(longest)}`;
+  return `idle ${span}${unacknowledged === 0 ? "" : `, ${unacknowledged} waiting for an acknowledgement`}`;
+}
+
+function clientLines({ clients = [], connectionsOfOtherClients: others = 0 }: EndpointConnections): string[] {
+  if (clients.length === 0) return [];
+  const names = clients.map(({ address, connections }) => `${address} (${connections})`);
+  return [`    clients: ${[...names, ...(others === 0 ? [] : [`others (${others})`])].join(", ")}`];
 }

@@ -12,18 +12,17 @@ import {
   type OutcomeReport,
 } from "../../inspect/outcomes/compare-outcomes.ts";
 import { isSame } from "../../ruleset/ruleset-diff.ts";
+import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
+import { diagnosticText, hasErrors, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
-import { diffJson, diffText } from "../print/diff-text.ts";
-import { originText, pendingNotices } from "../print/origin-text.ts";
-import { outcomeGithub, outcomeJson, outcomeText } from "../print/outcome-report.ts";
-import { outputFormat } from "../print/output-format.ts";
+import { diffJson, diffText } from "./diff-text.ts";
+import { outcomeGithub, outcomeJson, outcomeText } from "./outcome-text.ts";
 
 /**
  * `diff`: the changes that applying some objects would make, in this kernel, or on a node that has other objects
- * (`--against`); or the connections that end otherwise, with other objects (`--outcomes`) or under kube-proxy's tables
+ * (`--against`); or the connections whose outcome differs, with other objects (`--outcomes`) or under kube-proxy's tables
  * (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: trouble.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -106,7 +105,7 @@ async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeR
   }
   const paths = listArgument(argv, "with-objects");
   if (paths.length > 0) return await compareObjectOutcomes(request, paths);
-  throw new AppError("BAD_ARGUMENT", "say where the new objects are: --with-objects PATH...", {
+  throw new AppError("BAD_ARGUMENT", "no new objects given: use --with-objects PATH...", {
     hint: "or compare with kube-proxy's tables: --with kube-proxy",
   });
 }

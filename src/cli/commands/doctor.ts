@@ -1,16 +1,17 @@
 import { AppError } from "../../base/errors.ts";
-import { type HostDiagnostic, worstLevel } from "../../inspect/doctor/diagnostic.ts";
+import { counted } from "../../base/text.ts";
+import { type HostDiagnostic, type Level, worstLevel } from "../../inspect/doctor/diagnostic.ts";
 import { examineHost } from "../../inspect/doctor/examine.ts";
 import { doctorHost } from "../../inspect/doctor/host-facts.ts";
 import type { MigrationFacts } from "../../inspect/doctor/migration-check.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
+import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
+import { diagnosticText, missingNodeNotices } from "../notices.ts";
 import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
-import { diagnosticsJson, diagnosticsText } from "../print/doctor-text.ts";
-import { outputFormat } from "../print/output-format.ts";
+import { printable } from "../terminal.ts";
 
 /**
  * `doctor`: what this host lacks, and what breaks Services on it; with `--migration` also what changes for clients when
@@ -60,4 +61,22 @@ async function migratingServices(
 export function doctorExitCode(diagnostics: readonly HostDiagnostic[], strict: boolean): number {
   const worst = worstLevel(diagnostics);
   return worst === "fault" || (strict && worst === "warning") ? EXIT.refused : EXIT.ok;
+}
+
+const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", fault: "FAULT" };
+
+/** For scripts: schemas/doctor.schema.json. */
+export function diagnosticsJson(diagnostics: readonly HostDiagnostic[]): string {
+  return `${JSON.stringify({ worst: worstLevel(diagnostics), findings: diagnostics }, null, 2)}\n`;
+}
+
+/** For people: a line for each diagnostic, its meaning and the action below it, and the counts. */
+export function diagnosticsText(diagnostics: readonly HostDiagnostic[]): string {
+  const lines = diagnostics.flatMap(({ level, check, found, means, action }) => [
+    `${MARKS[level].padEnd(8)} ${check}: ${found}`,
+    ...(means === undefined ? [] : [`         ${means}`]),
+    ...(action === undefined ? [] : [`         -> ${action}`]),
+  ]);
+  const count = (level: Level) => diagnostics.filter((diagnostic) => diagnostic.level === level).length;
+  return `${lines.map(printable).join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
 }

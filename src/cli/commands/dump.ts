@@ -12,16 +12,20 @@ import { likelyService, type ServiceArgument } from "../../inspect/explain/query
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
 import { keepVanished, readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import { creation } from "../../nft/delta.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { Transaction } from "../../nft/ast/json.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import { creation, type TableDelta } from "../../nft/delta.ts";
+import { deltaText } from "../../nft/text/delta-text.ts";
+import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
+import { validateTransaction } from "../../nft/validate.ts";
+import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
+import { outputFormat, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { diagnosticText, hasErrors, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
-import { diagnosticText, hasErrors } from "../print/diagnostic-text.ts";
-import { changesText, rulesetText, transactionJson } from "../print/dump-text.ts";
-import { originText, pendingNotices } from "../print/origin-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import { serviceArgument } from "../service-argument.ts";
 
 type Format = "json" | "nft";
 
@@ -87,4 +91,43 @@ function unknownService(argument: ServiceArgument | undefined, names: readonly S
       likely ??
       "a Service needs a cluster IP and must not be labelled for another proxy; nft-proxy explain names its ports",
   });
+}
+
+/** The most owners of one element that are named; more are counted. */
+const MOST_NAMED = 3;
+
+/** A transaction for `nft -j -f -`, checked against its schema. Ends with a line feed. */
+function transactionJson(transaction: Transaction): string {
+  validateTransaction(transaction);
+  return `${JSON.stringify(transaction)}\n`;
+}
+
+/** Tables as nft prints them, each element with the service port that it belongs to. */
+function rulesetText(ruleset: Ruleset, state: RulesetState): string {
+  return Object.values(ruleset)
+    .map((table) => tableText(table, commentsOf(state, table.family)))
+    .join("");
+}
+
+/** Changes as nft's commands, each element with the service port that it belongs to. */
+function changesText(deltas: readonly TableDelta[], state: RulesetState): string {
+  if (deltas.length === 0) return "# nothing to change\n";
+  return deltas.map((delta) => deltaText([delta], commentsOf(state, delta.family))).join("");
+}
+
+function commentsOf({ families }: RulesetState, family: TableDelta["family"]): Comments {
+  const state = families[family];
+  if (state === undefined) return {};
+  const owners: ElementOwners = elementOwners(state);
+  return {
+    element: ({ name }, key) => ownersText(owners.ofElement(name, key)),
+    chain: (name) => ownersText(owners.ofPart(name)),
+  };
+}
+
+function ownersText(owners: readonly ServicePort[]): string | undefined {
+  if (owners.length === 0) return undefined;
+  const named = owners.slice(0, MOST_NAMED).map(({ name }) => name);
+  const more = owners.length - named.length;
+  return `${named.join(", ")}${more === 0 ? "" : ` and ${more} more`}`;
 }

@@ -2,16 +2,15 @@ import { AppError } from "../../base/errors.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
+import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
-import { explainQueryOf } from "../explain-arguments.ts";
+import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
-import { diagnosticText, hasErrors, missingNodeNotices } from "../print/diagnostic-text.ts";
-import { allReportText, explanationText, notServedText, portReportsText } from "../print/explanation-text.ts";
-import { originText, pendingNotices } from "../print/origin-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
-import { type Style, styleFor } from "../print/style.ts";
+import type { Progress } from "../terminal.ts";
+import { type Style, styleFor } from "../terminal.ts";
+import { explainQueryOf } from "./explain-arguments.ts";
+import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";
 
 /** `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {

@@ -1,17 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { ageText } from "../../base/duration.ts";
 import { counted } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/composed-options.ts";
 import { areHealthy, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
-import type { FleetNode } from "../../inspect/fleet/node-status.ts";
+import type { FleetMetrics, FleetNode } from "../../inspect/fleet/node-status.ts";
 import { HttpApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
+import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { commandOptions, USER_AGENT, withUserKubeconfig } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { fleetText } from "../print/fleet-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
-import { namespaceArgument } from "../service-argument.ts";
+import { type Progress, printable } from "../terminal.ts";
 
 const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
@@ -53,4 +52,58 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 function waitingText(nodes: readonly FleetNode[]): string {
   const sick = nodes.filter(({ state }) => state !== "healthy");
   return `waiting for ${counted(sick.length, "node")} of ${nodes.length}, such as ${sick[0]?.node} (${sick[0]?.state})`;
+}
+
+const HEAD = [
+  "NODE",
+  "STATE",
+  "VERSION",
+  "VERIFIED",
+  "OUT-OF-SYNC",
+  "DRIFT",
+  "QUARANTINED",
+  "REFUSED",
+  "LAG-P99",
+  "REASON",
+];
+
+/** A line for each node, `-` for what it does not tell, and the sum. Ends with a line feed. */
+export function fleetText(nodes: readonly FleetNode[]): string {
+  const rows = [HEAD, ...nodes.map(cells)];
+  const widths = HEAD.map((_head, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+  return `${[...lines, sumText(nodes)].join("\n")}\n`;
+}
+
+/** A node with several pods has several lines, and is healthy when all of them are. */
+function sumText(nodes: readonly FleetNode[]): string {
+  const all = new Set(nodes.map(({ node }) => node));
+  const sick = new Set(nodes.filter(({ state }) => state !== "healthy").map(({ node }) => node));
+  return `${counted(all.size, "node")}, ${all.size - sick.size} healthy`;
+}
+
+function cells({ node, state, reason, verifiedAgo, outOfSyncFor, quarantined, metrics }: FleetNode): string[] {
+  const number = (value: number | undefined) => (value === undefined ? "-" : String(value));
+  return [
+    printable(node),
+    state,
+    metrics?.version ?? "-",
+    verifiedAgo === undefined ? "-" : `${ageText(verifiedAgo)} ago`,
+    outOfSyncFor === undefined ? "-" : outOfSyncFor === 0 ? "no" : ageText(outOfSyncFor),
+    number(metrics?.driftRepairs),
+    number(quarantined),
+    number(metrics?.refused),
+    lagText(metrics),
+    printable(reason ?? ""),
+  ];
+}
+
+function lagText({ lagP99, lagP99Above }: Partial<FleetMetrics> = {}): string {
+  if (lagP99 !== undefined) return `${lagP99} s`;
+  return lagP99Above === undefined ? "-" : `>${lagP99Above} s`;
 }

@@ -1,13 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
-import { listText } from "../../base/text.ts";
+import { counted, listText, socketText } from "../../base/text.ts";
 import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
+import { RESULTS } from "../../inspect/explain/words.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import {
   explainRefusals,
   MOST_DESTINATIONS,
   type RefusalFilter,
+  type RefusedClient,
   type RefusedDestination,
   readSeenRefusals,
   type SeenRefusals,
@@ -15,17 +18,14 @@ import {
 import { Nft } from "../../kernel/nft.ts";
 import { newRefusals, refusalPackets } from "../../kernel/refusals.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import { emptyNamespaceNotices, outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { readAddress } from "../explain-arguments.ts";
+import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText, missingNodeNotices } from "../print/diagnostic-text.ts";
-import { pendingNotices } from "../print/origin-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
-import { refusalsText } from "../print/refusals-text.ts";
-import { emptyNamespaceNotices, serviceArgument, unknownServiceNotices } from "../service-argument.ts";
 import { untilInterrupted } from "../signals.ts";
+import { type Progress, printable, wrapped } from "../terminal.ts";
+import { readAddress } from "./explain-arguments.ts";
 
 /** Between two looks at the kernel's set, with `--watch`: at least so long, and so many times as long as a look took. */
 const WATCH_MS = 2000;
@@ -119,7 +119,7 @@ async function* watch(
     await Promise.race([sleep(pause), interrupted]);
     const startedAt = systemClock.monotonic();
     const seen = await read();
-    // A look at a full set takes seconds of the processor, the daemon's and the kernel's, which have other work.
+    // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
     pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
     const entries = newRefusals(refusalPackets(before.entries), seen.entries);
     before = seen;
@@ -146,7 +146,7 @@ function fullRecordNotices(entries: SeenRefusals["entries"], size: number): stri
 function shortenedNotices({ length }: readonly RefusedDestination[]): string[] {
   if (length < MOST_DESTINATIONS) return [];
   return [
-    `note: only the latest ${MOST_DESTINATIONS} destinations are shown; --namespace, --service and --client choose`,
+    `note: only the latest ${MOST_DESTINATIONS} destinations are shown; --namespace, --service and --client select others`,
   ];
 }
 
@@ -156,4 +156,69 @@ function jsonText({ destinations }: Explained): string {
 
 function jsonLines({ destinations }: Explained): string {
   return destinations.map((one) => `${JSON.stringify(one)}\n`).join("");
+}
+
+/** The most clients of a destination that are named. */
+const MOST_CLIENTS = 10;
+
+/** The age of a time in RFC 3339. */
+type AgeOf = (time: string) => string;
+
+/** The times of a client or a destination, in words. */
+type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
+
+/** What the text depends on, beside the refusals. */
+export interface RefusalsTextOptions {
+  /** Whether a daemon knows when refusals began; without one, nobody does. */
+  readonly isWatched: boolean;
+  /** Whether only some refusals were asked for. */
+  readonly isFiltered?: boolean;
+}
+
+/**
+ * The refusals for people: a block for each destination. Ends with a line feed.
+ * @param now wall clock, milliseconds
+ */
+export function refusalsText(
+  destinations: readonly RefusedDestination[],
+  now: number,
+  { isWatched, isFiltered = false }: RefusalsTextOptions,
+): string {
+  if (destinations.length === 0)
+    return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;
+  const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
+  const timesOf: TimesOf = (times) => `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
+  return `${destinations.map((one) => destinationLines(one, timesOf).map(printable).join("\n")).join("\n\n")}\n`;
+}
+
+function firstText({ firstAt }: Pick<RefusedClient, "firstAt">, ageOf: AgeOf): string {
+  return firstAt === undefined ? "first unknown" : `first ${ageOf(firstAt)}`;
+}
+
+function destinationLines(destination: RefusedDestination, timesOf: TimesOf): string[] {
+  const { packets, clients, message, action } = destination;
+  const sum = `${counted(packets, "packet")} of ${counted(clients.length, "client")}, ${timesOf(destination)}`;
+  const cause = action === undefined ? message : `${message}; ${action}`;
+  return [
+    `${nameOf(destination)}: ${sum}`,
+    ...wrapped(`${outcomeText(destination)}: ${cause}`, "  ", "    "),
+    ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
+    ...(clients.length > MOST_CLIENTS ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`] : []),
+  ];
+}
+
+function nameOf({ address, port, protocol, service, servicePort }: RefusedDestination): string {
+  const socket = `${socketText(address, port)}/${protocol}`;
+  if (service === undefined) return socket;
+  return `${service}${servicePort === "" ? "" : ` port ${servicePort}`} at ${socket}`;
+}
+
+/** The kernel does not record the cause; this one is computed from the present objects. */
+function outcomeText({ now }: RefusedDestination): string {
+  return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;
+}
+
+function clientText(client: RefusedClient, timesOf: TimesOf): string {
+  const { address, pod, packets } = client;
+  return `${address}${pod === "" ? "" : ` (${pod})`}: ${counted(packets, "packet")}, ${timesOf(client)}`;
 }

@@ -6,7 +6,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import type { Progress } from "../print/progress.ts";
+import type { Progress } from "../terminal.ts";
 
 /**
  * `support-bundle`: one archive for a report, in a file that only its owner can read, or on standard output (`-`).

@@ -1,22 +1,32 @@
+import { parseDuration } from "../../base/duration.ts";
+import { AppError } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
 import { counted } from "../../base/text.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { type NamedStory, resetEndpoint, StoryNames } from "../../inspect/trace/named-story.ts";
+import {
+  endName,
+  type NamedRule,
+  type NamedStage,
+  type NamedStory,
+  resetEndpoint,
+  StoryNames,
+} from "../../inspect/trace/named-story.ts";
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
-import { selectedPackets } from "../../inspect/trace/trace-rules.ts";
+import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rules.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
-import type { Argv } from "../command.ts";
+import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
+import { outputFormat, serviceArgument } from "../argument-values.ts";
+import { type Argv, textArgument } from "../command.ts";
+import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
-import { diagnosticText } from "../print/diagnostic-text.ts";
-import { outputFormat } from "../print/output-format.ts";
-import type { Progress } from "../print/progress.ts";
-import { storyText } from "../print/story-text.ts";
 import { untilInterrupted } from "../signals.ts";
-import { traceArguments } from "../trace-arguments.ts";
+import { type Progress, printable } from "../terminal.ts";
+import { readAddress, readPort, readProtocol } from "./explain-arguments.ts";
 
 /** `trace`: real packets' ways through the chains of all tables. Removes its own table at the end. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
@@ -70,5 +80,125 @@ async function* texts(
   }
   // Less than the duration when it was interrupted.
   const seconds = Math.round(Math.min(durationMs, performance.now() - startedAt) / 1000);
-  if (count === 0) yield `no such packet came by within ${seconds} s\n`;
+  if (count === 0) yield `no matching packets within ${seconds} s\n`;
+}
+
+const MOST_RATE = 1000;
+const MOST_DURATION_MS = 24 * 3_600_000;
+
+/** The packets, the time and the rate of a trace. */
+interface TraceArguments {
+  readonly query: TraceQuery;
+  readonly durationMs: number;
+  readonly rate: number;
+}
+
+/** Reads the arguments of `trace`. Throws AppError BAD_ARGUMENT. */
+function traceArguments(argv: Argv): TraceArguments {
+  const service = serviceArgument(argv);
+  const [to, client, from] = ["to", "client", "from-ip"].map((flag) => {
+    const text = textArgument(argv, flag);
+    return text === undefined ? undefined : readAddress(flag, text);
+  });
+  const hasPort = textArgument(argv, "port") !== undefined;
+  if (service !== undefined && (to !== undefined || hasPort)) {
+    throw new AppError("BAD_ARGUMENT", "--service has addresses and ports of its own: leave out --to and --port");
+  }
+  if (client !== undefined && from !== undefined) {
+    throw new AppError("BAD_ARGUMENT", "--from-ip and --client are both the client's address: give one of them");
+  }
+  const query: TraceQuery = {
+    ...(service === undefined ? {} : { service }),
+    ...(to === undefined ? {} : { to }),
+    ...(client === undefined ? {} : { client }),
+    ...(from === undefined ? {} : { fromAddress: from }),
+    ...(hasPort ? { port: readPort(textArgument(argv, "port")) } : {}),
+    ...(hasPort || textArgument(argv, "proto") !== undefined
+      ? { protocol: readProtocol(textArgument(argv, "proto") ?? "tcp") }
+      : {}),
+  };
+  return { query, durationMs: readDuration(argv), rate: readRate(argv) };
+}
+
+function readDuration(argv: Argv): number {
+  const text = textArgument(argv, "duration") ?? "30s";
+  const duration = parseDuration(text);
+  if (duration !== undefined && duration >= 1 && duration <= MOST_DURATION_MS) return duration;
+  throw new AppError("BAD_ARGUMENT", `--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`);
+}
+
+function readRate(argv: Argv): number {
+  const text = textArgument(argv, "rate") ?? "5";
+  const rate = /^[1-9]\d{0,3}$/.test(text) ? Number(text) : 0;
+  if (rate >= 1 && rate <= MOST_RATE) return rate;
+  throw new AppError("BAD_ARGUMENT", `--rate must be a number from 1 to ${MOST_RATE}, not ${quoted(text)}`);
+}
+
+/** A packet's story for people, with a line feed at its end. */
+export function storyText(story: NamedStory): string {
+  const { time, protocol, flags, source, destination, input, stages, message } = story;
+  const kind = flags.length === 0 ? protocol : `${protocol} ${flags.join(",")}`;
+  const way = input === "" ? "from this node" : `in by ${input}`;
+  const head = `${time.slice(11, 23)} ${kind} ${endName(source)} to ${endName(destination)}, ${way}`;
+  return `${[head, ...stagesLines(stages), `  ${message}`].map(printable).join("\n")}\n`;
+}
+
+/** Chains without an effect, in one line. */
+function stagesLines(stages: readonly NamedStage[]): string[] {
+  const lines: string[] = [];
+  let silent: string[] = [];
+  const tell = () => {
+    if (silent.length > 0) lines.push(`  no effect in ${silent.join(", ")}`);
+    silent = [];
+  };
+  for (const stage of stages) {
+    const name = `${stage.family} ${stage.table} ${stage.chain}`;
+    if (toldRules(stage).length === 0 && stage.policy !== "drop" && stage.destination === undefined) {
+      silent.push(name);
+    } else {
+      tell();
+      lines.push(`  ${name}`, ...stageLines(stage));
+    }
+  }
+  tell();
+  return lines;
+}
+
+/**
+ * The rules without those that lead from chain to chain and nowhere else: firewalld has a dozen of them for each packet.
+ * Of other software, the jumps that lead to a rule are told, too.
+ */
+function toldRules({ table, rules }: NamedStage): readonly NamedRule[] {
+  const told: NamedRule[] = [];
+  const chains = new Set<string>();
+  for (const rule of rules.toReversed()) {
+    if (!doesNothing(rule, table === TABLE_NAME ? new Set() : chains)) {
+      told.unshift(rule);
+      chains.add(rule.chain);
+    }
+  }
+  return told;
+}
+
+/** Whether a rule only leaves its chain, for one that is none of `chains`. */
+function doesNothing({ verdict, means }: NamedRule, chains: ReadonlySet<string>): boolean {
+  if (means !== undefined) return false;
+  const [, target] = /^(?:jump|goto) (.*)$/.exec(verdict) ?? [];
+  return target === undefined ? verdict === "return" : !chains.has(target);
+}
+
+function stageLines(stage: NamedStage): string[] {
+  const { chain, policy, destination } = stage;
+  return [
+    ...(destination === undefined ? [] : [`    the destination is now ${endName(destination)}`]),
+    ...toldRules(stage).map((rule) => ruleLine(rule, chain)),
+    ...(policy === "drop" ? ["    policy drop"] : []),
+  ];
+}
+
+function ruleLine({ chain, rule, verdict, means }: NamedRule, base: string): string {
+  const where = chain === base ? "" : `${chain}: `;
+  const isWritten = rule === verdict || rule.endsWith(` ${verdict}`);
+  const result = verdict === "continue" || isWritten ? "" : ` -> ${verdict}`;
+  return `    ${where}${rule}${result}${means === undefined ? "" : ` (${means})`}`;
 }

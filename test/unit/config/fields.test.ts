@@ -296,8 +296,8 @@ describe("the section iptables", () => {
       all: false,
       bit: 14,
       warnings: [
-        "iptables.masqueradeAll is ignored: it counts in other modes than nftables",
-        "iptables.masqueradeBit is ignored: it counts in other modes than nftables",
+        "iptables.masqueradeAll is ignored: it has an effect in modes other than nftables only",
+        "iptables.masqueradeBit is ignored: it has an effect in modes other than nftables only",
       ],
     });
     expect(resolve("iptables", `${GIVEN}nftables: {masqueradeBit: 21}\n`)).toEqual({
@@ -336,7 +336,7 @@ describe("ipvs.scheduler", () => {
   });
 
   it.each([
-    ["mode: nftables\n", "it counts with mode ipvs only; nftProxy.scheduler is ours"],
+    ["mode: nftables\n", "it has an effect with mode ipvs only; nftProxy.scheduler has one in every mode"],
     ["mode: ipvs\nnftProxy: {scheduler: flow-hash}\n", "nftProxy.scheduler decides"],
   ])("is ignored beside %j, with the reason", (lines, reason) => {
     expect(warningsOf(`${lines}ipvs: {scheduler: rr}\n`)).toEqual([`ipvs.scheduler is ignored: ${reason}`]);

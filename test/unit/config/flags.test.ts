@@ -118,7 +118,7 @@ describe("a flag that sets a field", () => {
     });
     expect(options).toEqual(DEFAULTS);
     expect(warnings.map(({ message }) => message)).toEqual([
-      "--iptables-masquerade-bit is ignored: it counts in other modes than nftables",
+      "--iptables-masquerade-bit is ignored: it has an effect in modes other than nftables only",
     ]);
   });
 

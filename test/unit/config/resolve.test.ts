@@ -113,8 +113,12 @@ describe("the flags of kube-proxy's ipvs mode", () => {
   });
 
   it.each<[Readonly<Record<string, string>>, string, string[]]>([
-    [{}, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
-    [{ "proxy-mode": "nftables" }, "random", ["it counts with --proxy-mode=ipvs only; --scheduler is ours"]],
+    [{}, "random", ["it has an effect with --proxy-mode=ipvs only; --scheduler has one in every mode"]],
+    [
+      { "proxy-mode": "nftables" },
+      "random",
+      ["it has an effect with --proxy-mode=ipvs only; --scheduler has one in every mode"],
+    ],
     [{ "proxy-mode": "ipvs", scheduler: "flow-hash" }, "flow-hash", ["--scheduler decides"]],
   ])("--ipvs-scheduler is ignored beside %o, with one warning that gives the reason", (flags, scheduler, reasons) => {
     const resolved = resolve({ ...flags, "ipvs-scheduler": "rr" });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diffText } from "../../../src/cli/print/diff-text.ts";
+import { diffText } from "../../../src/cli/commands/diff-text.ts";
 import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
 import { localEndpoint, type Objects, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
-import { explanationText } from "../../../../src/cli/print/explanation-text.ts";
-import { PLAIN } from "../../../../src/cli/print/style.ts";
+import { explanationText } from "../../../../src/cli/commands/explanation-text.ts";
+import { PLAIN } from "../../../../src/cli/terminal.ts";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import type { ExplainInput } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Explanation } from "../../../../src/inspect/explain/explanation.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { fleetText } from "../../../../src/cli/print/fleet-text.ts";
+import { fleetText } from "../../../../src/cli/commands/fleet.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
 import type { FleetNode } from "../../../../src/inspect/fleet/node-status.ts";
 import type { HttpApiClient } from "../../../../src/kube/client/client.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { outcomeText } from "../../../../src/cli/print/outcome-report.ts";
+import { outcomeText } from "../../../../src/cli/commands/outcome-text.ts";
 import { compareOutcomes } from "../../../../src/inspect/outcomes/compare-outcomes.ts";
 import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
 import type { NodeContext } from "../../../../src/ruleset/node-context.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { refusalsText } from "../../../../src/cli/print/refusals-text.ts";
+import { refusalsText } from "../../../../src/cli/commands/refusals.ts";
 import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refused-destinations.ts";
 import {
@@ -135,7 +135,7 @@ describe("explainRefusals", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
     expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: false })).toContain(
-      "not refused any more, served",
+      "no longer refused, served",
     );
   });
 

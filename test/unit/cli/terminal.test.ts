@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { terminalProgress } from "../../../../src/cli/print/progress.ts";
+import { terminalProgress } from "../../../src/cli/terminal.ts";
 
 function stream(isTTY?: boolean) {
   const written: string[] = [];

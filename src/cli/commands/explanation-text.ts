@@ -11,7 +11,7 @@ import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import type { Reason } from "../../inspect/explain/service-causes.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
-import { printable, type Style, wrapped } from "./style.ts";
+import { printable, type Style, wrapped } from "../terminal.ts";
 
 /** The most used endpoints, and the most excluded ones, that are shown; the others are counted. */
 const MOST_ENDPOINTS = 10;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { diagnosticsText } from "../../../../src/cli/print/doctor-text.ts";
+import { diagnosticsText } from "../../../../src/cli/commands/doctor.ts";
 
 test("the doctor's text has a line for each diagnostic, its meaning, the action and the counts, without control sequences", () => {
   const found = "table ip \u001b[31mred, chain in drops by default";

@@ -1,8 +1,15 @@
 import { counted } from "../../base/text.ts";
-import type { ElementChange, PartChange, RulesetDiff } from "../../ruleset/ruleset-diff.ts";
-import { isSame } from "../../ruleset/ruleset-diff.ts";
+import { targetText } from "../../nft/elements.ts";
+import { frontendText } from "../../ruleset/keys.ts";
+import type { ProgrammedFrontend, ProgrammedList } from "../../ruleset/programmed-frontend.ts";
+import {
+  type ElementChange,
+  type FrontendChange,
+  isSame,
+  type PartChange,
+  type RulesetDiff,
+} from "../../ruleset/ruleset-diff.ts";
 import { isOfFrontends, isOfLists } from "../../ruleset/sets.ts";
-import { frontendLines } from "./frontend-change-text.ts";
 
 /** The names of the two sides of a comparison. */
 export interface DiffSides {
@@ -81,4 +88,65 @@ export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): strin
     others: diff.others,
     parts: diff.parts,
   })}\n`;
+}
+
+/** A frontend's change in lines: `+ 10.96.0.10:53/udp: 2 endpoints`, then the endpoints that were added or removed. */
+function frontendLines({ key, before, after }: FrontendChange): string[] {
+  const mark = before === undefined ? "+" : after === undefined ? "-" : "~";
+  const facts = FACTS.flatMap((fact) => changeOf(before && fact(before), after && fact(after)));
+  const endpoints = after === undefined ? [] : endpointLines(targetsOf(before), targetsOf(after));
+  return [`${mark} ${frontendText(key)}${facts.length === 0 ? "" : `: ${facts.join(", ")}`}`, ...endpoints];
+}
+
+/** The facts about a frontend, each "" where it is the usual one. */
+const FACTS: readonly ((frontend: ProgrammedFrontend) => string)[] = [
+  outcomeText,
+  ({ way }) => (way === undefined ? "" : WAY_TEXTS[way]),
+  ({ way, lists }) =>
+    way === "external-local" && lists.cluster ? `${listText(lists.cluster)} for pods and this node` : "",
+  ({ isGuarded }) => (isGuarded ? "guarded by source ranges" : ""),
+];
+
+const WAY_TEXTS = {
+  cluster: "",
+  local: "",
+  "external-cluster": "masqueraded",
+  "external-local": "source kept",
+} as const satisfies Record<NonNullable<ProgrammedFrontend["way"]>, string>;
+
+function outcomeText({ way, lists, refusal }: ProgrammedFrontend): string {
+  if (refusal !== undefined) return refusal;
+  const list = way === "local" || way === "external-local" ? lists.local : lists.cluster;
+  return list === undefined ? "" : listText(list);
+}
+
+function listText({ balancer: { count, slots, affinitySeconds }, targets }: ProgrammedList): string {
+  const endpoints = counted(slots ? targets.size : count, "endpoint");
+  return affinitySeconds === 0 ? endpoints : `${endpoints}, sticky for ${affinitySeconds} s`;
+}
+
+/** Of a frontend that is added or removed the fact itself; else only what changed. */
+function changeOf(before: string | undefined, after: string | undefined): string[] {
+  if (before === undefined || after === undefined) return [before ?? after ?? ""].filter((text) => text !== "");
+  if (before === after) return [];
+  if (before === "") return [after];
+  return [after === "" ? `no longer ${before}` : `${before} -> ${after}`];
+}
+
+function targetsOf(frontend: ProgrammedFrontend | undefined): ReadonlySet<string> {
+  return new Set(Object.values(frontend?.lists ?? {}).flatMap(({ targets }) => [...targets]));
+}
+
+const MOST_ENDPOINTS = 6;
+
+function endpointLines(before: ReadonlySet<string>, after: ReadonlySet<string>): string[] {
+  const line = (mark: string, targets: readonly string[]): string[] => {
+    if (targets.length === 0) return [];
+    const shown = targets.slice(0, MOST_ENDPOINTS).map(targetText).join(", ");
+    const more = targets.length - MOST_ENDPOINTS;
+    return [`    ${mark} ${shown}${more > 0 ? ` and ${more} more` : ""}`];
+  };
+  const added = [...after].filter((target) => !before.has(target));
+  const removed = [...before].filter((target) => !after.has(target));
+  return [...line("+", added), ...line("-", removed)];
 }

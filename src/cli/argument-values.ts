@@ -1,6 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { quoted } from "../base/schema-error.ts";
+import { alternatives } from "../base/text.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import { type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";
@@ -60,4 +61,16 @@ export function parseService(text: string, namespace: string | undefined, source
     );
   }
   return { service: serviceName(given, name), ...(port === undefined ? {} : { port }) };
+}
+
+/**
+ * The form that `--output` asks for; the first of `formats` when it was not given.
+ * @throws AppError BAD_ARGUMENT for any other
+ */
+export function outputFormat<Format extends string>(argv: Argv, formats: readonly [Format, ...Format[]]): Format {
+  const given = textArgument(argv, "output");
+  if (given === undefined) return formats[0];
+  const format = formats.find((name) => name === given);
+  if (format !== undefined) return format;
+  throw new AppError("BAD_ARGUMENT", `--output must be ${alternatives(formats)}, not ${quoted(given)}`);
 }

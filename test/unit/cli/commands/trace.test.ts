@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { storyText } from "../../../../src/cli/print/story-text.ts";
+import { storyText } from "../../../../src/cli/commands/trace.ts";
 import type { NamedStory } from "../../../../src/inspect/trace/named-story.ts";
 
 type Step = readonly [chain: string, rule: string, verdict: string];

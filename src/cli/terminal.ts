@@ -1,3 +1,5 @@
+import { styleText } from "node:util";
+
 /** The highlighting of parts of a text. */
 export interface Style {
   readonly heading: (text: string) => string;
@@ -11,15 +13,16 @@ const same = (text: string): string => text;
 /** For files and pipes. */
 export const PLAIN: Style = { heading: same, aside: same, good: same, bad: same };
 
-/** Select Graphic Rendition (ECMA-48), in colours that both light and dark terminals show well. */
-const rendered = (on: number, off: number) => (text: string) => `\u001b[${on}m${text}\u001b[${off}m`;
+/** Formats that both light and dark terminals show well. {@link styleFor} decides whether a stream has them, not Node. */
+const rendered = (format: "bold" | "dim" | "green" | "red") => (text: string) =>
+  styleText(format, text, { validateStream: false });
 
 /** For terminals. */
 export const COLOURED: Style = {
-  heading: rendered(1, 22),
-  aside: rendered(2, 22),
-  good: rendered(32, 39),
-  bad: rendered(31, 39),
+  heading: rendered("bold"),
+  aside: rendered("dim"),
+  good: rendered("green"),
+  bad: rendered("red"),
 };
 
 /** A stream that may be a terminal. */
@@ -28,7 +31,7 @@ export interface MaybeTerminal {
 }
 
 /** Whether a stream is a terminal that knows control sequences; `TERM=dumb` names one that does not. */
-export function isTerminal({ isTTY }: MaybeTerminal, { TERM }: NodeJS.ProcessEnv): boolean {
+function isTerminal({ isTTY }: MaybeTerminal, { TERM }: NodeJS.ProcessEnv): boolean {
   return isTTY === true && TERM !== "dumb";
 }
 
@@ -66,4 +69,37 @@ export function wrapped(text: string, first: string, rest: string, width = 80): 
     isEmpty = false;
   }
   return [...lines, line];
+}
+
+/** Shows the current step of a command that takes long. */
+export interface Progress {
+  /** Begins another step: `reading objects`, without a full stop. */
+  readonly step: (what: string) => void;
+}
+
+/** A terminal, or another stream in its place. */
+export interface ProgressStream extends MaybeTerminal {
+  write(text: string): unknown;
+}
+
+/** Goes to the beginning of the line and clears it (ECMA-48: CR, EL). */
+const CLEAR_LINE = "\r\u001b[K";
+
+/** Progress in one line of a terminal, which `clear` takes away again; nothing where there is none that can do this. */
+export function terminalProgress(
+  stream: ProgressStream,
+  environment: NodeJS.ProcessEnv = process.env,
+): Progress & { readonly clear: () => void } {
+  if (!isTerminal(stream, environment)) return { step: () => {}, clear: () => {} };
+  let shown = false;
+  return {
+    step: (what) => {
+      stream.write(`${CLEAR_LINE}${what} ...`);
+      shown = true;
+    },
+    clear: () => {
+      if (shown) stream.write(CLEAR_LINE);
+      shown = false;
+    },
+  };
 }

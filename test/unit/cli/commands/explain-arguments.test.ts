@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Argv } from "../../../src/cli/command.ts";
-import { explainQueryOf } from "../../../src/cli/explain-arguments.ts";
+import type { Argv } from "../../../../src/cli/command.ts";
+import { explainQueryOf } from "../../../../src/cli/commands/explain-arguments.ts";
 
 const what = (text: string): Argv => ({ what: [text] });
 
@@ -27,12 +27,12 @@ describe("explainQueryOf", () => {
     [what("10.96.0.300:80"), '"10.96.0.300" is not an IP address'],
     [what("[fe80::1%eth0]:80"), '"fe80::1%eth0" is not an IP address: Services have no addresses with a zone'],
     [what("pod-0.cart.shop.svc.cluster.local"), "must name a Service"],
-    [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port goes with --to; write ADDRESS:PORT instead"],
-    [{ ...what("shop/cart"), port: ["81"] }, "--port goes with --to; write SERVICE:PORT instead"],
-    [{ ...what("shop/cart"), proto: ["udp"] }, "--proto goes with an address"],
+    [{ ...what("10.96.0.10:80"), port: ["81"] }, "--port needs --to; write ADDRESS:PORT instead"],
+    [{ ...what("shop/cart"), port: ["81"] }, "--port needs --to; write SERVICE:PORT instead"],
+    [{ ...what("shop/cart"), proto: ["udp"] }, "--proto needs an address"],
     [{ ...what("10.96.0.10:80/tcp"), proto: ["udp"] }, "--proto contradicts the protocol of the address"],
     [{ ...what("10.96.0.10:80"), "from-ip": ["fd00::1"] }, "must be of one family"],
-    [{ ...what("10.96.0.10:80"), all: true }, "these are two questions"],
+    [{ ...what("10.96.0.10:80"), all: true }, "more than one query"],
   ])("%j is refused", (given, message) => {
     expect(() => explainQueryOf(given)).toThrow(message);
   });

@@ -1,12 +1,12 @@
-import { AppError } from "../base/errors.ts";
-import { quoted } from "../base/schema-error.ts";
-import { alternatives } from "../base/text.ts";
-import type { Question, Source } from "../inspect/explain/packet.ts";
-import type { ExplainQuery } from "../inspect/explain/query.ts";
-import type { Protocol } from "../model/ids.ts";
-import { canonicalAddress, familyOf } from "../model/ip.ts";
-import { type Argv, isSet, textArgument } from "./command.ts";
-import { namespaceArgument, parseService, serviceArgument } from "./service-argument.ts";
+import { AppError } from "../../base/errors.ts";
+import { quoted } from "../../base/schema-error.ts";
+import { alternatives } from "../../base/text.ts";
+import type { Question, Source } from "../../inspect/explain/packet.ts";
+import type { ExplainQuery } from "../../inspect/explain/query.ts";
+import type { Protocol } from "../../model/ids.ts";
+import { canonicalAddress, familyOf } from "../../model/ip.ts";
+import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
 
 const EXAMPLES = "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy explain kube-system/kube-dns:dns";
 
@@ -17,8 +17,8 @@ const EXAMPLES = "for example: nft-proxy explain 10.96.0.10:53/udp, or nft-proxy
 export function explainQueryOf(argv: Argv): ExplainQuery {
   const queries = [...positionalQuery(argv), ...flagQueries(argv)];
   const [query, another] = queries;
-  if (another !== undefined) throw unclear("these are two questions: ask about one connection, one Service, or --all");
-  if (query === undefined) throw unclear("say what to explain: ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
+  if (another !== undefined) throw unclear("more than one query: give one connection, one Service, or --all");
+  if (query === undefined) throw unclear("nothing to explain: give ADDRESS:PORT[/PROTOCOL], SERVICE[:PORT], or --all");
   refuseUnused(argv, query);
   return query;
 }
@@ -27,10 +27,10 @@ export function explainQueryOf(argv: Argv): ExplainQuery {
 function refuseUnused(argv: Argv, { kind }: ExplainQuery): void {
   const given = (name: string) => textArgument(argv, name) !== undefined;
   if (given("port") && !given("to")) {
-    throw wrong(`--port goes with --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
+    throw wrong(`--port needs --to; write ${kind === "service" ? "SERVICE:PORT" : "ADDRESS:PORT"} instead`);
   }
   if (given("proto") && kind !== "connection")
-    throw wrong("--proto goes with an address: a Service's ports have theirs");
+    throw wrong("--proto needs an address: a Service's ports have their own");
 }
 
 /** The query of the argument without a flag: `10.96.0.10:53/udp`, `[fd00::1]:53`, `shop/cart:http`. */

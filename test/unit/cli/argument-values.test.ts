@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { emptyNamespaceNotices, unknownServiceNotices } from "../../../src/cli/service-argument.ts";
+import { emptyNamespaceNotices, unknownServiceNotices } from "../../../src/cli/argument-values.ts";
 import { serviceName } from "../../../src/model/ids.ts";
 
 const NAMES = [serviceName("shop", "cart"), serviceName("shop", "redis"), serviceName("test", "redis")];

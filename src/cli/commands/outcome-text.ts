@@ -8,7 +8,7 @@ import {
   type OutcomeReport,
   type ReportedDifference,
 } from "../../inspect/outcomes/compare-outcomes.ts";
-import { githubCommand } from "./github-command.ts";
+import { githubCommand } from "../notices.ts";
 
 /** More differences or endpoints than these are counted, not listed. */
 const MOST_DIFFERENCES = 100;

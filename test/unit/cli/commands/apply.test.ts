@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { applySummary } from "../../../../src/cli/print/apply-summary.ts";
+import { applySummary } from "../../../../src/cli/commands/apply.ts";
 import { diffRuleset } from "../../../../src/nft/delta.ts";
 import type { FullSyncReport } from "../../../../src/sync/full-sync.ts";
 import { renderAll, service, slice } from "../../../support/build.ts";

@@ -1,0 +1,83 @@
+import { listText } from "../base/text.ts";
+import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
+import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
+import type { Conflict } from "../ruleset/family-state.ts";
+import { frontendText } from "../ruleset/keys.ts";
+
+/** Whether any diagnostic is an error. */
+export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
+  return diagnostics.some(({ severity }) => severity === "error");
+}
+
+/** A diagnostic in one line: `error: town.yaml:12: Service shop/cart: spec.ports[0].port must be an integer`. */
+export function diagnosticText({ severity, file, document, line, object, path, reason }: Diagnostic): string {
+  const name = inputName(file);
+  const place = `${name}${line === undefined ? "" : `:${line}`}${document === 1 ? "" : ` (document ${document})`}`;
+  const subject = object === undefined ? "" : `${object}: `;
+  return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;
+}
+
+/** A warning for each frontend that more than one service port wants. */
+export function conflictNotices(conflicts: readonly Conflict[]): string[] {
+  return conflicts.map(({ frontend, winner, losers }) => {
+    const others = losers.map(({ name }) => name).join(", ");
+    return `warning: ${frontendText(frontend)} belongs to ${winner.name}, the oldest that uses it; not to ${others}`;
+  });
+}
+
+/** The message for a node that is not among the objects, with the nodes that are. */
+export function missingNodeText({ name, candidates }: MissingNode): string {
+  return `node ${name} is not among the objects; there ${candidates.length === 1 ? "is" : "are"} ${listText(candidates)}`;
+}
+
+/** A warning that the node is not among the Nodes that there are: its zone, addresses and pod CIDRs are unknown. */
+export function missingNodeNotices(missing: MissingNode | undefined): string[] {
+  if (missing === undefined || missing.candidates.length === 0) return [];
+  const text = `${missingNodeText(missing)} (--hostname-override chooses one)`;
+  return [`warning: ${text}: its zone, addresses and pod CIDRs are unknown`];
+}
+
+const OBJECTS: Readonly<Record<"files" | "cluster", string>> = {
+  files: "objects from files",
+  cluster: "objects of the cluster",
+};
+
+/** The source of a desired state: `daemon on node-1, verified 12 s ago`; `objects from files, options given here`. */
+export function originText({ objects, daemon }: DesiredOrigin): string {
+  if (daemon === undefined) return `${OBJECTS[objects === "daemon" ? "cluster" : objects]}, options given here`;
+  const source = daemonText(daemon);
+  return objects === "daemon" ? source : `${OBJECTS[objects]}, options of the ${source}`;
+}
+
+function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): string {
+  const verified = verifiedAgo === undefined ? "not verified yet" : `verified ${verifiedAgo} s ago`;
+  const pending = pendingFor === undefined ? "" : `, changes pending for ${pendingFor} s`;
+  return `daemon on ${nodeName}, ${verified}${pending}`;
+}
+
+/** A warning while the daemon's syncs fail: the kernel lacks changes. */
+export function pendingNotices({ daemon }: DesiredOrigin): string[] {
+  if (daemon?.problem === undefined) return [];
+  return [`warning: the daemon's last sync failed, and the kernel lacks changes: ${daemon.problem}`];
+}
+
+/**
+ * A workflow command that makes an annotation: `::error file=a.yaml,line=3,title=Service a/b::spec.ports ...`.
+ * Source: GitHub's "Workflow commands"; how values are escaped: actions/toolkit, packages/core/src/command.ts.
+ */
+export function githubCommand(
+  severity: "error" | "warning",
+  message: string,
+  properties: Readonly<Record<string, string>>,
+): string {
+  const texts = Object.entries(properties).map(([name, value]) => `${name}=${escapedProperty(value)}`);
+  return `::${severity}${texts.length === 0 ? "" : ` ${texts.join(",")}`}::${escaped(message)}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+}
+
+function escapedProperty(text: string): string {
+  return escaped(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
+}
