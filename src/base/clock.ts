@@ -12,3 +12,13 @@ export interface Clock {
   /** Runs `callback` once, `milliseconds` from now. Does not keep the process alive by itself. */
   after(milliseconds: number, callback: () => void): Timer;
 }
+
+/**
+ * The wall-clock time of a moment on the monotonic clock, as the wall clock goes now: the length of time from it to now
+ * is true even when the wall clock was set in between.
+ * @param at milliseconds on the monotonic clock
+ * @returns whole milliseconds since 1970
+ */
+export function wallTime(clock: Pick<Clock, "now" | "monotonic">, at: number): number {
+  return Math.round(clock.now() - (clock.monotonic() - at));
+}

@@ -140,7 +140,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     : undefined;
   const reconciler = new Reconciler({ cache, nft, vanished });
 
-  const health = new HealthTracker({ families, startedAt, runner, tracker, cache });
+  const health = new HealthTracker({ families, clock, runner, tracker, cache });
   const judge = () => judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * current.syncPeriodMs);
   const serviceHealth = new ServiceHealthServers({
     isProxyHealthy: (family) => isServed(judge(), family),

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 
 /** The pace of a {@link BoundedFrequencyRunner}. Milliseconds. */
 export interface SyncInterval {
@@ -34,10 +34,10 @@ export class BoundedFrequencyRunner {
   #run: Run | undefined;
   #interval: SyncInterval;
   #timer: Timer | undefined;
-  /** When the timer fires, on the monotonic clock, as the times of the last run. */
+  /** When the timer fires, on the monotonic clock, as all times but the last request's: health is judged by them. */
   #timerAt = 0;
-  /** On the wall clock, as the two times below: they are shown. */
   #requestedAt: number | undefined;
+  /** On the wall clock: it is shown. */
   #lastRequestedAt: number | undefined;
   /** The first request that the current run answers. */
   #runningFor: number | undefined;
@@ -66,14 +66,17 @@ export class BoundedFrequencyRunner {
     this.#interval = interval;
   }
 
-  /** Since when a request has waited for a successful run, milliseconds since 1970; undefined when none does. */
+  /**
+   * Since when a request has waited for a successful run, milliseconds since 1970; undefined when none does. It has waited
+   * for the time from then to now, also when the wall clock was set meanwhile.
+   */
   get pendingSince(): number | undefined {
-    return this.#runningFor ?? this.#requestedAt;
+    return this.#wallTime(this.#runningFor ?? this.#requestedAt);
   }
 
   /** As {@link pendingSince}, but without the requests that the current run answers. */
   get pendingAfterRun(): number | undefined {
-    return this.#requestedAt;
+    return this.#wallTime(this.#requestedAt);
   }
 
   /** When a run was last requested, milliseconds since 1970. */
@@ -84,9 +87,8 @@ export class BoundedFrequencyRunner {
   /** Requests a run as soon as the interval allows; `urgent`: at once. After a failure the back-off decides. */
   request(urgent = false): void {
     if (this.#stopped) return;
-    const now = this.#clock.now();
-    this.#requestedAt ??= now;
-    this.#lastRequestedAt = now;
+    this.#requestedAt ??= this.#clock.monotonic();
+    this.#lastRequestedAt = this.#clock.now();
     if (this.#run === undefined || this.#running || this.#failures > 0) return;
     this.#schedule(urgent ? this.#clock.monotonic() : this.#nextStart());
   }
@@ -96,6 +98,10 @@ export class BoundedFrequencyRunner {
     this.#stopped = true;
     this.#timer?.cancel();
     if (this.#running) await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  #wallTime(at: number | undefined): number | undefined {
+    return at === undefined ? undefined : wallTime(this.#clock, at);
   }
 
   #schedule(at: number): void {
@@ -111,9 +117,9 @@ export class BoundedFrequencyRunner {
   async #start(): Promise<void> {
     if (this.#stopped || this.#running || this.#run === undefined) return;
     this.#running = true;
-    this.#runningFor = this.#requestedAt ?? this.#clock.now();
-    this.#requestedAt = undefined;
     const startedAt = this.#clock.monotonic();
+    this.#runningFor = this.#requestedAt ?? startedAt;
+    this.#requestedAt = undefined;
     this.#ended(startedAt, await this.#run());
   }
 

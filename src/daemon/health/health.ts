@@ -1,3 +1,4 @@
+import { type Clock, wallTime } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Node } from "../../model/node.ts";
@@ -115,8 +116,7 @@ function whyIneligible({ node, nodeName }: HealthSnapshot): string {
 /** Where a {@link HealthTracker} looks. */
 export interface HealthTrackerParts {
   readonly families: readonly Family[];
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
+  readonly clock: Pick<Clock, "now" | "monotonic">;
   readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
@@ -125,12 +125,15 @@ export interface HealthTrackerParts {
 /** Remembers the result of the last sync, for {@link HealthSnapshot}. */
 export class HealthTracker implements SyncSubscriber {
   readonly #parts: HealthTrackerParts;
+  /** On the monotonic clock: health must not depend on a wall clock that is set. */
+  readonly #startedAt: number;
   #lastSynced: number | undefined;
   #problem = "";
   #excluded: SyncReport["excludedFamilies"] = new Map();
 
   constructor(parts: HealthTrackerParts) {
     this.#parts = parts;
+    this.#startedAt = parts.clock.monotonic();
   }
 
   synced({ endedAt, excludedFamilies }: Pick<SyncReport, "endedAt" | "excludedFamilies">): void {
@@ -148,8 +151,8 @@ export class HealthTracker implements SyncSubscriber {
    * sync it lacks everything, even while the first lists are awaited and nothing has requested a sync.
    */
   get pendingSince(): number | undefined {
-    const { startedAt, runner } = this.#parts;
-    return this.#lastSynced === undefined ? startedAt : runner.pendingSince;
+    const { clock, runner } = this.#parts;
+    return this.#lastSynced === undefined ? wallTime(clock, this.#startedAt) : runner.pendingSince;
   }
 
   /** The state at this moment. */

@@ -95,6 +95,15 @@ describe("Daemon", () => {
     expect(outOfSync).toBe(clock.now() - startedAt);
   });
 
+  test("before the first sync has lacked everything for the time that has passed, whatever the wall clock was set to", async () => {
+    const { daemon, clock, pass } = await start({ listed: false });
+    await pass(5000);
+    for (const step of [HOUR, -2 * HOUR]) {
+      clock.set(clock.now() + step);
+      expect(clock.now() - (daemon.health.pendingSince ?? 0)).toBe(5000);
+    }
+  });
+
   test("warns once that the mode ClusterCIDR lacks a cluster CIDR", async () => {
     const { logger } = await start();
     const said = logger.lines.filter(({ message }) => message.includes("there is no clusterCIDR"));

@@ -189,6 +189,14 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toHaveLength(3);
   });
 
+  test("reports a wait of the time that has passed when the wall clock is set meanwhile", () => {
+    const { clock, runner } = setUp();
+    runner.request();
+    clock.advance(300);
+    clock.set(clock.now() + 3_600_000);
+    expect(clock.now() - (runner.pendingSince ?? 0)).toBe(300);
+  });
+
   test("reports since when a request has waited, through failures", async () => {
     const { clock, runner, end } = setUp();
     expect(runner.pendingSince).toBeUndefined();

@@ -26,7 +26,8 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
   const cache = { node: node(), isNodeKnown: true };
   const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
-  const parts = { families, startedAt, runner, tracker: changes, cache };
+  const clock = { now: () => startedAt, monotonic: () => 0 };
+  const parts = { families, clock, runner, tracker: changes, cache };
   return { runner, cache, changes, tracker: new HealthTracker(parts) };
 }
 
