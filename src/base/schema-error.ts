@@ -1,4 +1,4 @@
-import { alternatives } from "./text.ts";
+import { alternatives, escapeUnprintable } from "./text.ts";
 
 /** The fields in use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
 export interface SchemaError {
@@ -45,12 +45,13 @@ export function splitPath(path: string): string[] {
   return [...keys].map(([, index, key, plain]) => index ?? plain ?? (JSON.parse(key ?? '""') as string));
 }
 
-/** Formats a value for a message: a scalar as JSON, at most 80 characters of it; "an array" or "an object". */
+/** Formats a value for a message: a scalar as JSON, at most 80 characters of it, safe for a terminal; "an array" or "an object". */
 export function quoted(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";
   if (typeof value !== "string") return String(value);
-  return value.length > SHOWN ? `${JSON.stringify(value.slice(0, SHOWN))}...` : JSON.stringify(value);
+  const text = escapeUnprintable(JSON.stringify(value.slice(0, SHOWN)));
+  return value.length > SHOWN ? `${text}...` : text;
 }
 
 /** Returns the path of an invalid value and the reason, which is the schema's description for a pattern. */

@@ -30,6 +30,17 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** Control characters (C0, DEL, C1), line separators, and what turns the direction of text around. */
+const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
+
+/**
+ * Writes characters that would move a terminal's cursor, or change how the rest of a line is shown, as JSON escapes
+ * them: `\u009b`. So JSON stays the same JSON.
+ */
+export function escapeUnprintable(text: string): string {
+  return text.replace(UNPRINTABLE, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 declare const brand: unique symbol;
 
 /** Text of one kind that must not be mixed up with other text. */

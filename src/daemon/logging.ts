@@ -1,5 +1,6 @@
-import { type Level, pino } from "pino";
+import { type Level, type LogFn, type Logger as PinoLogger, pino } from "pino";
 import type { Logger } from "../base/logger.ts";
+import { escapeUnprintable } from "../base/text.ts";
 
 /** A logger whose level can change while it is in use. */
 export interface AdjustableLogger extends Logger {
@@ -13,7 +14,7 @@ export interface LogStream {
 
 /**
  * Creates the product's log: JSON, one object a line, or text for people. Written at once, so that nothing is lost when
- * the process is killed. The JSON has the keys of Kubernetes components: `ts` in milliseconds since 1970, `v` for the
+ * the process is killed; names and reasons from outside cannot control a terminal that shows it. The JSON has the keys of Kubernetes components: `ts` in milliseconds since 1970, `v` for the
  * verbosity (none for warnings and errors), `msg`, `err` for an error's message; `level` beside them.
  * Source: {@link https://github.com/kubernetes/enhancements/tree/master/keps/sig-instrumentation/1602-structured-logging KEP-1602}
  */
@@ -23,8 +24,29 @@ export function createLogger(format: "text" | "json", level: "info" | "debug", s
     base: null,
     timestamp: () => `,"ts":${Date.now()}`,
     formatters: { level: (label: string) => ({ level: label, ...verbosityOf(label) }), log: withErr },
+    hooks: { logMethod: logBounded },
   };
-  return pino(options, format === "json" ? stream : { write: (line: string) => stream.write(textLine(line)) });
+  // Every line ends with a line feed.
+  const write = (line: string) => stream.write(`${escapeUnprintable(line.slice(0, -1))}\n`);
+  return pino(options, { write: format === "json" ? write : (line: string) => write(textLine(line)) });
+}
+
+/** Of a longer text in a line only this many characters are logged, unless it is for debugging: a whole transaction may be. */
+const MAX_TEXT = 4000;
+
+/** The number of the level in pino. */
+const DEBUG = 20;
+
+function logBounded(this: PinoLogger, args: Parameters<LogFn>, method: LogFn, level: number): void {
+  const [fields, message] = args as unknown as [Record<string, unknown>, string];
+  const bound = level <= DEBUG ? (value: unknown) => value : boundedText;
+  const bounded = Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, bound(value)]));
+  method.call(this, bounded, String(bound(message)));
+}
+
+function boundedText(value: unknown): unknown {
+  if (typeof value !== "string" || value.length <= MAX_TEXT) return value;
+  return `${value.slice(0, MAX_TEXT)}... (${value.length} characters)`;
 }
 
 /** Renames `error` to the key that Kubernetes components have. */

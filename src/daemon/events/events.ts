@@ -1,3 +1,4 @@
+import { quoted } from "../../base/schema-error.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
@@ -93,7 +94,7 @@ export function contestedEvent(service: EventSubject, servicePort: string, winne
 
 /** The annotation of a Service names a scheduler that does not exist. */
 export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
-  const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${JSON.stringify(given)}: random is used`;
+  const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${quoted(given)}: random is used`;
   return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
 }
 

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { isIP, type Socket } from "node:net";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
@@ -72,7 +72,7 @@ export function formatListenAddress(address: ListenAddress): string {
 
 /** What clients may cost. */
 export interface HttpLimits {
-  /** Open connections; the oldest gives way to one more, so that idle clients do not keep the kubelet's probes out. */
+  /** Open connections; see {@link limitConnections} for which one gives way to one more. */
   readonly connections: number;
   /** How long a client may neither send nor read anything, milliseconds: what it does not read is kept for it. */
   readonly idleMs: number;
@@ -101,7 +101,11 @@ export function openHttpServer(
   logger: Logger,
   limits: HttpLimits = HTTP_LIMITS,
 ): Promise<HttpServer> {
-  const server = createServer(REQUEST_LIMITS, (request, response) => void respond(request, response, find, logger));
+  const isLocal = isLoopback(address);
+  const server = createServer(REQUEST_LIMITS, (request, response) => {
+    const found = isLocal && !isLocalHost(request.headers.host) ? () => () => MISDIRECTED : find;
+    void respond(request, response, found, logger);
+  });
   server.setTimeout(limits.idleMs);
   const connections = limitConnections(server, limits.connections);
   return new Promise((resolve, reject) => {
@@ -113,7 +117,7 @@ export function openHttpServer(
       resolve({
         port: portOf(server),
         get connections() {
-          return connections.size;
+          return connections();
         },
         close: () => closeServer(server),
       });
@@ -121,16 +125,63 @@ export function openHttpServer(
   });
 }
 
-/** @returns the open connections, the oldest first */
-function limitConnections(server: Server, most: number): ReadonlySet<Socket> {
-  const open = new Set<Socket>();
+const MISDIRECTED = textAnswer("the Host header must be localhost or an address\n", 421);
+
+/** Only this host can reach a loopback address, and the browsers on it. */
+function isLoopback(address: ListenAddress): boolean {
+  return "host" in address && address.host !== undefined && /^(?:127\.|::1$|localhost$)/.test(address.host);
+}
+
+/**
+ * Whether a Host header is not the name of a foreign page, which a browser would send after that page had its name
+ * resolved to 127.0.0.1 (DNS rebinding). Clients that are no browsers may leave it out.
+ */
+function isLocalHost(header: string | undefined): boolean {
+  const host = header?.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
+  return host === undefined || host.toLowerCase() === "localhost" || isIP(host) !== 0;
+}
+
+/**
+ * Closes a connection for each one over the limit: the oldest of the client that has the most. Every pod can reach the
+ * health port, and must not keep the kubelet's probes out, whose connections come from this host and give way last.
+ * @returns tells how many connections are open
+ */
+function limitConnections(server: Server, most: number): () => number {
+  /** Each client's connections, the oldest first. */
+  const clients = new Map<string, Set<Socket>>();
+  const count = () => [...clients.values()].reduce((sum, { size }) => sum + size, 0);
+  const forget = (client: string, socket: Socket) => {
+    const open = clients.get(client);
+    open?.delete(socket);
+    if (open?.size === 0) clients.delete(client);
+  };
   server.on("connection", (socket: Socket) => {
-    const [oldest] = open;
-    if (open.size >= most) oldest?.destroy();
-    open.add(socket);
-    socket.once("close", () => open.delete(socket));
+    if (count() >= most) {
+      const [client, open] = busiestOf(clients);
+      const [oldest] = open;
+      if (oldest !== undefined) forget(client, oldest);
+      oldest?.destroy();
+    }
+    const client = clientOf(socket);
+    clients.set(client, (clients.get(client) ?? new Set()).add(socket));
+    socket.once("close", () => forget(client, socket));
   });
-  return open;
+  return count;
+}
+
+/** The client of what this host connects to itself. */
+const THIS_HOST = "";
+
+/** The kubelet connects to an address of its own host from the same address; of a Unix socket both are undefined. */
+function clientOf({ remoteAddress, localAddress }: Socket): string {
+  return remoteAddress === undefined || remoteAddress === localAddress ? THIS_HOST : remoteAddress;
+}
+
+/** The client with the most connections: this host only where there is no other. */
+function busiestOf(clients: ReadonlyMap<string, ReadonlySet<Socket>>): readonly [string, ReadonlySet<Socket>] {
+  const others = [...clients].filter(([client]) => client !== THIS_HOST);
+  const [busiest] = others.sort(([, a], [, b]) => b.size - a.size);
+  return busiest ?? [THIS_HOST, clients.get(THIS_HOST) ?? new Set()];
 }
 
 function listen(server: Server, address: ListenAddress, onListening: () => void): void {

@@ -33,6 +33,27 @@ describe("the log", () => {
     expect(lines[0]).toMatch(/^\S+Z E failed err="two\\nlines" path=\/x\/y:80 n=3 list=\["a"\]\n$/);
   });
 
+  test.each(["text", "json"] as const)("as %s has no character that a terminal obeys", (format) => {
+    const { lines, logger } = logged(format);
+    logger.warn({ service: "a\u009b31m", error: "\u001b[2J\u007f" }, "quarantined: \u009d0;title\u009c \u202e");
+    expect(lines[0]).toMatch(/^\P{Cc}+\n$/u);
+    expect(lines[0]).not.toContain("\u202e");
+    expect(lines[0]).toContain("a\\u009b31m");
+    if (format === "json") expect(JSON.parse(lines[0] ?? "")).toMatchObject({ service: "a\u009b31m" });
+  });
+
+  test("cuts a text of more than 4,000 characters, but for debugging", () => {
+    const { lines, logger } = logged("json", "debug");
+    logger.error({ error: "x".repeat(50_000) }, "y".repeat(5000));
+    logger.debug({ transaction: "x".repeat(50_000) }, "sent");
+    const [cut, whole] = lines.map((line) => JSON.parse(line));
+    expect(cut).toMatchObject({
+      err: `${"x".repeat(4000)}... (50000 characters)`,
+      msg: `${"y".repeat(4000)}... (5000 characters)`,
+    });
+    expect(whole.transaction).toHaveLength(50_000);
+  });
+
   test("changes its level while in use", () => {
     const { lines, logger } = logged("json");
     logger.debug({}, "unheard");

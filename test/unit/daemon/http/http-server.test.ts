@@ -19,6 +19,9 @@ import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
+/** A slow machine may take longer than Vitest's second. */
+const PATIENCE = { timeout: 30_000 };
+
 const open: { close(): Promise<void> }[] = [];
 afterEach(async () => {
   await Promise.all(open.splice(0).map((server) => server.close()));
@@ -40,10 +43,10 @@ async function serve(table: Routes = routes, logger = memoryLogger(), limits = H
   return server;
 }
 
-function ask(port: number, path: string, method = "GET") {
+function ask(port: number, path: string, method = "GET", headers: Record<string, string> = {}) {
   return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; body: string }>(
     (resolve, reject) => {
-      const sent = request({ host: "127.0.0.1", port, path, method }, async (response) => {
+      const sent = request({ host: "127.0.0.1", port, path, method, headers }, async (response) => {
         let body = "";
         for await (const chunk of response) body += String(chunk);
         resolve({ status: response.statusCode, headers: response.headers, body });
@@ -101,6 +104,41 @@ describe("openHttpServer", () => {
   ])("answers %s %s with %i", async (method, path, status) => {
     const { port } = await serve();
     expect((await ask(port, path, method)).status).toBe(status);
+  });
+
+  test("a client with many connections closes its own, never those of this host or of a client with fewer", async () => {
+    const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 6 });
+    const closed: string[] = [];
+    const open = async (localAddress: string, name: string) => {
+      const socket = connect({ port: server.port, host: "127.0.0.1", localAddress }).on("error", () => {});
+      socket.once("close", () => closed.push(name));
+      await new Promise((resolve) => socket.once("connect", resolve));
+    };
+    // From the address that it connects to: as the kubelet's probes.
+    await open("127.0.0.1", "probe");
+    await open("127.0.0.3", "neighbour");
+    for (let n = 0; n < 20; n++) await open("127.0.0.2", `flood ${n}`);
+    await expect.poll(() => closed.length, PATIENCE).toBe(16);
+    expect(closed.filter((name) => !name.startsWith("flood"))).toEqual([]);
+    expect((await ask(server.port, "/ok?a=1")).body).toBe("ok 1");
+  });
+
+  test.each([
+    ["evil.example:10249", 421],
+    ["evil.example", 421],
+    ["127.0.0.1.evil.example", 421],
+    ["localhost:8080", 200],
+    ["127.0.0.1:10249", 200],
+    ["[::1]:10249", 200],
+  ])("at a loopback address, a request for the host %s is answered with %i", async (host, status) => {
+    const { port } = await serve();
+    expect((await ask(port, "/ok", "GET", { host })).status).toBe(status);
+  });
+
+  test("at other addresses, a request may name any host", async () => {
+    const server = await openHttpServer({ host: "0.0.0.0", port: 0 }, (path) => routes.get(path), memoryLogger());
+    open.push(server);
+    expect((await ask(server.port, "/ok", "GET", { host: "node-1.example" })).status).toBe(200);
   });
 
   test("answers 500 without details when a route throws, and logs them", async () => {
