@@ -2,6 +2,7 @@ import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
+import { SERVICE_BUDGET } from "../model/service-budget.ts";
 import { type NodePortSelection, nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
 import {
@@ -300,6 +301,39 @@ export const OPTIONS = {
     flag: own(
       "refusal-log-size",
       "The most refused and dropped connections, by client and frontend, to remember for each family; 0 for none",
+    ),
+    reload: "restart",
+  }),
+  /** The most elements in the kernel that one Service may have. */
+  maxServiceElements: integer({
+    path: "nftProxy.maxServiceElements",
+    between: [1, MOST_32_BITS],
+    preset: SERVICE_BUDGET.maxServiceElements,
+    flag: own(
+      "max-service-elements",
+      "Maximum of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
+    ),
+    reload: "now",
+  }),
+  /** The most source ranges that one Service may have. */
+  maxServiceSourceRanges: integer({
+    path: "nftProxy.maxServiceSourceRanges",
+    between: [1, MOST_32_BITS],
+    preset: SERVICE_BUDGET.maxServiceSourceRanges,
+    flag: own(
+      "max-service-source-ranges",
+      "Maximum of source ranges of one Service; beyond it, the Service gets no rules",
+    ),
+    reload: "restart",
+  }),
+  /** The most external and load balancer addresses that one Service may have. */
+  maxServiceAddresses: integer({
+    path: "nftProxy.maxServiceAddresses",
+    between: [1, MOST_32_BITS],
+    preset: SERVICE_BUDGET.maxServiceAddresses,
+    flag: own(
+      "max-service-addresses",
+      "Maximum of external and load balancer addresses of one Service; beyond it, the Service gets no rules",
     ),
     reload: "restart",
   }),

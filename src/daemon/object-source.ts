@@ -12,6 +12,7 @@ import { unservedInFiles } from "../kube/files/read-files.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import type { ServiceBudget } from "../model/service-budget.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
@@ -48,7 +49,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   const client = new HttpApiClient({ connect, userAgent, onRequest: (outcome) => observe(outcome) });
   const decoders = apiDecoders((object, diagnostics) => {
     logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
-  });
+  }, options);
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
@@ -66,12 +67,18 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
 /**
  * The objects of files, followed as they change. Their Events are discarded.
  * @param nodeName the name of the Node that nft-proxy runs on
+ * @param budget of Services; the default one if absent
  */
-export function fileOrigin(paths: readonly string[], nodeName: string, logger: Logger): ObjectOrigin {
+export function fileOrigin(
+  paths: readonly string[],
+  nodeName: string,
+  logger: Logger,
+  budget?: ServiceBudget,
+): ObjectOrigin {
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, async () => [], logger);
-      return fileSource({ paths, handlers, clock: systemClock, logger });
+      return fileSource({ paths, handlers, clock: systemClock, logger, ...(budget && { budget }) });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),

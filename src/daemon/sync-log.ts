@@ -7,6 +7,7 @@ import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import { driftSummary } from "../sync/drift-summary.ts";
 import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import { quarantinedText, quarantineWatch } from "./events/quarantine-watch.ts";
 import { conflictWatch } from "./events/sync-events.ts";
 
 /** Logs the results of syncs. */
@@ -15,7 +16,7 @@ export class SyncLog implements SyncSubscriber {
   readonly #newlyLost = conflictWatch();
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
-  #quarantined: Quarantine = new Map();
+  readonly #changeOf = quarantineWatch();
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
@@ -28,7 +29,7 @@ export class SyncLog implements SyncSubscriber {
     const seconds = (report.endedAt - report.startedAt) / 1000;
     if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
-    this.#quarantine(report.quarantined);
+    this.#logQuarantine(report.quarantined);
     this.#exclusions(report.excludedFamilies);
     for (const { frontend, winner, loser } of this.#newlyLost(report.state.conflicts())) {
       const fields = { frontend: frontendText(frontend), winner: winner.name, loser: loser.name };
@@ -69,14 +70,13 @@ export class SyncLog implements SyncSubscriber {
     this.#excluded = families;
   }
 
-  #quarantine(quarantined: Quarantine): void {
-    for (const [servicePort, reason] of quarantined) {
-      if (this.#quarantined.get(servicePort) === reason) continue;
-      this.#logger.error({ servicePort }, `service port quarantined: ${reason}`);
+  #logQuarantine(quarantined: Quarantine): void {
+    const { begun, ended } = this.#changeOf(quarantined);
+    for (const each of begun) {
+      this.#logger.error({ servicePort: quarantinedText(each) }, `service port quarantined: ${each.reason}`);
     }
-    for (const servicePort of this.#quarantined.keys()) {
-      if (!quarantined.has(servicePort)) this.#logger.info({ servicePort }, "service port no longer quarantined");
+    for (const each of ended) {
+      this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined");
     }
-    this.#quarantined = new Map(quarantined);
   }
 }

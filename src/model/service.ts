@@ -1,6 +1,7 @@
 import type { ByFamily } from "../base/family.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
 import type { Scheduler } from "./scheduler.ts";
+import type { Excess } from "./service-budget.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
 export interface ServicePortSpec {
@@ -39,6 +40,8 @@ export interface Service {
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */
   readonly healthCheckNodePort: number;
+  /** The budget that it exceeds, with none of its external addresses and source ranges; undefined where it exceeds none. */
+  readonly excess?: Excess;
   /** `metadata.deletionTimestamp` is set. */
   readonly deleting: boolean;
 }

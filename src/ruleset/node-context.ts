@@ -36,6 +36,8 @@ export interface FamilyContext {
   /** Clients of TCP endpoints that left every EndpointSlice are reset. */
   readonly resetVanished: boolean;
   readonly counters: ServiceCounters;
+  /** The most elements that one Service may have, in both families. */
+  readonly maxServiceElements: number;
 }
 
 /** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */

@@ -1,8 +1,10 @@
 import { endpointsOf } from "../model/endpoint.ts";
-import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
+import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import { excessText } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
+import { serviceExcess } from "./element-count.ts";
 import { MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
@@ -19,8 +21,10 @@ export class Renderer {
   #nodeContext: NodeContext;
   /** The service ports of each Service in the state, to find those that it lost. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
-  /** Service ports that got no rules, with the limit that they exceed. */
-  readonly #excess = new Map<ServicePortKey, string>();
+  /** By Service, its ports that got no rules, with the limit that they exceed. */
+  readonly #excessOf = new Map<ServiceName, ReadonlyMap<ServicePortKey, string>>();
+  /** Those of all Services; undefined after a change. */
+  #excess: ReadonlyMap<ServicePortKey, string> | undefined;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -48,8 +52,9 @@ export class Renderer {
     for (const name of [...dirty].sort()) this.#renderService(name, excluded);
   }
 
-  /** The service ports without rules because they exceed a limit, each with the reason. */
+  /** The service ports without rules because they exceed a limit, each with the reason; another map where that changed. */
   get excess(): ReadonlyMap<ServicePortKey, string> {
+    this.#excess ??= new Map([...this.#excessOf.values()].flatMap((each) => [...each]));
     return this.#excess;
   }
 
@@ -58,28 +63,41 @@ export class Renderer {
   }
 
   #renderService(name: ServiceName, excluded: ReadonlySet<ServicePortKey>): void {
-    for (const key of this.#excess.keys()) if (serviceOf(key) === name) this.#excess.delete(key);
-    const rules = this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key));
+    const service = this.#cache.service(name);
+    const excess = service && serviceExcess(service, this.#cache.slices(name), this.#nodeContext);
+    const rules = excess === undefined ? this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key)) : [];
     const kept = new Set(rules.map(({ port }) => port.key));
     for (const { family, key } of this.#ports.get(name) ?? []) {
       if (!kept.has(key)) this.state.families[family]?.remove(key);
     }
-    const ports = rules.flatMap((each) => (this.#put(each) ? [each.port] : []));
+    const over = new Map<ServicePortKey, string>();
+    if (service !== undefined && excess !== undefined) {
+      const reason = excessText(excess);
+      for (const { family, key } of servicePortsOf(service)) if (this.state.families[family]) over.set(key, reason);
+    }
+    const ports = rules.flatMap((each) => (this.#put(each, over) ? [each.port] : []));
     if (ports.length === 0) this.#ports.delete(name);
     else this.#ports.set(name, ports);
+    this.#setExcess(name, over);
   }
 
-  /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none */
-  #put(rules: ServicePortRules): boolean {
+  /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none, and a place in `over` */
+  #put(rules: ServicePortRules, over: Map<ServicePortKey, string>): boolean {
     const { family, key } = rules.port;
     const state = this.state.families[family];
     const excess = excessOf(rules) ?? (state?.hasIdFor(rules) === false ? NO_ID_LEFT : undefined);
     if (excess === undefined) state?.put(rules);
     else {
       state?.remove(key);
-      this.#excess.set(key, excess);
+      over.set(key, excess);
     }
     return excess === undefined;
+  }
+
+  #setExcess(name: ServiceName, over: ReadonlyMap<ServicePortKey, string>): void {
+    if (over.size > 0) this.#excessOf.set(name, over);
+    else if (!this.#excessOf.delete(name)) return;
+    this.#excess = undefined;
   }
 
   #rulesOf(name: ServiceName): ServicePortRules[] {

@@ -1,3 +1,4 @@
+import { SERVICE_BUDGET } from "../model/service-budget.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
@@ -44,6 +45,7 @@ const CONTEXT: FamilyContext = {
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
   counters: "off",
+  maxServiceElements: SERVICE_BUDGET.maxServiceElements,
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };

@@ -4,6 +4,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
 import { DROP_CHAIN } from "./chain-names.ts";
+import { serviceExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
@@ -80,7 +81,9 @@ export interface ServicePortView {
 }
 
 /**
- * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there.
+ * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there. Of one
+ * that exceeds its budget, the first service port of each family with its cluster IP alone: it has no rules, and there may
+ * be millions of pairs of a frontend and an endpoint.
  * @param nodeContext the context of the families that are programmed
  * @param families the state that holds the owners of frontends
  */
@@ -92,13 +95,17 @@ export function viewService(
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
+  const isOver = serviceExcess(service, cache.slices(name), nodeContext) !== undefined;
+  const ports = servicePortsOf(service);
+  const shown = isOver ? ports.filter(({ family }, index) => ports[index - 1]?.family !== family) : ports;
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
-  return servicePortsOf(service).flatMap((port) => {
+  return shown.flatMap((port) => {
     const context = nodeContext.find(({ family }) => family === port.family);
     if (context === undefined) return [];
-    const endpoints = endpointsOf(cache.slices(name), port, context.place.name);
+    const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);
     const choice = chooseEndpoints(port, endpoints, context.place);
-    const { frontends } = renderServicePort(port, choice, context);
+    const { frontends: all } = renderServicePort(port, choice, context);
+    const frontends = isOver ? all.slice(0, 1) : all;
     return [
       {
         port,

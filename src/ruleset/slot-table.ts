@@ -20,6 +20,14 @@ export type SlotOwner = Pick<Endpoint, "address" | "port"> & {
   readonly weight: number;
 };
 
+/** How many endpoints there are, and what they weigh. */
+export interface Weights {
+  readonly count: number;
+  /** Of all. */
+  readonly sum: number;
+  readonly lightest: number;
+}
+
 /**
  * How many slots the table of some endpoints has: enough for each to have 10, and, up to 4093, for the lightest to
  * have 10 by its weight.
@@ -32,8 +40,13 @@ export function slotCount(owners: readonly SlotOwner[]): number {
     lightest = Math.min(lightest, weight);
     sum += weight;
   }
+  return slotCountOf({ count: owners.length, sum, lightest });
+}
+
+/** As {@link slotCount}; never less for more endpoints. */
+export function slotCountOf({ count, sum, lightest }: Weights): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
-  const least = Math.max(SLOTS_EACH * owners.length, byWeight);
+  const least = Math.max(SLOTS_EACH * count, byWeight);
   return SIZES.find((size) => size >= least) ?? 65521;
 }
 

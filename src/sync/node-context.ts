@@ -37,6 +37,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       refusalLogSize: options.refusalLogSize,
       resetVanished: options.resetVanished,
       counters: options.serviceCounters,
+      maxServiceElements: options.maxServiceElements,
     };
   });
 }

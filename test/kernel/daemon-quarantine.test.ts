@@ -63,3 +63,35 @@ test("a Service that the kernel refuses, among 1,000 valid ones, is quarantined 
   await daemon.saying("service port no longer quarantined");
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
 });
+
+test("a Service beyond its budget is quarantined by name, its neighbours are served, and it is once it has less", async () => {
+  const ports = Array.from({ length: 100 }, (_, i) => ({ port: 1000 + i }));
+  const externalIPs = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
+  const endpoints = Array.from({ length: 1000 }, (_, i) => `10.244.${8 + (i >> 8)}.${i & 255}`);
+  const huge = (count: number) => {
+    const service = apiService("huge", {
+      clusterIP: "10.96.77.77",
+      ports: ports.slice(0, count),
+      spec: { externalIPs },
+    });
+    return { ...service, metadata: { ...service.metadata, annotations: { "nft-proxy.io/scheduler": "source-hash" } } };
+  };
+  lab.cluster.put("endpointslices", apiSlice("huge", endpoints, ports));
+  lab.cluster.put("services", huge(100));
+  const reason = "a Service can have 150000 elements in the kernel (--max-service-elements), and this one has 1688301";
+  expect(await daemon.saying(`service port quarantined: ${reason}`)).toMatchObject({
+    level: "error",
+    servicePort: "shop/huge (100 service ports)",
+  });
+  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(100);
+  const events = () =>
+    lab.api.events.filter(({ regarding }) => (regarding as { readonly name?: string }).name === "huge");
+  await expect.poll(events).toMatchObject([{ reason: "ServicePortQuarantined" }]);
+
+  put("neighbour", "10.96.7.3");
+  await expect.poll(() => lab.kernelText()).toContain("10.96.7.3 . tcp . 80");
+  expect(await lab.kernelText()).not.toContain("10.96.77.77");
+  lab.cluster.put("services", huge(2));
+  await lab.converged();
+  expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
+});

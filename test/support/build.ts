@@ -6,6 +6,7 @@ import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.t
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
+import { SERVICE_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -176,6 +177,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     refusalLogSize: 65_536,
     resetVanished: false,
     counters: "off",
+    maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...options,
   };
 }

@@ -1,11 +1,12 @@
 import { serviceSubjects } from "../../inspect/check/cross-warnings.ts";
-import { compareDiagnostics, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
+import { compareDiagnostics, errorAt, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import { serviceOf } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { outputFormat } from "../argument-values.ts";
@@ -22,7 +23,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { options, notices } = commandOptions(argv);
   const desired = await loadFromFiles(loadRequest(argv, { options }), { thorough: true, placeholders: true });
   progress.step(`looking at ${desired.cache.serviceCount} Services`);
-  const found = [...desired.diagnostics, ...checkWarnings(desired), ...strictDiagnostics(argv, desired)];
+  const found = [
+    ...desired.diagnostics,
+    ...excesses(desired),
+    ...checkWarnings(desired),
+    ...strictDiagnostics(argv, desired),
+  ];
   const { state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
@@ -41,6 +47,16 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
   const errors = strictErrors(files);
   return isSet(argv, "no-strict") ? errors.map((error) => ({ ...error, severity: "warning" as const })) : errors;
+}
+
+/** The Services that exceed a limit, each once for a reason. */
+function excesses({ files, excess }: DesiredFromFiles): Diagnostic[] {
+  const subjects = serviceSubjects(files.objects);
+  const reasons = new Map(Array.from(excess, ([key, reason]) => [`${serviceOf(key)} ${reason}`, { key, reason }]));
+  return [...reasons.values()].flatMap(({ key, reason }) => {
+    const subject: Subject | undefined = subjects.get(serviceOf(key));
+    return subject === undefined ? [] : [errorAt(subject, "spec", `would be quarantined: ${reason}`)];
+  });
 }
 
 /** The service ports that the kernel refuses, as diagnostics of their Services. */

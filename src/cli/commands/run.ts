@@ -92,7 +92,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
 
 async function objectOrigin({ argv, options, logger }: DaemonParts, nodeName: string): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
-  if (paths.length > 0) return fileOrigin(paths, nodeName, logger);
+  if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
   return await clusterOrigin({ options, nodeName, env: process.env, userAgent: USER_AGENT }, logger);
 }
 

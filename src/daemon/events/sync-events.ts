@@ -1,10 +1,10 @@
 import { messageOf } from "../../base/errors.ts";
-import { type ServiceName, serviceOf } from "../../model/ids.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { driftSummary } from "../../sync/drift-summary.ts";
-import type { Quarantine, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
   contestedEvent,
@@ -15,6 +15,7 @@ import {
   serviceSubject,
   unknownSchedulerEvent,
 } from "./events.ts";
+import { quarantinedText, quarantineWatch } from "./quarantine-watch.ts";
 
 /** What takes Events. */
 type Recorder = Pick<EventRecorder, "record">;
@@ -22,18 +23,16 @@ type Recorder = Pick<EventRecorder, "record">;
 /** Reports to the cluster what operators should know of syncs, as Events. */
 export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   const newlyLost = conflictWatch();
-  /** As of the last sync. */
-  let quarantined: Quarantine = new Map();
+  const changeOf = quarantineWatch();
   return {
     synced(report: SyncReport): void {
       const drift = driftSummary(report);
       if (drift !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), drift.text));
-      for (const [key, reason] of report.quarantined) {
-        if (quarantined.get(key) === reason && !report.refused.includes(key)) continue;
-        const servicePort = key.slice(key.indexOf(" ") + 1);
-        events.record(quarantineEvent(serviceSubject(cache, serviceOf(key)), servicePort, cache.node.name, reason));
+      for (const each of changeOf(report.quarantined, report.refused).begun) {
+        const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
+        const service = serviceSubject(cache, each.service);
+        events.record(quarantineEvent(service, servicePorts, cache.node.name, each.reason));
       }
-      quarantined = new Map(report.quarantined);
       for (const { winner, loser } of newlyLost(report.state.conflicts())) {
         events.record(contestedEvent(serviceSubject(cache, loser.service.name), loser.name, winner.name));
       }

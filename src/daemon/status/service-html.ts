@@ -10,8 +10,8 @@ import { type Html, html, type Tone } from "./html.ts";
 
 /** How much of a Service is shown. */
 export interface ServiceDetail {
-  /** Whether the kernel refuses a service port, by its key. */
-  readonly isQuarantined: (view: ServicePortView) => boolean;
+  /** Why a service port is quarantined; undefined if it is not. */
+  readonly quarantined: (view: ServicePortView) => string | undefined;
   /** Its last change is not in the kernel yet. */
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
@@ -62,7 +62,7 @@ ${endpointsHtml(view, detail)}</div>
 function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: ServiceDetail): Html {
   const { port } = view;
   const { origin, address, port: number, guarded } = frontend;
-  const verdict = frontendVerdict(frontend, port.service.name, detail.isQuarantined(view));
+  const verdict = frontendVerdict(frontend, port.service.name, detail.quarantined(view));
   const place = address === "" ? `:${number}` : socketText(address, number);
   const count = detail.connections?.toFrontend(port, frontend);
   return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
@@ -119,13 +119,13 @@ function isUsed({ cluster, local }: EndpointView): boolean {
   return cluster === "used" || local === "used";
 }
 
-/** The outcome of a connection from outside to a frontend. */
+/** The outcome of a connection from outside to a frontend. @param quarantined why its service port is; undefined if it is not */
 function frontendVerdict(
   { outcome, endpoints, owner, policy }: FrontendView,
   service: string,
-  isQuarantined: boolean,
+  quarantined: string | undefined,
 ): Verdict {
-  if (isQuarantined) return { tone: "bad", message: "excluded: the kernel refuses it" };
+  if (quarantined !== undefined) return { tone: "bad", message: `quarantined: ${quarantined}` };
   if (owner === undefined) return { tone: "idle", message: "not programmed yet" };
   if (owner.service.name !== service) return { tone: "bad", message: `held by ${owner.name}` };
   const where = policy === "local" ? " on this node" : "";

@@ -66,7 +66,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
     if (service === undefined) return [];
     const views = viewService(status.cache, name, status.nodeContext, status.state.families);
     const detail = {
-      isQuarantined: ({ port }: (typeof views)[number]) => status.quarantined.has(port.key),
+      quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
       connections,

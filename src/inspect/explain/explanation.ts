@@ -29,6 +29,8 @@ export type Cause =
   | "not-served"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
+  /** The Service exceeds its budget, and has no rules. */
+  | "over-budget"
   /** A NodePort, but not of this address. */
   | "node-port-address"
   | "loopback"

@@ -1,6 +1,9 @@
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
+import type { Service } from "../../model/service.ts";
+import { excessText } from "../../model/service-budget.ts";
+import { serviceExcess } from "../../ruleset/element-count.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
@@ -13,6 +16,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
   return (
     ignored(connection, input) ??
     loadBalancer(connection, input) ??
+    overBudget(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
     otherNodePortAddress(connection, input) ??
@@ -70,6 +74,28 @@ function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reas
     message: `${to} is an address of Service ${found.service} that its load balancer keeps to itself (ipMode: Proxy), and packets for it leave this node`,
     action: "if it fails, look at the load balancer and at the way to it",
   };
+}
+
+function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
+  const { cache, nodeContext } = input;
+  const hasNodePort = (service: Service) =>
+    service.ports.some((one) => one.nodePort === port && one.protocol === protocol);
+  const withNodePort = servesNodePorts(to, input)
+    ? cache
+        .serviceNames()
+        .flatMap((name) => cache.service(name) ?? [])
+        .filter(hasNodePort)
+    : [];
+  for (const service of [...servicesAt(to, input), ...withNodePort]) {
+    const excess = serviceExcess(service, cache.slices(service.name), nodeContext);
+    if (excess === undefined) continue;
+    return {
+      cause: "over-budget",
+      message: `${to} belongs to Service ${service.name}, which is quarantined: ${excessText(excess)}`,
+      action: "split the Service, or give it fewer of these; the flag raises the budget for every Service",
+    };
+  }
+  return undefined;
 }
 
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {

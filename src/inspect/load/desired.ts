@@ -7,6 +7,7 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import { type ReadOptions, readFiles } from "../../kube/files/read-files.ts";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import type { ServicePortKey } from "../../model/ids.ts";
 import { ObjectCache } from "../../model/object-cache.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
@@ -22,6 +23,8 @@ export interface Desired {
   /** The node's part of the input, one for each family that is programmed. */
   readonly nodeContext: NodeContext;
   readonly state: RulesetState;
+  /** The service ports without rules because they exceed a limit, each with the reason. */
+  readonly excess: ReadonlyMap<ServicePortKey, string>;
   /** Diagnostics of the objects; those with errors are not in the cache. */
   readonly diagnostics: readonly Diagnostic[];
   /** Warnings about the objects of a cluster, one line each. */
@@ -68,7 +71,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }
-  const files = await readFiles(request.paths, request.stdin, read);
+  const files = await readFiles(request.paths, request.stdin, { ...read, budget: request.options });
   const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
   const rendered = await renderObjects(request, {
     services: services.map(({ value }) => value),
@@ -108,7 +111,7 @@ export async function renderObjects(
   const nodeContext = isOfDaemon ? daemon.state.nodeContext : await contextOfHost(options, cache);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return { options, cache, nodeContext, state: renderer.state };
+  return { options, cache, nodeContext, state: renderer.state, excess: renderer.excess };
 }
 
 async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {

@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
+import type { ServiceBudget } from "../../model/service-budget.ts";
 import type { Decoded, FieldDiagnostic } from "./decode.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
 import { objectName } from "./metadata.ts";
@@ -22,9 +23,11 @@ export interface Decoders {
 /**
  * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid object.
  * @param onDiagnostics called for each valid object of which parts are excluded; `object` is `Service namespace/name`
+ * @param budget of Services; the default one if absent
  */
 export function apiDecoders(
   onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,
+  budget?: ServiceBudget,
 ): Decoders {
   const decoder =
     <T>(kind: string, decode: (object: unknown) => Decoded<T>) =>
@@ -36,7 +39,7 @@ export function apiDecoders(
       return decoded.value;
     };
   return {
-    services: decoder("Service", decodeService),
+    services: decoder("Service", (object) => decodeService(object, budget)),
     endpointslices: decoder("EndpointSlice", decodeEndpointSlice),
     nodes: decoder("Node", decodeNode),
     servicecidrs: decoder("ServiceCIDR", decodeServiceCIDR),

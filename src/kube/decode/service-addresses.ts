@@ -41,11 +41,35 @@ export function clusterIPsOf(spec: RawServiceSpec, diagnostics: FieldDiagnostic[
   return diagnostics.length === before ? result : undefined;
 }
 
+/** The addresses by which a Service is reached from outside, and who may use them. */
+type ExternalAddresses = Pick<Service, "externalIPs" | "loadBalancerIPs" | "loadBalancerSourceRanges">;
+
+const NONE: ByFamily<readonly string[]> = byFamily(() => []);
+
+/** Those of a Service that is not reached from outside. */
+export const NO_EXTERNAL_ADDRESSES: ExternalAddresses = {
+  externalIPs: NONE,
+  loadBalancerIPs: NONE,
+  loadBalancerSourceRanges: NONE,
+};
+
+/** Returns the valid addresses, of the families that the Service has. */
+export function externalAddressesOf(
+  raw: RawService,
+  families: ByFamily<boolean>,
+  diagnostics: FieldDiagnostic[],
+): ExternalAddresses {
+  return {
+    externalIPs: externalIPsOf(raw.spec, families, diagnostics),
+    ...loadBalancerOf(raw, families, diagnostics),
+  };
+}
+
 /**
  * Returns the valid external IPs by family. Source: ValidateNonSpecialIP,
  * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
  */
-export function externalIPsOf(
+function externalIPsOf(
   spec: RawServiceSpec,
   families: ByFamily<boolean>,
   diagnostics: FieldDiagnostic[],
@@ -60,7 +84,7 @@ export function externalIPsOf(
  * which allows fewer clients. But an empty list would allow all clients: if no valid range is left for a family, its load
  * balancer IPs are not served.
  */
-export function loadBalancerOf(
+function loadBalancerOf(
   raw: RawService,
   families: ByFamily<boolean>,
   diagnostics: FieldDiagnostic[],

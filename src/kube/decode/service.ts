@@ -5,9 +5,10 @@ import { alternatives } from "../../base/text.ts";
 import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
+import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
 import { type Decoded, type FieldDiagnostic, hasLabel, invalid, protocolOf, timeOf, valid } from "./decode.ts";
-import type { RawService, RawServicePort, RawServiceSpec } from "./raw-service.ts";
-import { clusterIPsOf, externalIPsOf, loadBalancerOf } from "./service-addresses.ts";
+import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
+import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
 import { shapeDiagnostics } from "./shape.ts";
 
 /** The label of Services that another proxy handles. Source: https://kep.k8s.io/2447 */
@@ -25,8 +26,9 @@ const portLists = new SharedValues<readonly ServicePortSpec[]>();
 /**
  * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace is in
  * `default`, as for kubectl.
+ * @param budget of one that has more source ranges or addresses, these are not read: it gets no rules
  */
-export function decodeService(object: unknown): Decoded<Service> {
+export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded<Service> {
   const shape = shapeDiagnostics("Service", object);
   if (shape.length > 0) return invalid(shape);
   const raw = object as RawService;
@@ -39,14 +41,14 @@ export function decodeService(object: unknown): Decoded<Service> {
   if (clusterIPs === undefined || ports.length === 0) return invalid(diagnostics);
   const families = byFamily((family) => clusterIPs[family] !== "");
   const { metadata, spec } = raw;
+  const excess = excessIn(raw, budget);
   const value: Service = {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
     clusterIPs,
     ports,
-    externalIPs: externalIPsOf(spec, families, diagnostics),
-    ...loadBalancerOf(raw, families, diagnostics),
+    ...(excess === undefined ? externalAddressesOf(raw, families, diagnostics) : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
     ...schedulerOf(metadata, diagnostics),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
@@ -55,6 +57,16 @@ export function decodeService(object: unknown): Decoded<Service> {
     deleting: Boolean(metadata.deletionTimestamp),
   };
   return valid(value, diagnostics);
+}
+
+/** Returns the budget that the lists of a Service exceed, undefined for none. */
+function excessIn(raw: RawService, budget: ServiceBudget): Excess | undefined {
+  const { externalIPs, loadBalancerSourceRanges } = raw.spec;
+  const addresses = (externalIPs?.length ?? 0) + ingressOf(raw).length;
+  return (
+    excessOf("maxServiceSourceRanges", loadBalancerSourceRanges?.length ?? 0, budget.maxServiceSourceRanges) ??
+    excessOf("maxServiceAddresses", addresses, budget.maxServiceAddresses)
+  );
 }
 
 /** A scheduler that does not exist is replaced by random, whatever the proxy's default is. */

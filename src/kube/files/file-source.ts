@@ -3,6 +3,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
+import type { ServiceBudget } from "../../model/service-budget.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import {
   type ObjectSource,
@@ -25,6 +26,8 @@ export interface FileSourceOptions {
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Of Services; the default one if absent. */
+  readonly budget?: ServiceBudget;
 }
 
 /** Milliseconds between two checks of the files. */
@@ -126,8 +129,8 @@ class FileSource implements ObjectSource {
   }
 
   async #read(fingerprint: string): Promise<void> {
-    const { paths } = this.#options;
-    const result = await readFiles(paths, NO_INPUT);
+    const { paths, budget } = this.#options;
+    const result = await readFiles(paths, NO_INPUT, budget && { budget });
     const { services, endpointSlices, serviceCIDRs } = result.objects;
     refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
     // A YAML list that ends too early may be valid: it would remove the rules of all objects that follow.

@@ -3,6 +3,7 @@ import { splitPath } from "../../base/schema-error.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
+import type { ServiceBudget } from "../../model/service-budget.ts";
 import type { Decoded, FieldDiagnostic } from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
 import { objectName } from "../decode/metadata.ts";
@@ -71,11 +72,13 @@ export interface GathererOptions {
   readonly keepDocuments: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders: boolean;
+  /** Of Services; the default one if absent. */
+  readonly budget?: ServiceBudget | undefined;
 }
 
 type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
-const DECODERS: Readonly<Record<ObjectKind, (object: unknown) => Decoded<AnyObject>>> = {
+const DECODERS: Readonly<Record<ObjectKind, (object: unknown, budget?: ServiceBudget) => Decoded<AnyObject>>> = {
   Service: decodeService,
   EndpointSlice: decodeEndpointSlice,
   Node: decodeNode,
@@ -134,7 +137,8 @@ export class ObjectGatherer {
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
-    const decoded = DECODERS[of](of === "Service" && this.#options.placeholders ? this.#placeholders.fill(raw) : raw);
+    const { placeholders, budget } = this.#options;
+    const decoded = DECODERS[of](of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw, budget);
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
     const kept = this.#options.keepDocuments ? { document } : {};

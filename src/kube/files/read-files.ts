@@ -1,4 +1,5 @@
 import { AppError, messageOf } from "../../base/errors.ts";
+import type { ServiceBudget } from "../../model/service-budget.ts";
 import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
 import { parseJson, parseLongList } from "./json.ts";
 import { listFiles } from "./list-files.ts";
@@ -12,6 +13,8 @@ export interface ReadOptions {
   readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
   readonly placeholders?: boolean;
+  /** Of Services; the default one if absent. */
+  readonly budget?: ServiceBudget;
 }
 
 /** In place of standard input, for files that are read again. */
@@ -29,10 +32,10 @@ export const NO_INPUT: AsyncIterable<Uint8Array> = {
 export async function readFiles(
   paths: readonly string[],
   stdin: AsyncIterable<Uint8Array>,
-  { thorough = false, placeholders = false }: ReadOptions = {},
+  { thorough = false, placeholders = false, budget }: ReadOptions = {},
 ): Promise<FilesResult> {
   const { files, empty } = await listFiles(paths);
-  const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders });
+  const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders, budget });
   for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {

@@ -48,6 +48,9 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["logging-format", "json", { logFormat: "json" }],
   ["masquerade-all", "", { masqueradeAll: true }],
   ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
+  ["max-service-addresses", "7", { maxServiceAddresses: 7 }],
+  ["max-service-elements", "7", { maxServiceElements: 7 }],
+  ["max-service-source-ranges", "7", { maxServiceSourceRanges: 7 }],
   ["metrics-bind-address", "192.0.2.1", { metricsBindAddress: { address: "192.0.2.1", port: 10_249 } }],
   ["nft-path", "/opt/nft", { nftPath: "/opt/nft" }],
   [

@@ -71,6 +71,9 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxServiceAddresses: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
   daemonSocket: fc.oneof(fc.constant(""), path),
   nftPath: path,
@@ -129,6 +132,9 @@ describe("a printed configuration", () => {
         daemonSocket: /run/nft-proxy/daemon.sock
         fullResyncPeriod: 1h0m0s
         master: ""
+        maxServiceAddresses: 2000
+        maxServiceElements: 150000
+        maxServiceSourceRanges: 20000
         nftPath: nft
         refusalLogSize: 65536
         reserveNodePorts: false

@@ -36,6 +36,9 @@ const NEW: ProxyOptions = {
   serviceCounters: "services",
   affinityMapSize: 1,
   refusalLogSize: 1,
+  maxServiceElements: 1,
+  maxServiceSourceRanges: 1,
+  maxServiceAddresses: 1,
   configChange: "exit",
   daemonSocket: "",
   nftPath: "/nft",
@@ -71,6 +74,7 @@ describe("planReload", () => {
       "logVerbosity",
       "reserveNodePorts",
       "scheduler",
+      "maxServiceElements",
       "configChange",
     ]);
     expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());

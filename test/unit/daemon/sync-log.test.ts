@@ -95,6 +95,25 @@ test("a quarantined service port is named when its quarantine begins and ends", 
   ]);
 });
 
+test("a Service with many quarantined ports is named once, also when it exceeds its budget by more", () => {
+  const { log, logger } = setUp();
+  const over = (count: number) =>
+    new Map(
+      Array.from({ length: 5000 }, (_, i) => [
+        `ip default/big:p${i}/tcp` as ServicePortKey,
+        `it has ${count} of 7 elements`,
+      ]),
+    );
+  for (const each of [over(8), over(9), over(9), new Map()]) {
+    log.synced(syncReport({ kind: "partial", quarantined: each }));
+  }
+  const servicePort = "default/big (5000 service ports)";
+  expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+    { level: "error", fields: { servicePort }, message: "service port quarantined: it has 8 of 7 elements" },
+    { level: "info", fields: { servicePort }, message: "service port no longer quarantined" },
+  ]);
+});
+
 test("a conflict is named once", () => {
   const { logger, log } = setUp();
   const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];

@@ -38,6 +38,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       refusalLogSize: 8,
       resetVanished: true,
       serviceCounters: "services",
+      maxServiceElements: 9,
     }),
   ).toEqual({
     family: "ip",
@@ -53,6 +54,7 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     refusalLogSize: 8,
     resetVanished: true,
     counters: "services",
+    maxServiceElements: 9,
     scheduler: "random",
   });
 });

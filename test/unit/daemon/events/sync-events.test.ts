@@ -81,6 +81,21 @@ test("a refused service port is reported about its Service", async () => {
   ]);
 });
 
+test("a Service with many quarantined ports makes one Event", async () => {
+  const { subscriber, sent, settle } = setUp();
+  const keys = Array.from({ length: 200 }, (_, i) => `ip default/bad:p${i}/tcp` as ServicePortKey);
+  for (const reason of ["7 of 5 elements", "8 of 5 elements"]) {
+    subscriber.synced(syncReport({ quarantined: new Map(keys.map((key) => [key, reason])) }));
+  }
+  await settle();
+  expect(sent).toMatchObject([
+    {
+      reason: "ServicePortQuarantined",
+      note: expect.stringContaining("default/bad (200 service ports), which is quarantined: 7 of 5 elements"),
+    },
+  ]);
+});
+
 test("a conflict is reported once, about the Service that lost", async () => {
   const { subscriber, sent, settle } = setUp();
   const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];

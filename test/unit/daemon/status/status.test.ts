@@ -3,7 +3,7 @@ import { html } from "../../../../src/daemon/status/html.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/service-list.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
-import { endpoint, type Objects, service, slice, testNodeContext } from "../../../support/build.ts";
+import { endpoint, type Objects, port, renderAll, service, slice, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus } from "../../../support/status.ts";
 import { MISSING_TABLE, syncReport } from "../../../support/sync-report.ts";
 
@@ -33,6 +33,21 @@ describe("the status page's query", () => {
   test("is cut where it is longer than any name", () => {
     expect(readStatusQuery(new URLSearchParams({ q: "x".repeat(100_000) })).text).toHaveLength(300);
   });
+});
+
+test("the status page tells why a Service has no rules, and shows no more of it than its cluster IP", () => {
+  const ports = Array.from({ length: 50 }, (_, i) => port(i + 1, { name: `p${i}` }));
+  const services = [service({ name: "big", ports, externalIPs: ["203.0.113.1"] })];
+  const nodeContext = testNodeContext({ maxServiceElements: 5 });
+  const renderer = renderAll({ services }, nodeContext);
+  const status = daemonStatus({ services }, { nodeContext, state: renderer.state, quarantined: renderer.excess });
+  const { body } = statusPage(status, new URLSearchParams({ service: "default/big" }));
+  expect(body).toContain(
+    "quarantined: a Service can have 5 elements in the kernel (--max-service-elements), and this one has 101",
+  );
+  expect(body).toContain("10.96.0.10:1<");
+  expect(body).not.toContain("10.96.0.10:2<");
+  expect(body).not.toContain("203.0.113.1");
 });
 
 describe("the status page", () => {

@@ -149,6 +149,19 @@ const FAULTS: readonly FieldDiagnostic[] = [
     message: ["answers at 192.0.2.2 here, not at 192.0.2.3", "which is no address of this node", "name that node"],
   },
   {
+    name: "a Service with more source ranges than it may have",
+    manifests:
+      service(
+        `, type: LoadBalancer, loadBalancerSourceRanges: [${Array.from({ length: 20_001 }, () => "10.0.0.0/8").join()}]`,
+        "",
+        LOAD_BALANCER,
+      ) + slice(READY),
+    flags: { to: "10.96.0.7", port: "80" },
+    result: "dropped",
+    cause: "over-budget",
+    message: ["Service shop/cart", "can have 20000 source ranges (--max-service-source-ranges)", "this one has 20001"],
+  },
+  {
     name: "an endpoint of several Services",
     manifests:
       service("") +

@@ -2,6 +2,8 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
 import { decodeService } from "../../../../src/kube/decode/service.ts";
+import type { Service } from "../../../../src/model/service.ts";
+import { countOperations } from "../../../support/operations.ts";
 
 interface Parts {
   readonly metadata?: object;
@@ -67,12 +69,49 @@ test("of an annotation of 256 KB for the scheduler the first 80 characters are k
 });
 
 test("of thousands of addresses that have no effect 20 are named, errors first, and the others counted", () => {
-  const externalIPs = [...Array.from({ length: 5000 }, (_, i) => `fd00::${i.toString(16)}`), "127.0.0.1"];
+  const externalIPs = [...Array.from({ length: 1500 }, (_, i) => `fd00::${i.toString(16)}`), "127.0.0.1"];
   const decoded = ours({ spec: { clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null, externalIPs } });
   const diagnostics = decoded.kind === "valid" ? decoded.diagnostics : [];
   expect(diagnostics).toHaveLength(21);
-  expect(diagnostics[0]).toMatchObject({ path: "spec.externalIPs[5000]", severity: "error" });
-  expect(diagnostics[20]).toEqual({ path: "", reason: "has 4981 more warnings", severity: "warning" });
+  expect(diagnostics[0]).toMatchObject({ path: "spec.externalIPs[1500]", severity: "error" });
+  expect(diagnostics[20]).toEqual({ path: "", reason: "has 1481 more warnings", severity: "warning" });
+});
+
+describe("a Service beyond its budget", () => {
+  const spec = { type: "LoadBalancer", clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null };
+  const status = { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } };
+  const budget = { maxServiceElements: 1, maxServiceSourceRanges: 2, maxServiceAddresses: 2 };
+  const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }), budget);
+  const NONE = { ip: [], ip6: [] };
+
+  test.each([
+    [
+      "of source ranges",
+      { loadBalancerSourceRanges: ["10.0.0.0/8", "no range", "192.0.2.0/24"] },
+      { of: "maxServiceSourceRanges", count: 3, budget: 2 },
+    ],
+    [
+      "of addresses",
+      { externalIPs: ["203.0.113.2", "203.0.113.3"] },
+      { of: "maxServiceAddresses", count: 3, budget: 2 },
+    ],
+  ])("%s is decoded without both, so that nothing is open to all", (_, more, excess) => {
+    const value = { excess, externalIPs: NONE, loadBalancerIPs: NONE, loadBalancerSourceRanges: NONE };
+    expect(decoded(more)).toMatchObject({ kind: "valid", value, diagnostics: [] });
+  });
+
+  test("is none that has as many as it may", () => {
+    const ranges = { externalIPs: ["203.0.113.2"], loadBalancerSourceRanges: ["10.0.0.0/8", "192.0.2.0/24"] };
+    const { value } = decoded(ranges) as { value: Service };
+    expect(value.excess).toBeUndefined();
+    expect(value.loadBalancerSourceRanges.ip).toHaveLength(2);
+  });
+
+  test("is decoded without a look at each of its source ranges", () => {
+    const many = (count: number) => ({ loadBalancerSourceRanges: Array.from({ length: count }, () => "10.0.0.0/8") });
+    const [few, all] = [many(1000), many(80_000)];
+    expect(countOperations(() => decoded(all))).toBe(countOperations(() => decoded(few)));
+  });
 });
 
 test("a Service is decoded with its defaults", () => {

@@ -1,0 +1,120 @@
+import type { EndpointSlice } from "../model/endpoint-slice.ts";
+import type { Service, ServicePortSpec } from "../model/service.ts";
+import { type Excess, excessOf } from "../model/service-budget.ts";
+import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import type { FamilyContext, NodeContext } from "./node-context.ts";
+import { slotCountOf, type Weights } from "./slot-table.ts";
+
+/** The endpoints of some slices, whatever their conditions: one that is not ready may be so in a moment. */
+interface Endpoints extends Weights {
+  readonly heaviest: number;
+  /** Those on this node. */
+  readonly local: number;
+}
+
+/**
+ * Returns the budget that a Service exceeds, undefined for none. Its elements are counted, not made: ports, addresses and
+ * endpoints multiply, and a Service of some kilobytes can have millions.
+ */
+export function serviceExcess(
+  service: Service,
+  slices: readonly EndpointSlice[],
+  nodeContext: NodeContext,
+): Excess | undefined {
+  if (service.excess !== undefined) return service.excess;
+  const budget = nodeContext[0]?.maxServiceElements ?? Number.POSITIVE_INFINITY;
+  return excessOf("maxServiceElements", elementCount(service, slices, nodeContext), budget);
+}
+
+/** The most elements that the kernel can have for a Service and its slices, endpoints that are not ready included. */
+export function elementCount(service: Service, slices: readonly EndpointSlice[], nodeContext: NodeContext): number {
+  let count = 0;
+  for (const context of nodeContext) {
+    const ports = servicePortsOf(service).filter(({ family }) => family === context.family);
+    if (ports.length === 0) continue;
+    const addresses = frontendAddresses(service, context);
+    const endpoints = endpointsByPort(slices, context);
+    count +=
+      1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[context.family].length + addresses.guarded : 0);
+    for (const port of ports) {
+      count += frontendElements(port, addresses) + listElements(port, endpoints.get(portKey(port.spec)), context);
+    }
+  }
+  return count;
+}
+
+interface FrontendAddresses {
+  readonly external: number;
+  /** Those of them that only source ranges may reach. */
+  readonly guarded: number;
+}
+
+function frontendAddresses(service: Service, { family }: FamilyContext): FrontendAddresses {
+  const balanced = service.loadBalancerIPs[family];
+  const external = new Set([...service.externalIPs[family], ...balanced]).size;
+  return { external, guarded: service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length };
+}
+
+/** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
+function frontendElements({ service, spec }: ServicePort, { external, guarded }: FrontendAddresses): number {
+  const outside = external + (spec.nodePort === 0 ? 0 : 1);
+  return 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+}
+
+function listElements(port: ServicePort, endpoints: Endpoints | undefined, context: FamilyContext): number {
+  if (endpoints === undefined) return 0;
+  const lists = [
+    ...(usesClusterEndpoints(port) ? [endpoints] : []),
+    ...(usesLocalEndpoints(port) && endpoints.local > 0 ? [{ ...endpoints, count: endpoints.local }] : []),
+  ];
+  const numbers = lists.map((list) => 1 + numbersOf(port.service, list, context));
+  const members = port.service.affinitySeconds > 0 ? lists.map(({ count }) => count) : [];
+  return [...numbers, ...members].reduce((sum, each) => sum + each, endpoints.local);
+}
+
+/** How many numbers lead to the endpoints of a list: its slots, or one for each. */
+function numbersOf({ scheduler }: Service, list: Endpoints, context: FamilyContext): number {
+  const wanted = scheduler ?? context.scheduler;
+  const isSlotted = wanted === "source-hash" || wanted === "flow-hash" || list.lightest < list.heaviest;
+  return isSlotted && list.count > 1 ? Math.max(slotCountOf(list), list.count) : list.count;
+}
+
+function portKey({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
+  return `${protocol} ${name}`;
+}
+
+/** The endpoints of each port of the slices of a family, by its name and protocol. */
+function endpointsByPort(
+  slices: readonly EndpointSlice[],
+  { family, place }: FamilyContext,
+): ReadonlyMap<string, Endpoints> {
+  const found = new Map<string, Endpoints>();
+  for (const slice of slices) {
+    if (slice.family !== family || slice.endpoints.length === 0) continue;
+    const own = endpointsOf(slice, place.name);
+    for (const port of slice.ports) {
+      const key = portKey(port);
+      const known = found.get(key);
+      found.set(key, known === undefined ? own : sumOf(known, own));
+    }
+  }
+  return found;
+}
+
+function endpointsOf({ endpoints, weight }: EndpointSlice, nodeName: string): Endpoints {
+  const count = endpoints.length;
+  let local = 0;
+  if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
+  // Drained endpoints share no list with others.
+  return { count, local, sum: count * weight, lightest: weight || Number.POSITIVE_INFINITY, heaviest: weight };
+}
+
+function sumOf(a: Endpoints, b: Endpoints): Endpoints {
+  return {
+    count: a.count + b.count,
+    local: a.local + b.local,
+    sum: a.sum + b.sum,
+    lightest: Math.min(a.lightest, b.lightest),
+    heaviest: Math.max(a.heaviest, b.heaviest),
+  };
+}

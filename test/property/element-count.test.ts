@@ -1,0 +1,59 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { EndpointSlice } from "../../src/model/endpoint-slice.ts";
+import type { Service } from "../../src/model/service.ts";
+import { elementCount } from "../../src/ruleset/element-count.ts";
+import { NODEPORT_IPS } from "../../src/ruleset/sets.ts";
+import { anyContexts, anyObjects } from "../support/arbitraries.ts";
+import { localEndpoint, port, renderAll, service, slice, slicePort, testNodeContext } from "../support/build.ts";
+import { countOperations } from "../support/operations.ts";
+
+const upTo = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, i) => make(i + 1));
+
+const PORTS = upTo(20, (i) => port(i, { name: `p${i}` }));
+
+/** The elements that are made for a Service that is alone. */
+function elementsMade(one: Service, slices: readonly EndpointSlice[], nodeContext = testNodeContext()): number {
+  const { ruleset } = renderAll({ services: [one], slices }, nodeContext).state;
+  const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
+  return sets.reduce((sum, { spec, elements }) => sum + (spec.name === NODEPORT_IPS ? 0 : elements.size), 0);
+}
+
+describe("the elements of a Service", () => {
+  test("are never more than those that are counted from its objects", () => {
+    fc.assert(
+      fc.property(anyObjects, anyContexts, ({ services, slices }, nodeContext) => {
+        for (const one of services) {
+          const own = slices.filter((each) => each.service === one.name);
+          expect(elementCount(one, own, nodeContext)).toBeGreaterThanOrEqual(elementsMade(one, own, nodeContext));
+        }
+      }),
+    );
+  });
+
+  test.each([
+    ["with 10 addresses", service({ externalIPs: upTo(10, (i) => `203.0.113.${i}`) })],
+    ["with many ports", service({ ports: PORTS })],
+    ["with a NodePort", service({ ports: [port(80, { nodePort: 30080 })] })],
+    ["of both families", service({ clusterIPs: ["10.96.0.1", "fd00:10:96::1"] })],
+    ["with a slot table", service({ scheduler: "source-hash", ports: PORTS, externalIPs: ["203.0.113.1"] })],
+    ["with session affinity", service({ affinitySeconds: 60, ports: PORTS })],
+  ])("of one %s are counted exactly while all endpoints are ready", (_, one) => {
+    const ports = PORTS.map(({ name, port: number }) => slicePort(number, { name }));
+    const endpoints = [...upTo(30, (i) => `10.244.2.${i}`), localEndpoint("10.244.1.1")];
+    const slices = [slice({ ports: [...ports, slicePort(8080)], endpoints })];
+    expect(elementCount(one, slices, testNodeContext())).toBe(elementsMade(one, slices));
+  });
+
+  test("of one with 20,000 ports and 100,000 endpoints are counted without a look at each pair", () => {
+    const ports = upTo(20_000, (i) => port(i, { name: `p${i}` }));
+    const slicePorts = ports.map(({ name, port: number }) => slicePort(number, { name }));
+    const endpoints = upTo(1000, (i) => `10.1.${i >> 8}.${i & 255}`);
+    const one = slice({ ports: slicePorts, endpoints });
+    const slices = upTo(100, (i) => ({ ...one, name: `web-${i}` }));
+    const work = countOperations(() => elementCount(service({ ports }), slices, testNodeContext()));
+    expect(work).toBeLessThan(100 * 20_000 * 20);
+    expect(elementCount(service({ ports }), slices, testNodeContext())).toBeGreaterThan(2_000_000_000);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, test } from "vitest";
+import { elementCount } from "../../../src/ruleset/element-count.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
+import { countOperations } from "../../support/operations.ts";
+
+const PORTS = Array.from({ length: 100 }, (_, i) => port(i + 1, { name: `p${i}` }));
+const ADDRESSES = Array.from({ length: 500 }, (_, i) => `203.0.${113 + (i >> 8)}.${i & 255}`);
+const HUGE = service({ name: "huge", ports: PORTS, externalIPs: ADDRESSES, scheduler: "source-hash" });
+const HUGE_SLICE = slice({
+  service: "huge",
+  ports: PORTS.map(({ name, port: number }) => slicePort(number, { name })),
+  endpoints: Array.from({ length: 1000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`),
+});
+const NEIGHBOUR = service({ name: "neighbour", clusterIPs: ["10.96.0.11"] });
+const OBJECTS = {
+  services: [HUGE, NEIGHBOUR],
+  slices: [HUGE_SLICE, slice({ service: "neighbour", endpoints: ["10.244.2.1"] })],
+};
+/** 100 ports, each with 501 frontends, 16,381 slots and a balancer; and the cluster IP. */
+const COUNT = 100 * (501 + 16_381 + 1) + 1;
+
+function rendered(maxServiceElements?: number) {
+  const cache = cacheOf(OBJECTS);
+  const renderer = new Renderer(cache, testNodeContext(maxServiceElements === undefined ? {} : { maxServiceElements }));
+  return { cache, renderer };
+}
+
+const served = ({ state }: Renderer) =>
+  new Set(Array.from(state.families.ip?.allServicePortRules() ?? [], ({ port: { service: of } }) => of.name));
+
+describe("a Service of more elements than its budget", () => {
+  test("gets no rules, and its neighbour has its own", () => {
+    const { cache, renderer } = rendered();
+    expect(elementCount(HUGE, [HUGE_SLICE], testNodeContext())).toBe(COUNT);
+    renderer.update(cache.takeDirty());
+    expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
+    expect(new Set(renderer.excess.values())).toEqual(
+      new Set([`a Service can have 150000 elements in the kernel (--max-service-elements), and this one has ${COUNT}`]),
+    );
+    expect(renderer.excess.size).toBe(100);
+  });
+
+  test("costs no more than a count", () => {
+    const { cache, renderer } = rendered();
+    expect(countOperations(() => renderer.update(cache.takeDirty()))).toBeLessThan(10_000);
+  });
+
+  test("loses its rules when it grows, and has them again when it shrinks", () => {
+    const { cache, renderer } = rendered();
+    renderer.update(cache.takeDirty());
+    cache.putService({ ...HUGE, ports: PORTS.slice(0, 5) });
+    renderer.update(cache.takeDirty());
+    expect(served(renderer)).toEqual(new Set(["default/neighbour", "default/huge"]));
+    expect(renderer.excess.size).toBe(0);
+    cache.putService(HUGE);
+    renderer.update(cache.takeDirty());
+    expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
+    cache.deleteService(named("huge"));
+    renderer.update(cache.takeDirty());
+    expect(renderer.excess.size).toBe(0);
+  });
+
+  test("has them under a larger budget", () => {
+    const { cache, renderer } = rendered(10);
+    renderer.update(cache.takeDirty());
+    cache.putService({ ...HUGE, ports: PORTS.slice(0, 2) });
+    renderer.update(cache.takeDirty());
+    expect(renderer.excess.size).toBe(2);
+    renderer.setNodeContext(testNodeContext());
+    expect(renderer.excess.size).toBe(0);
+  });
+});
+
+test("a Service that was decoded beyond its budget gets no rules", () => {
+  const excess = { of: "maxServiceSourceRanges", count: 80_000, budget: 20_000 } as const;
+  const cache = cacheOf({ ...OBJECTS, services: [{ ...service({ name: "wide" }), excess }, NEIGHBOUR] });
+  const renderer = new Renderer(cache, testNodeContext());
+  renderer.update(cache.takeDirty());
+  expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
+  expect([...renderer.excess.values()]).toEqual([
+    "a Service can have 20000 source ranges (--max-service-source-ranges), and this one has 80000",
+  ]);
+});
