@@ -8,10 +8,12 @@ import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource } from "../kube/source.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "../sync/daemon-protocol.ts";
+import { DAEMON_PATHS, type DaemonAnswers, type DaemonState, daemonTables } from "../sync/daemon-protocol.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
+import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { VanishedEndpoints } from "../sync/vanished-endpoints.ts";
+import type { Verifier } from "../sync/verifier.ts";
 import type { HealthTracker } from "./health/health.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
 import type { RefusalWatch } from "./readings/refusal-watch.ts";
@@ -31,6 +33,8 @@ export interface DaemonSocketParts {
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContextReader;
   readonly reconciler: Reconciler;
+  readonly loop: Pick<SyncLoop, "atOneMoment">;
+  readonly verifier: Pick<Verifier, "find">;
   readonly source: ObjectSource;
   readonly health: HealthTracker;
   readonly history: SyncHistory;
@@ -47,20 +51,38 @@ export interface DaemonSocketParts {
 /** The routes of the daemon socket, by the protocol of sync/daemon-protocol.ts. */
 export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
   const { reconciler, cache, refusals } = parts;
-  const answers: { readonly [Name in keyof DaemonAnswers]: () => DaemonAnswers[Name] | Promise<DaemonAnswers[Name]> } =
-    {
-      state: () => daemonState(parts),
-      objects: () => heldObjects(cache),
-      desired: () => rebuildTransaction(reconciler.state.ruleset),
-      committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
-      pending: () => toTransaction(reconciler.state.pending()),
-      unserved: () => parts.unservedServices(),
-      log: () => parts.recentLog(),
-      refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
-    };
+  const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {
+    state: () => daemonState(parts),
+    objects: () => heldObjects(cache),
+    desired: () => rebuildTransaction(reconciler.state.ruleset),
+    committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
+    pending: () => toTransaction(reconciler.state.pending()),
+    kernel: (gone) => daemonKernel(parts, gone),
+    unserved: () => parts.unservedServices(),
+    log: () => parts.recentLog(),
+    refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),
+  };
   const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
   return new Map(
-    names.map((name) => [DAEMON_PATHS[name], async () => jsonAnswer(JSON.stringify(await answers[name]()))]),
+    names.map((name) => [DAEMON_PATHS[name], async (_, gone) => jsonAnswer(JSON.stringify(await answers[name](gone)))]),
+  );
+}
+
+type Answer<Name extends keyof DaemonAnswers> = (
+  gone: AbortSignal | undefined,
+) => DaemonAnswers[Name] | Promise<DaemonAnswers[Name]>;
+
+async function daemonKernel(
+  { verifier, loop, cache, clock, reconciler }: DaemonSocketParts,
+  gone: AbortSignal | undefined,
+): Promise<DaemonAnswers["kernel"]> {
+  const { at: listedAt, comparison } = await verifier.find(gone);
+  // Before the first sync, there is nothing to compare with.
+  const isKnown = comparison.kind === "compared" && Object.keys(reconciler.state.ruleset).length > 0;
+  const differences = isKnown ? { differences: comparison.differences } : {};
+  return await loop.atOneMoment(
+    () => heldObjects(cache),
+    (objects, committed) => ({ listedAt, at: clock.now(), objects, tables: daemonTables(committed), ...differences }),
   );
 }
 

@@ -17,7 +17,9 @@ import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
+import { QuietListings } from "../sync/listings.ts";
 import { NodeContextReader } from "../sync/node-context.ts";
+import { QuietTime } from "../sync/quiet-time.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
@@ -153,8 +155,11 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
 
   const history = new SyncHistory();
   const timeline = new SyncTimeline(health);
+  const quiet = new QuietTime(clock);
+  const listings = new QuietListings(nft, quiet);
   const verifier = new Verifier({
-    nft,
+    listings,
+    quiet,
     clock,
     logger,
     reconciler,
@@ -186,14 +191,16 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
     firstSync(input.onFirstSync),
   ];
-  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, quiet, subscribers });
   const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, dryRun });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
-  const refusals = isRefusalLogged ? refusalWatch(input, families, reconciler, cache, events, metrics) : undefined;
+  const refusals = isRefusalLogged
+    ? refusalWatch(input, listings, families, reconciler, cache, events, metrics)
+    : undefined;
   const isCounting = current.serviceCounters !== "off";
-  const counts = isCounting ? connectionCounts(nft, () => reconciler.state, clock, logger) : undefined;
-  const resets = vanished === undefined ? undefined : resetPackets(nft, families, clock, logger);
+  const counts = isCounting ? connectionCounts(listings, () => reconciler.state, clock, logger) : undefined;
+  const resets = vanished === undefined ? undefined : resetPackets(listings, families, clock, logger);
   metrics.readFrom({
     reconciler,
     tracker,
@@ -219,6 +226,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     cache,
     nodeContext,
     reconciler,
+    loop,
+    verifier,
     source,
     health,
     judge,
@@ -345,7 +354,8 @@ function staleFlowCleaner(
 
 /** Watches what the rules refuse. */
 function refusalWatch(
-  { nft, system, logger, nodeName }: DaemonInput,
+  { system, logger, nodeName }: DaemonInput,
+  listings: QuietListings,
   families: readonly Family[],
   reconciler: Reconciler,
   cache: ObjectCache,
@@ -355,7 +365,7 @@ function refusalWatch(
   return new RefusalWatch({
     clock: system.clock,
     logger,
-    read: async () => (await readRefusals(nft, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
+    read: async () => (await readRefusals(listings, families, { set: REFUSED, timeout: REFUSAL_TIMEOUT })) ?? [],
     state: () => reconciler.state,
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
     onRefused: (service, summary) => events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),

@@ -25,6 +25,17 @@ export interface NftOptions {
   readonly spare?: Clock;
 }
 
+/** How one of our sets is listed. */
+export interface SetListingOptions {
+  /** Another table than our own. */
+  readonly table?: string;
+  /** Ends the listing. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Lists our tables: nft itself, or what gives it a time in which they do not change. */
+export type TableLister = Pick<Nft, "listTable" | "listSet" | "streamSet">;
+
 /** The cost of applying a transaction. */
 export interface AppliedTransaction {
   /** Length of the JSON, in bytes. */
@@ -64,7 +75,7 @@ export class Nft {
    * Transactions are finished, and can still be applied.
    */
   stopReading(): void {
-    this.#reading.abort();
+    this.#reading.abort(new NftStoppedError());
   }
 
   /** Ends what waits for later calls; nothing is to be called after this. */
@@ -89,10 +100,11 @@ export class Nft {
   /**
    * Lists our table of one family without elements. Never the whole ruleset: other software's tables may hold
    * what this nft cannot print.
+   * @param signal ends the listing
    * @returns nft's JSON text, undefined when there is no such table
    */
-  async listTable(family: Family): Promise<string | undefined> {
-    return await this.#list(["-t", "list", "table", family, TABLE_NAME]);
+  async listTable(family: Family, signal?: AbortSignal): Promise<string | undefined> {
+    return await this.#list(["-t", "list", "table", family, TABLE_NAME], signal);
   }
 
   /**
@@ -109,24 +121,30 @@ export class Nft {
     family: Family,
     kind: "set" | "map",
     name: string,
-    table: string = TABLE_NAME,
+    { table = TABLE_NAME, signal }: SetListingOptions = {},
   ): Promise<string | undefined> {
-    return await this.#list(["list", kind, family, table, name]);
+    return await this.#list(["list", kind, family, table, name], signal);
   }
 
   /**
    * As {@link Nft.listSet}, in pieces while nft prints it: a long listing is never in memory as a whole. Yields nothing
-   * when the set is not there.
-   * @throws AppError from the iteration, as other listings do
+   * when the set is not there. nft prints when it has read all of the set.
+   * @throws AppError from the iteration, as other listings do; the reason of `signal`
    */
-  async *streamSet(family: Family, kind: "set" | "map", name: string): AsyncIterable<string> {
+  async *streamSet(
+    family: Family,
+    kind: "set" | "map",
+    name: string,
+    signal?: AbortSignal,
+  ): AsyncGenerator<string, void, undefined> {
     const listing = ["-j", "list", kind, family, TABLE_NAME, name];
     const [program, args] = this.#commandLine(listing);
+    const limits = this.#readingLimits(signal);
     try {
-      yield* this.#stream(program, args, this.#readingLimits());
+      yield* this.#stream(program, args, limits);
     } catch (error) {
       if (!(error instanceof ProgramError)) throw error;
-      this.#assertWorked(listing, error.end);
+      this.#assertWorked(listing, error.end, limits);
       if (!isMissing(error.end)) throw failedListing(listing, error.end);
     }
   }
@@ -160,12 +178,12 @@ export class Nft {
     return (await this.#execute(["--version"], "", this.#readingLimits())).stdout.trim();
   }
 
-  async #list(args: readonly string[]): Promise<string | undefined> {
-    return await this.#ask(["-j", ...args]);
+  async #list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
+    return await this.#ask(["-j", ...args], signal);
   }
 
-  async #ask(args: readonly string[]): Promise<string | undefined> {
-    const result = await this.#execute(args, "", this.#readingLimits());
+  async #ask(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
+    const result = await this.#execute(args, "", this.#readingLimits(signal));
     if (result.exitCode === 0) return result.stdout;
     if (isMissing(result)) return undefined;
     throw failedListing(args, result);
@@ -184,25 +202,25 @@ export class Nft {
     return [program, [...rest, ...args]];
   }
 
-  /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading} */
-  #readingLimits(): ProcessLimits {
-    const { signal } = this.#reading;
-    if (signal.aborted) throw new NftStoppedError();
+  /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own` */
+  #readingLimits(own?: AbortSignal): ProcessLimits {
+    const signal = own === undefined ? this.#reading.signal : AbortSignal.any([this.#reading.signal, own]);
+    signal.throwIfAborted();
     return { ...this.#limits, signal };
   }
 
   async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {
     const [program, all] = this.#commandLine(args);
     const result = await this.#run(program, all, input, limits);
-    this.#assertWorked(args, result);
+    this.#assertWorked(args, result, limits);
     return result;
   }
 
-  /** @throws NftStoppedError when it was killed by {@link Nft.stopReading}; AppError, see {@link nftFailure} */
-  #assertWorked(args: readonly string[], end: ProgramEnd): void {
+  /** @throws the reason for which it was killed, if it was; AppError, see {@link nftFailure} */
+  #assertWorked(args: readonly string[], end: ProgramEnd, limits: ProcessLimits): void {
     const [program] = this.#commandLine(args);
-    if (end.aborted) throw new NftStoppedError();
-    const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits: this.#limits });
+    if (end.aborted) limits.signal?.throwIfAborted();
+    const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits });
     if (failure !== undefined) throw failure;
   }
 }

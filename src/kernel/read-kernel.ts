@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { parseElement } from "../nft/canonical/elements.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
 import { SetListingParser } from "../nft/canonical/set-listing.ts";
-import { diffDeclarations, type ElementsDelta, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
+import { diffDeclarations, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
+import type { Element } from "../nft/elements.ts";
 import { SetComparison } from "../nft/set-comparison.ts";
-import type { Nft } from "./nft.ts";
+import type { TableLister } from "./nft.ts";
 
 /** nft-proxy's tables could not be read, with the reason. */
 interface Unreadable {
@@ -22,15 +23,26 @@ interface Unreadable {
 /** The contents of nft-proxy's tables in the kernel. */
 export type KernelState = { readonly kind: "read"; readonly ruleset: Ruleset } | Unreadable;
 
+/** A difference of one of nft-proxy's tables in the kernel from the desired one. */
+export interface TableDifference extends TableDelta {
+  /** What is there in place of the desired: the chains, and by set the elements, that the delta replaces or deletes. */
+  readonly actual: {
+    readonly chains: readonly Chain[];
+    readonly elements: readonly { readonly set: string; readonly elements: readonly Element[] }[];
+  };
+}
+
 /** The differences of nft-proxy's tables in the kernel from the desired ones. */
-export type KernelComparison = { readonly kind: "compared"; readonly differences: readonly TableDelta[] } | Unreadable;
+export type KernelComparison =
+  | { readonly kind: "compared"; readonly differences: readonly TableDifference[] }
+  | Unreadable;
 
 /**
  * Reads nft-proxy's tables of the given families, set by set. The dynamic maps, which packets fill, are never listed:
  * 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
  * @throws AppError when nft cannot work at all, so that nothing is known of the tables: as {@link Nft.apply} does
  */
-export async function readKernel(nft: Nft, families: readonly Family[]): Promise<KernelState> {
+export async function readKernel(nft: TableLister, families: readonly Family[]): Promise<KernelState> {
   const tables: Partial<Record<Family, Table>> = {};
   try {
     for (const family of families) {
@@ -49,20 +61,71 @@ export async function readKernel(nft: Nft, families: readonly Family[]): Promise
  * work: neither the listing nor what is right in it is kept.
  * @param desired may change meanwhile: see {@link SetComparison}; a family that it does not have is not looked at
  */
-export async function compareKernel(nft: Nft, desired: Ruleset): Promise<KernelComparison> {
-  const differences: TableDelta[] = [];
+export async function compareKernel(
+  nft: TableLister,
+  desired: Ruleset,
+  signal?: AbortSignal,
+): Promise<KernelComparison> {
+  const differences: TableDifference[] = [];
   try {
     for (const table of Object.values(desired)) {
-      const actual = await declaredTable(nft, table.family);
+      const actual = await declaredTable(nft, table.family, signal);
       const delta = diffDeclarations(actual, table);
-      const elements = delta.mode === "change" ? await compareSets(nft, actual, table) : delta.elements;
-      const whole = { ...delta, elements };
-      if (delta.mode !== "change" || !isEmptyDelta(whole)) differences.push(whole);
+      const sets = delta.mode === "change" ? await compareSets(nft, actual, table, signal) : undefined;
+      const whole = { ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements };
+      if (delta.mode === "change" && isEmptyDelta(whole)) continue;
+      const chains = [...whole.writtenChains.map(({ name }) => name), ...whole.deletedChains];
+      differences.push({
+        ...whole,
+        actual: {
+          chains: chains.flatMap((name) => actual?.chains.get(name) ?? []),
+          elements: sets?.map(({ name, unwanted }) => ({ set: name, elements: unwanted })) ?? [],
+        },
+      });
     }
     return { kind: "compared", differences };
   } catch (error) {
     return unreadable(error);
   }
+}
+
+/**
+ * The tables in the kernel, from the desired ones and the differences that were found.
+ * @returns undefined when a table has other declarations: nothing is known of its elements
+ */
+export function actualTables(desired: Ruleset, differences: readonly TableDifference[]): Ruleset | undefined {
+  const tables: Partial<Record<Family, Table>> = { ...desired };
+  for (const difference of differences) {
+    const table = desired[difference.family];
+    if (difference.mode === "recreate") return undefined;
+    if (difference.mode === "create" || table === undefined) delete tables[difference.family];
+    else tables[difference.family] = actualTable(table, difference);
+  }
+  return tables;
+}
+
+function actualTable(desired: Table, { actual, ...delta }: TableDifference): Table {
+  const chains = new Map(desired.chains);
+  for (const name of [...delta.writtenChains.map((chain) => chain.name), ...delta.deletedChains]) {
+    const chain = actual.chains.find((one) => one.name === name);
+    if (chain === undefined) chains.delete(name);
+    else chains.set(name, chain);
+  }
+  const sets = new Map(desired.sets);
+  for (const { name } of delta.addedSets) sets.delete(name);
+  for (const spec of delta.deletedSets) sets.set(spec.name, { spec, elements: new Map() });
+  for (const { spec, added, deleted } of delta.elements) {
+    const set = sets.get(spec.name);
+    if (set === undefined) continue;
+    const elements = new Map(set.elements);
+    for (const { key } of added) elements.delete(key);
+    const isWrong = new Set(deleted);
+    for (const { key, value } of actual.elements.find((one) => one.set === spec.name)?.elements ?? []) {
+      if (isWrong.has(key)) elements.set(key, value);
+    }
+    sets.set(spec.name, { ...set, elements });
+  }
+  return { ...desired, chains, sets };
 }
 
 /** An nft that answers, or crashes on a table, has tables to be rebuilt; any other failure says nothing of them. */
@@ -82,12 +145,12 @@ function unreadable(error: unknown): Unreadable {
 }
 
 /** A table without the elements of its sets; undefined when there is none. */
-async function declaredTable(nft: Nft, family: Family): Promise<Table | undefined> {
-  const text = await nft.listTable(family);
+async function declaredTable(nft: TableLister, family: Family, signal?: AbortSignal): Promise<Table | undefined> {
+  const text = await nft.listTable(family, signal);
   return text === undefined ? undefined : parseListing(readListing(text))[family];
 }
 
-async function readSets(nft: Nft, { family, sets }: Table): Promise<Map<string, ElementSet>> {
+async function readSets(nft: TableLister, { family, sets }: Table): Promise<Map<string, ElementSet>> {
   const result = new Map<string, ElementSet>();
   for (const { spec } of sets.values()) {
     const elements = new Map<string, string>();
@@ -100,8 +163,13 @@ async function readSets(nft: Nft, { family, sets }: Table): Promise<Map<string, 
 /** Keys that a comparison expects in one turn of the event loop: 100,000 would take 15 ms. */
 const KEYS_PER_TURN = 5000;
 
-async function compareSets(nft: Nft, actual: Table | undefined, desired: Table): Promise<ElementsDelta[]> {
-  const result: ElementsDelta[] = [];
+async function compareSets(
+  nft: TableLister,
+  actual: Table | undefined,
+  desired: Table,
+  signal: AbortSignal | undefined,
+): Promise<SetComparison[]> {
+  const result: SetComparison[] = [];
   for (const set of desired.sets.values()) {
     if (set.spec.dynamic) continue;
     const comparison = new SetComparison(set);
@@ -112,25 +180,28 @@ async function compareSets(nft: Nft, actual: Table | undefined, desired: Table):
     }
     const known = actual?.sets.get(set.spec.name);
     if (known !== undefined) {
-      await listElements(nft, desired.family, known.spec, (key, value) => comparison.listed(key, value));
+      const take = (key: string, value: string) => comparison.listed(key, value);
+      await listElements(nft, desired.family, known.spec, take, signal);
     }
-    result.push(...comparison.result());
+    result.push(comparison);
   }
   return result;
 }
 
 /** Hands over the elements of a set or map one by one, in canonical form; none of a dynamic one. */
 async function listElements(
-  nft: Nft,
+  nft: TableLister,
   family: Family,
   spec: SetSpec,
   take: (key: string, value: string) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   if (spec.dynamic) return;
-  await listItems(nft, family, spec, (item) => {
+  const takeItem = (item: unknown): void => {
     const { key, value } = parseElement(spec, item);
     take(key, value);
-  });
+  };
+  await listItems(nft, family, spec, takeItem, signal);
 }
 
 /**
@@ -138,14 +209,15 @@ async function listElements(
  * @throws AppError as {@link Nft.streamSet}; NFT_OUTPUT for a listing that is not understood
  */
 export async function listItems(
-  nft: Nft,
+  nft: TableLister,
   family: Family,
   { name, value }: SetSpec,
   take: (item: unknown) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   const parser = new SetListingParser(take);
   let isListed = false;
-  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name)) {
+  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name, signal)) {
     parser.push(text);
     isListed = true;
   }

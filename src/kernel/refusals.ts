@@ -3,7 +3,7 @@ import type { Protocol } from "../model/ids.ts";
 import { parseProtocol } from "../nft/canonical/constant.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
-import type { Nft } from "./nft.ts";
+import type { TableLister } from "./nft.ts";
 
 /** A client's packets to one destination that our rules refused or dropped. */
 export interface RefusalEntry {
@@ -43,7 +43,7 @@ export function withSinglePackets(entries: readonly RefusalEntry[], now: number)
  * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
  */
 export async function readRefusals(
-  nft: Pick<Nft, "listSet">,
+  nft: Pick<TableLister, "listSet">,
   families: readonly Family[],
   { set, timeout }: { readonly set: string; readonly timeout: number },
 ): Promise<RefusalEntry[] | undefined> {

@@ -50,7 +50,7 @@ async function isActive(
   nft: Pick<Nft, "listSet">,
   { family, name }: { family: Family; name: string },
 ): Promise<boolean> {
-  const text = await nft.listSet(family, "set", ACTIVE_SET, name);
+  const text = await nft.listSet(family, "set", ACTIVE_SET, { table: name });
   if (text === undefined) return false;
   return readListing(text).objects.some(
     (object) => asObject(asObject(object, "listed").set ?? {}, "set").elem !== undefined,

@@ -2,10 +2,10 @@ import type { Family } from "../base/family.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { asList, asNumber, asObject, asText } from "../nft/canonical/shape.ts";
 import { joinParts } from "../nft/elements.ts";
-import type { Nft } from "./nft.ts";
+import type { TableLister } from "./nft.ts";
 
 /** Counts packets that rules of our table answered with a TCP reset; 0 where there is no table. @throws AppError as nft does */
-export async function readResetPackets(nft: Pick<Nft, "listTable">, family: Family): Promise<number> {
+export async function readResetPackets(nft: Pick<TableLister, "listTable">, family: Family): Promise<number> {
   const text = await nft.listTable(family);
   return text === undefined ? 0 : resetPackets(text);
 }
@@ -36,7 +36,7 @@ export interface EndingTarget {
  * @throws AppError as nft does; NFT_OUTPUT for a set that is not of our making
  */
 export async function readEndingTargets(
-  nft: Pick<Nft, "listSet">,
+  nft: Pick<TableLister, "listSet">,
   family: Family,
   set: string,
 ): Promise<EndingTarget[]> {

@@ -96,13 +96,16 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
  * @param found from comparing the kernel with the desired state
  * @param pending our own changes that were not sent to the kernel yet
  */
-export function unexplained(found: readonly TableDelta[], pending: readonly TableDelta[]): TableDelta[] {
+export function unexplained<Delta extends TableDelta>(
+  found: readonly Delta[],
+  pending: readonly TableDelta[],
+): Delta[] {
   return found.flatMap((delta) => {
     const own = pending.filter(({ family }) => family === delta.family);
     if (delta.mode !== "change") return [delta];
     const chains = new Set(own.flatMap((one) => [...one.writtenChains.map(({ name }) => name), ...one.deletedChains]));
     const sets = new Set(own.flatMap((one) => [...one.addedSets, ...one.deletedSets].map(({ name }) => name)));
-    const rest: TableDelta = {
+    const rest = {
       ...delta,
       addedSets: delta.addedSets.filter(({ name }) => !sets.has(name)),
       deletedSets: delta.deletedSets.filter(({ name }) => !sets.has(name)),

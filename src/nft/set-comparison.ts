@@ -13,9 +13,15 @@ export class SetComparison {
   readonly #missing = new Set<string>();
   readonly #deleted: string[] = [];
   readonly #added: Element[] = [];
+  readonly #unwanted: Element[] = [];
 
   constructor(desired: ElementSet) {
     this.#desired = desired;
+  }
+
+  /** The set's name. */
+  get name(): string {
+    return this.#desired.spec.name;
   }
 
   /** Expects a desired key. To be called with each of them, before the first is listed. */
@@ -29,7 +35,13 @@ export class SetComparison {
     this.#missing.delete(key);
     if (wanted === value) return;
     this.#deleted.push(key);
+    this.#unwanted.push({ key, value });
     if (wanted !== undefined) this.#added.push({ key, value: wanted });
+  }
+
+  /** The elements that are there and should not be, or have another value. */
+  get unwanted(): readonly Element[] {
+    return this.#unwanted;
   }
 
   /** The changes that make the set as it should be, once all of its elements were listed; none when it is. */

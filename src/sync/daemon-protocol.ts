@@ -1,10 +1,12 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { SeenRefusal } from "../kernel/refusals.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
+import type { Chain, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { VanishedEndpoint } from "./vanished-endpoints.ts";
 
@@ -17,6 +19,8 @@ import type { VanishedEndpoint } from "./vanished-endpoints.ts";
  *     GET /v1/desired    Transaction that builds the desired ruleset from nothing
  *     GET /v1/committed  Transaction that builds the ruleset that the kernel was last told
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
+ *     GET /v1/kernel     DaemonKernel: its tables as they are in the kernel, listed while no sync changed them, and the objects
+ *                        that the kernel had by then
  *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for, or reads its files again
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
@@ -29,6 +33,7 @@ export const DAEMON_PATHS = {
   desired: "/v1/desired",
   committed: "/v1/committed",
   pending: "/v1/pending",
+  kernel: "/v1/kernel",
   unserved: "/v1/unserved",
   log: "/v1/log",
   refusals: "/v1/refusals",
@@ -41,9 +46,53 @@ export interface DaemonAnswers {
   readonly desired: Transaction;
   readonly committed: Transaction;
   readonly pending: Transaction;
+  readonly kernel: DaemonKernel;
   readonly unserved: UnservedServices;
   readonly log: readonly string[];
   readonly refusals: DaemonRefusals;
+}
+
+/** The kernel's tables of a daemon: those that it was told, but for the differences that a comparison found. */
+export interface DaemonKernel {
+  /** When the kernel was listed. Since then the daemon's own changes are told, and those of others are not. */
+  readonly listedAt: number;
+  /** The moment of the objects and of the tables. */
+  readonly at: number;
+  readonly objects: DaemonObjects;
+  /** The rules of the objects, all of which the kernel was told. */
+  readonly tables: readonly DaemonTable[];
+  /** Absent when the tables in the kernel cannot be listed, or are not understood. */
+  readonly differences?: readonly TableDifference[];
+}
+
+/** A table as JSON. */
+export interface DaemonTable extends Pick<Table, "family" | "name"> {
+  readonly chains: readonly Chain[];
+  readonly sets: readonly { readonly spec: SetSpec; readonly elements: readonly (readonly [string, string])[] }[];
+}
+
+/** The tables of a ruleset, for {@link rulesetOf}. */
+export function daemonTables(ruleset: Ruleset): DaemonTable[] {
+  return Object.values(ruleset).map(({ family, name, chains, sets }) => ({
+    family,
+    name,
+    chains: [...chains.values()],
+    sets: Array.from(sets.values(), ({ spec, elements }) => ({ spec, elements: [...elements] })),
+  }));
+}
+
+/** The ruleset of {@link daemonTables}. */
+export function rulesetOf(tables: readonly DaemonTable[]): Ruleset {
+  const rulesets = tables.map(({ family, name, chains, sets }): [string, Table] => [
+    family,
+    {
+      family,
+      name,
+      chains: new Map(chains.map((chain) => [chain.name, chain])),
+      sets: new Map(sets.map(({ spec, elements }) => [spec.name, { spec, elements: new Map(elements) }])),
+    },
+  ]);
+  return Object.fromEntries(rulesets);
 }
 
 /** The refusals that a daemon knows of. */

@@ -76,6 +76,11 @@ export class Reconciler {
     return this.#refused.families;
   }
 
+  /** The deletions of stale chains and their sets that are still to be sent. */
+  get staleDeletions(): readonly TableDelta[] {
+    return this.#staleChains.deletions;
+  }
+
   /** Whether the next sync compares everything with the kernel. */
   get isFullSyncDue(): boolean {
     return this.#fullSync !== undefined;

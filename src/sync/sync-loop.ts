@@ -6,6 +6,7 @@ import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
 import type { NodeContextReader } from "./node-context.ts";
+import type { QuietTime } from "./quiet-time.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
 
@@ -17,6 +18,8 @@ export interface SyncLoopParts {
   readonly runner: BoundedFrequencyRunner;
   readonly reconciler: Reconciler;
   readonly nodeContext: NodeContextReader;
+  /** Syncs and listings take turns. */
+  readonly quiet: QuietTime;
   /** Told of every sync, in this order. */
   readonly subscribers: readonly SyncSubscriber[];
 }
@@ -25,6 +28,12 @@ export interface SyncLoopParts {
 export interface Expectation {
   readonly ruleset: Ruleset;
 }
+
+/** Called when a sync has rendered its objects; what it returns is called when the kernel has them. */
+type Moment = () => () => void;
+
+/** How long {@link SyncLoop.atOneMoment} waits for a sync that succeeds, milliseconds. */
+const MOST_WAITING = 5000;
 
 /**
  * Runs syncs: takes the tracked changes and the node context, has the reconciler bring them into the kernel, and
@@ -35,6 +44,7 @@ export class SyncLoop {
   readonly #parts: SyncLoopParts;
   #expectation: Expectation | undefined;
   #cleanUp: Promise<void> = Promise.resolve();
+  readonly #moments = new Set<Moment>();
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -84,20 +94,54 @@ export class SyncLoop {
   deleteStaleChains(): Promise<void> {
     if (this.expectation === undefined) return Promise.resolve();
     this.#cleanUp = this.#cleanUp
-      .then(() => this.#parts.reconciler.deleteStaleChains())
+      .then(() => this.#parts.quiet.sync(() => this.#parts.reconciler.deleteStaleChains()))
       .catch((error) => this.#tell((subscriber) => subscriber.cleanUpFailed?.(error)));
     return this.#cleanUp;
   }
 
+  /**
+   * Calls `use` with what `read` gave and with the ruleset that the kernel has for it: now if the kernel has everything,
+   * otherwise as of the next sync; `read` and `use` are called at once, while nothing changes. When no sync succeeds for
+   * 5 seconds, the ruleset is the one that the kernel was last told.
+   */
+  atOneMoment<Read, Used>(read: () => Read, use: (read: Read, committed: Ruleset) => Used): Promise<Used> {
+    const { runner, clock, reconciler } = this.#parts;
+    const { state } = reconciler;
+    if (runner.pendingSince === undefined) return Promise.resolve(use(read(), state.ruleset));
+    return new Promise((resolve) => {
+      const late = clock.after(MOST_WAITING, () => {
+        this.#moments.delete(moment);
+        resolve(use(read(), reconciler.state.committedRuleset()));
+      });
+      const moment: Moment = () => {
+        const objects = read();
+        return () => {
+          if (!this.#moments.delete(moment)) return;
+          late.cancel();
+          resolve(use(objects, reconciler.state.ruleset));
+        };
+      };
+      this.#moments.add(moment);
+    });
+  }
+
   async #sync(): Promise<boolean> {
-    const { clock, tracker, reconciler } = this.#parts;
     await this.#cleanUp;
+    return await this.#parts.quiet.sync(() => this.#syncNow());
+  }
+
+  async #syncNow(): Promise<boolean> {
+    const { clock, tracker, reconciler } = this.#parts;
     const startedAt = clock.now();
     const changes = tracker.take();
     const isFull = reconciler.isFullSyncDue;
     try {
       const nodeContext = this.#parts.nodeContext.current();
-      const outcome = await reconciler.sync({ nodeContext, services: changes.services });
+      const syncing = reconciler.sync({ nodeContext, services: changes.services });
+      // The rules of the objects of this moment are rendered now, and not in the kernel yet.
+      const moments = [...this.#moments].map((begin) => begin());
+      const outcome = await syncing;
+      for (const end of moments) end();
       tracker.synced(changes);
       const { triggerTimes, receivedAt } = changes;
       const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes, receivedAt });

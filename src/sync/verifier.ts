@@ -1,19 +1,23 @@
 import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
-import type { Nft } from "../kernel/nft.ts";
-import { compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
+import type { TableLister } from "../kernel/nft.ts";
+import { NftStoppedError } from "../kernel/nft-errors.ts";
+import { compareKernel, type KernelComparison, type TableDifference } from "../kernel/read-kernel.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { PeriodicTask } from "./periodic-task.ts";
+import type { QuietTime } from "./quiet-time.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of a {@link Verifier}. */
 export interface VerifierParts {
-  readonly nft: Nft;
+  /** Lists our tables while no sync changes them. */
+  readonly listings: TableLister;
+  readonly quiet: Pick<QuietTime, "isSpent">;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly reconciler: Pick<Reconciler, "state">;
+  readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
   /** The longest time between two verifications, milliseconds. */
   readonly maxPeriodMs: () => number;
   /** Called after a comparison that found no difference, with its end in milliseconds since 1970. */
@@ -28,32 +32,60 @@ export interface VerifierReports {
   readonly onUnreadable: (reason: string) => void;
 }
 
+/** What a comparison found that no sync of ours explains. */
+export interface Finding {
+  /** When the kernel was looked at, milliseconds since 1970. */
+  readonly at: number;
+  readonly comparison: KernelComparison;
+}
+
 /** The shortest time between two verifications, milliseconds. */
 const MIN_PERIOD = 10_000;
 
 /** A verification may take up to a hundredth of the time. */
 const PERIOD_IN_COSTS = 100;
 
-/**
- * The time without a change before a verification, milliseconds. A change of the ruleset makes nft begin the listing of a
- * map anew: 110,000 elements take it 0.3 s, and while changes came ten times a second it listed without end, a processor
- * busy (nft 1.1.3).
- */
-const QUIET = 500;
+/** The longest time between two verifications while our tables change, milliseconds: then it is worth more. */
+const PERIOD_OF_CHANGE = 20_000;
+
+/** For how long a finding may answer another question where listing anew would hold up syncs too much, milliseconds. */
+const RECENT = 45_000;
+
+/** How long somebody who asks waits before the last finding answers, however old, milliseconds. */
+const PATIENCE = 5000;
+
+/** How often somebody who asks has a comparison made that a sync, which failed or repaired, may leave in doubt. */
+const TRIES = 3;
+
+const UNKNOWN: KernelComparison = {
+  kind: "unreadable",
+  reason: "syncs failed while our tables were compared",
+  isNftAtFault: true,
+};
+
+/** A comparison under way, or about to begin. */
+interface Look {
+  readonly result: Promise<Finding | undefined>;
+  readonly stop: AbortController;
+  /** How many want the result. */
+  wanted: number;
+}
 
 /**
- * Compares our tables in the kernel with the desired state element by element, as often as is cheap: every 10 s or
- * every 100 times the length of the last comparison, whichever is longer, once there was no change for half a second
- * and 10 s after a full sync, which compares as well. Syncs go on meanwhile: what they change during a comparison is no
- * difference.
+ * Compares our tables in the kernel with the desired state element by element: every 10 s or every 100 times the length
+ * of the last comparison, whichever is longer; every 20 s while they change; not within 10 s of a full sync, which compares
+ * as well; and for whoever asks. Syncs wait while one map is listed ({@link QuietTime}); what they change during a
+ * comparison is no difference. Several that ask meanwhile share one comparison, which ends when nobody wants it any more.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
   #task: PeriodicTask | undefined;
   #stopped = false;
-  #reports: VerifierReports = { onDifferences: () => {}, onUnreadable: () => {} };
+  #reports: VerifierReports | undefined;
   /** When a sync last sent something, on the monotonic clock. */
   #changedAt = Number.NEGATIVE_INFINITY;
+  /** When the last turn began, on the monotonic clock. */
+  #turnAt = Number.NEGATIVE_INFINITY;
   /** When a full sync last compared, on the monotonic clock. */
   #fullSyncAt = Number.NEGATIVE_INFINITY;
   /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
@@ -62,6 +94,10 @@ export class Verifier implements SyncSubscriber {
   #changed: TableDelta[] | undefined;
   /** A sync during the current comparison leaves its result in doubt. */
   #inDoubt = false;
+  /** What was found last, and still holds but for what syncs have sent since. */
+  #last: Finding | undefined;
+  #running: Promise<unknown> = Promise.resolve();
+  #next: Look | undefined;
   readonly #failures: FailureLog;
   /** Whether the tables were understood when they were last compared. */
   #isUnderstood = false;
@@ -94,56 +130,128 @@ export class Verifier implements SyncSubscriber {
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
+    const { clock, onVerified } = this.#parts;
     this.#changed?.push(...deltas);
-    if (deltas.length > 0) this.#changedAt = this.#parts.clock.monotonic();
+    if (deltas.length > 0) {
+      this.#changedAt = clock.monotonic();
+      this.#task?.periodChanged();
+    }
     if (kind !== "full") return;
-    this.#fullSyncAt = this.#parts.clock.monotonic();
+    this.#fullSyncAt = clock.monotonic();
     this.#inDoubt = true;
-    this.#parts.onVerified(endedAt);
+    this.#last = { at: endedAt, comparison: { kind: "compared", differences: [] } };
+    onVerified(endedAt);
   }
 
   failed(): void {
     this.#inDoubt = true;
   }
 
+  /**
+   * What the kernel has that it should not have, and the other way round: as of now, or of the last comparison where that is
+   * recent and syncs have waited for listings as long as they may, or where the kernel cannot be listed in time.
+   * @param signal gives up; the listing ends when nobody else wants it
+   */
+  async find(signal?: AbortSignal): Promise<Finding> {
+    const { quiet, clock } = this.#parts;
+    if (quiet.isSpent && this.#last !== undefined && clock.now() - this.#last.at < RECENT) return this.#last;
+    const late = new AbortController();
+    const timer = clock.after(PATIENCE, () => late.abort());
+    const stop = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+    const gaveUp = new Promise<undefined>((resolve) => {
+      stop.addEventListener("abort", () => resolve(undefined), { once: true });
+    });
+    let found: Finding | undefined;
+    for (let tries = 0; found === undefined && tries < TRIES && !stop.aborted; tries++) {
+      found = await Promise.race([this.#look(stop), gaveUp]);
+    }
+    timer.cancel();
+    if (found?.comparison.kind === "compared") return found;
+    return this.#last ?? found ?? { at: clock.now(), comparison: UNKNOWN };
+  }
+
   #pause(took: number): number {
     if (this.#waitFor > 0) return this.#waitFor;
-    return Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
+    const period = Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
+    return this.#changedAt > this.#turnAt ? Math.min(period, PERIOD_OF_CHANGE) : period;
   }
 
   async #verify(): Promise<void> {
-    const { nft, clock, reconciler } = this.#parts;
-    this.#waitFor = Math.max(this.#changedAt + QUIET, this.#fullSyncAt + MIN_PERIOD) - clock.monotonic();
+    const now = this.#parts.clock.monotonic();
+    this.#waitFor = this.#fullSyncAt + MIN_PERIOD - now;
     if (this.#waitFor > 0) return;
+    this.#turnAt = now;
+    await this.#look();
+  }
+
+  /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
+  #look(signal?: AbortSignal): Promise<Finding | undefined> {
+    this.#next ??= this.#begin();
+    const look = this.#next;
+    look.wanted++;
+    const leave = (): void => {
+      if (--look.wanted === 0) look.stop.abort(new NftStoppedError());
+    };
+    signal?.addEventListener("abort", leave, { once: true });
+    return look.result.finally(() => signal?.removeEventListener("abort", leave));
+  }
+
+  #begin(): Look {
+    const stop = new AbortController();
+    const result = this.#running.then(async () => {
+      this.#next = undefined;
+      return await this.#compare(stop.signal);
+    });
+    this.#running = result;
+    return { result, stop, wanted: 0 };
+  }
+
+  async #compare(signal: AbortSignal): Promise<Finding | undefined> {
+    const { reconciler, listings, clock } = this.#parts;
+    const at = clock.now();
     this.#changed = [];
     this.#inDoubt = false;
-    const kernel = await compareKernel(nft, reconciler.state.ruleset);
-    const changed = this.#changed;
+    const comparison = await compareKernel(listings, reconciler.state.ruleset, signal);
+    const finding = { at, comparison: this.#explained(comparison, this.#changed) };
     this.#changed = undefined;
-    if (this.#stopped) return;
-    if (kernel.kind === "unreadable") return this.#unreadable(kernel);
+    if (signal.aborted || this.#stopped) return finding;
+    if (this.#inDoubt && comparison.kind === "compared") return undefined;
+    this.#report(finding);
+    return finding;
+  }
+
+  #explained(comparison: KernelComparison, changed: readonly TableDelta[]): KernelComparison {
+    if (comparison.kind === "unreadable") return comparison;
+    const { state, staleDeletions } = this.#parts.reconciler;
+    const own = [...changed, ...state.pending(), ...staleDeletions];
+    return { kind: "compared", differences: unexplained(comparison.differences, own) };
+  }
+
+  #report(finding: Finding): void {
+    const { comparison } = finding;
+    if (comparison.kind === "unreadable") {
+      this.#unreadable(comparison);
+      return;
+    }
     this.#failures.end();
     this.#isUnderstood = true;
-    if (!this.#inDoubt) this.#judge(kernel.differences, changed);
+    this.#last = finding;
+    const found = comparison.differences
+      // Chains and sets of others in our tables disturb nothing.
+      .map((delta): TableDifference => ({ ...delta, deletedChains: [], deletedSets: [] }))
+      .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
+    if (this.#reports === undefined) return;
+    if (found.length > 0) this.#reports.onDifferences(found);
+    else this.#parts.onVerified(this.#parts.clock.now());
   }
 
   /** Reports once what is not understood: a rebuild that does not mend it would be repeated without end. */
   #unreadable({ reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>): void {
-    if (this.#isUnderstood && !isNftAtFault && !this.#inDoubt) {
+    if (this.#reports !== undefined && this.#isUnderstood && !isNftAtFault && !this.#inDoubt) {
       this.#isUnderstood = false;
       this.#reports.onUnreadable(reason);
       return;
     }
     this.#failures.add(reason, hint === undefined ? {} : { hint });
-  }
-
-  #judge(differences: readonly TableDelta[], changed: readonly TableDelta[]): void {
-    const own = [...changed, ...this.#parts.reconciler.state.pending()];
-    const found = unexplained(differences, own)
-      // Stale chains and their sets stay in the kernel for a while, and those of others disturb nothing.
-      .map((delta) => ({ ...delta, deletedChains: [], deletedSets: [] }))
-      .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
-    if (found.length > 0) this.#reports.onDifferences(found);
-    else this.#parts.onVerified(this.#parts.clock.now());
   }
 }

@@ -10,7 +10,7 @@ import {
 } from "../../inspect/dump/selection.ts";
 import { likelyService, type ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
-import { keepVanished, readKernelTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import { keepVanished, type LiveTables, liveTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Transaction } from "../../nft/ast/json.ts";
@@ -38,7 +38,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const service = serviceArgument(argv);
   const families = familiesOf(argv);
   const command = await optionsBesideDaemon(argv);
-  const desired = await loadDesired(loadRequest(argv, command));
+  const request = loadRequest(argv, command);
+  const isDiff = isSet(argv, "diff");
+  const ofDaemon = isDiff && request.daemon !== undefined ? await liveTables(request) : undefined;
+  const desired = await loadDesired(request, ofDaemon?.objects);
   const notices = [
     ...command.notices,
     ...desired.notices,
@@ -48,7 +51,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
   if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.refused, notices };
   const selection = selectionOf(desired.state, families, service);
   if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
-  const output = isSet(argv, "diff") ? await changes(desired, selection, format) : tables(desired, selection, format);
+  const output = isDiff
+    ? await changes(desired, ofDaemon ?? (await liveTables(request)), selection, format)
+    : tables(desired, selection, format);
   // JSON is for nft, and takes no comment.
   const head = format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
   return { exitCode: EXIT.ok, output: `${head}${output}`, notices };
@@ -65,9 +70,13 @@ function tables({ state }: Desired, selection: Selection, format: Format): strin
   );
 }
 
-async function changes(desired: Desired, selection: Selection, format: Format): Promise<string> {
-  const { state, options } = desired;
-  const kernel = await readKernelTables(options.nftPath);
+async function changes(
+  desired: Desired,
+  { ruleset: kernel }: LiveTables,
+  selection: Selection,
+  format: Format,
+): Promise<string> {
+  const { state } = desired;
   keepVanished(desired, kernel);
   const whole = rulesetOf(selectedTables(state, { families: selection.families }));
   const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));

@@ -12,8 +12,11 @@ export interface HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Answers one request. A rejection is answered with 500 and logged. */
-export type Route = (query: URLSearchParams) => HttpAnswer | Promise<HttpAnswer>;
+/**
+ * Answers one request. A rejection is answered with 500 and logged.
+ * @param gone aborted when the client goes away before it has its answer
+ */
+export type Route = (query: URLSearchParams, gone?: AbortSignal) => HttpAnswer | Promise<HttpAnswer>;
 
 /** Answers by path: the whole of what a server serves. */
 export type Routes = ReadonlyMap<string, Route>;
@@ -219,7 +222,9 @@ function closeServer(server: Server): Promise<void> {
 }
 
 async function respond(request: IncomingMessage, response: ServerResponse, find: FindRoute, logger: Logger) {
-  const answer = await answerFor(request, find, logger);
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  const answer = await answerFor(request, find, gone.signal, logger);
   const body = Buffer.from(answer.body);
   response.writeHead(answer.status, {
     "Content-Type": answer.contentType,
@@ -232,7 +237,12 @@ async function respond(request: IncomingMessage, response: ServerResponse, find:
   response.end(request.method === "HEAD" ? undefined : body);
 }
 
-async function answerFor(request: IncomingMessage, find: FindRoute, logger: Logger): Promise<HttpAnswer> {
+async function answerFor(
+  request: IncomingMessage,
+  find: FindRoute,
+  gone: AbortSignal,
+  logger: Logger,
+): Promise<HttpAnswer> {
   const [path = "", query = ""] = (request.url ?? "").split("?", 2);
   const route = find(path);
   if (route === undefined) return textAnswer("not found\n", 404);
@@ -240,7 +250,7 @@ async function answerFor(request: IncomingMessage, find: FindRoute, logger: Logg
     return { ...textAnswer("method not allowed\n", 405), headers: { Allow: "GET, HEAD", Connection: "close" } };
   }
   try {
-    return await route(new URLSearchParams(query));
+    return await route(new URLSearchParams(query), gone);
   } catch (error) {
     logger.error({ path, error: messageOf(error) }, "HTTP request failed");
     return textAnswer("internal error\n", 500);

@@ -3,7 +3,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
-import type { Nft } from "../../kernel/nft.ts";
+import type { TableLister } from "../../kernel/nft.ts";
 import { listItems } from "../../kernel/read-kernel.ts";
 import { readResetPackets } from "../../kernel/vanished.ts";
 import type { Protocol } from "../../model/ids.ts";
@@ -43,7 +43,7 @@ const COUNTERS_MAX_AGE = 5000;
 
 /** The counts of {@link readConnectionCounts}, read when asked for and not more often than they are worth; never rejects. */
 export function connectionCounts(
-  nft: Nft,
+  nft: TableLister,
   state: () => RulesetState,
   clock: Clock,
   logger: Logger,
@@ -60,7 +60,7 @@ export function connectionCounts(
 
 /** The packets to endpoints that left every EndpointSlice, as the kernel counted them; never rejects. */
 export function resetPackets(
-  nft: Nft,
+  nft: TableLister,
   families: readonly Family[],
   clock: Clock,
   logger: Logger,
@@ -82,7 +82,7 @@ export function resetPackets(
  * Reads the counters of the maps that have them, and the Services that they belong to. Costs a listing of each such map, which
  * is read while nft prints it. Endpoints without a connection are not kept: a node uses few of a large cluster's.
  */
-export async function readConnectionCounts(nft: Nft, state: RulesetState): Promise<ConnectionCounts> {
+export async function readConnectionCounts(nft: TableLister, state: RulesetState): Promise<ConnectionCounts> {
   const frontends: ConnectionCount[] = [];
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {
@@ -98,7 +98,7 @@ export async function readConnectionCounts(nft: Nft, state: RulesetState): Promi
 }
 
 async function eachCounter(
-  nft: Nft,
+  nft: TableLister,
   { table }: FamilyState,
   map: string,
   take: (counted: CountedElement) => void,

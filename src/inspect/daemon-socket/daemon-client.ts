@@ -11,8 +11,9 @@ import { getAnswer, type HttpAnswer } from "../http-answer.ts";
 /** Milliseconds within which a daemon must begin to answer: it may be in the middle of a sync. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/** For refusals the daemon lists a kernel set: a full one of 65,536 entries took 17 s on a busy machine. */
-const REFUSALS_WITHIN_MS = 60_000;
+/** For these the daemon lists the kernel's sets: one of 65,536 refusals took 17 s on a busy machine. */
+const LISTINGS_WITHIN_MS = 60_000;
+const LISTINGS: ReadonlySet<keyof DaemonAnswers> = new Set(["refusals", "kernel"]);
 
 /** No daemon listens there, or has the socket for itself: another user's, or none at all. */
 const NO_DAEMON: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ENOTDIR", "EACCES", "EPERM"]);
@@ -29,11 +30,8 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
 ): Promise<DaemonAnswers[Name] | undefined> {
   if (path === "") return undefined;
   try {
-    const { status, body } = await get(
-      path,
-      DAEMON_PATHS[name],
-      name === "refusals" ? REFUSALS_WITHIN_MS : ANSWER_WITHIN_MS,
-    );
+    const within = LISTINGS.has(name) ? LISTINGS_WITHIN_MS : ANSWER_WITHIN_MS;
+    const { status, body } = await get(path, DAEMON_PATHS[name], within);
     if (status === 200) return JSON.parse(body) as DaemonAnswers[Name];
     throw unusable(path, `HTTP status ${status}; is it of another version?`);
   } catch (error) {

@@ -1,7 +1,7 @@
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { loadDesired, loadFromFiles } from "../load/desired.ts";
-import { keepVanished, readKernelTables, tablesOfHost } from "../load/kernel-tables.ts";
+import { keepVanished, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
 import type { DesiredOrigin, LoadRequest } from "../load/load-request.ts";
 
 /** A difference, and the diagnostics of the objects behind it. */
@@ -19,16 +19,18 @@ const PLACEHOLDERS =
 
 /**
  * Compares this host's kernel with the desired state of the request's objects.
- * @throws AppError as {@link loadDesired} and {@link readKernelTables} do
+ * @throws AppError as {@link loadDesired} and {@link liveTables} do
  */
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
-  const desired = await loadDesired(request);
-  const { state, diagnostics, notices, origin } = desired;
-  const before = { ruleset: await readKernelTables(request.options.nftPath) };
+  const ofDaemon = request.daemon === undefined ? undefined : await liveTables(request);
+  const desired = await loadDesired(request, ofDaemon?.objects);
+  const { state, diagnostics, origin } = desired;
+  const live = ofDaemon ?? (await liveTables(request));
+  const before = { ruleset: live.ruleset };
   keepVanished(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   state.adopt(before.ruleset, { desired: after.ruleset });
-  return { diff: compareRulesets(before, after), diagnostics, notices, origin };
+  return { diff: compareRulesets(before, after), diagnostics, notices: [...desired.notices, ...live.notices], origin };
 }
 
 /**

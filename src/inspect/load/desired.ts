@@ -12,6 +12,7 @@ import { ObjectCache } from "../../model/object-cache.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
 import { type DesiredOrigin, type LoadRequest, type MissingNode, missingNode, originOf } from "./load-request.ts";
@@ -41,13 +42,14 @@ export interface DesiredFromFiles extends Desired {
 
 /**
  * Renders the objects of the request's files; without files, those of its daemon, or of the cluster.
+ * @param held those of the daemon, where they are known
  * @throws AppError HOST; BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
  */
-export async function loadDesired(request: LoadRequest): Promise<Desired> {
+export async function loadDesired(request: LoadRequest, held?: DaemonObjects): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
   const origin = originOf(request);
   if (request.daemon !== undefined) {
-    const objects = await daemonObjects(request.daemon);
+    const objects = held ?? (await daemonObjects(request.daemon));
     return { ...(await renderObjects(request, objects)), diagnostics: [], notices: [], origin };
   }
   const notices: string[] = [];

@@ -1,19 +1,53 @@
+import { durationText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
-import { readKernel } from "../../kernel/read-kernel.ts";
+import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { VANISHED } from "../../ruleset/sets.ts";
+import { type DaemonObjects, rulesetOf } from "../../sync/daemon-protocol.ts";
 import { allSlicesOf } from "../../sync/vanished-endpoints.ts";
+import { askDaemon } from "../daemon-socket/daemon-client.ts";
 import type { Desired } from "./desired.ts";
+import type { LoadRequest } from "./load-request.ts";
+
+/** nft-proxy's tables in the kernel. */
+export interface LiveTables {
+  readonly ruleset: Ruleset;
+  /** The objects of the daemon whose rules the kernel was told by then; absent where no daemon was asked. */
+  readonly objects?: DaemonObjects;
+  /** Tells the moment where it is not this one. */
+  readonly notices: readonly string[];
+}
+
+/** From which age of a listing on users are told, milliseconds. */
+const TOLD_AGE = 10_000;
+
+/**
+ * nft-proxy's tables in this host's kernel. The daemon is asked for them where it answers: its syncs wait while they are
+ * listed, and its objects are of the same moment.
+ * @throws AppError as {@link readKernelTables}; HOST for a daemon that gives no usable answer
+ */
+export async function liveTables({ daemon, options }: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
+  const found = daemon === undefined ? undefined : await askDaemon(daemon.socket, "kernel");
+  if (found?.differences === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
+  const ruleset = actualTables(rulesetOf(found.tables), found.differences);
+  if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
+  const age = found.at - found.listedAt;
+  const notice = `note: the kernel's tables are those of ${durationText(age / 1000)} ago and what the daemon sent since: too many changes wait to list them again`;
+  return { ruleset, objects: found.objects, notices: age < TOLD_AGE ? [] : [notice] };
+}
+
+/** A listing begins anew with each change: without a daemon that lets changes wait, it may never end. Milliseconds. */
+const LIMITS = { timeoutMs: 60_000, maxOutputBytes: 500_000_000 };
 
 /**
  * Reads nft-proxy's tables from this host's kernel, for the families that the host has.
  * @param nftPath the nft program
  * @throws AppError NFT_MISSING; NFT_TIMEOUT; NFT_OUTPUT when the tables were made by other software or cannot be read
  */
-export async function readKernelTables(nftPath: string): Promise<Ruleset> {
-  const state = await readKernel(new Nft({ path: nftPath }), await hostFamilies(hostFiles));
+async function readKernelTables(nftPath: string): Promise<Ruleset> {
+  const state = await readKernel(new Nft({ path: nftPath, limits: LIMITS }), await hostFamilies(hostFiles));
   if (state.kind === "read") return state.ruleset;
   throw new AppError("NFT_OUTPUT", `cannot read nft-proxy's tables: ${state.reason}`, {
     hint: state.hint ?? "if other software changed them: nft-proxy run or apply rebuilds them",

@@ -11,14 +11,16 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
+import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
-import { readKernelTables } from "./kernel-tables.ts";
+import { liveTables } from "./kernel-tables.ts";
 import { daemonObjects, listClusterObjects, unservedServices } from "./load-objects.ts";
 import { type DesiredOrigin, type LoadRequest, type MissingNode, originOf } from "./load-request.ts";
 
@@ -49,10 +51,20 @@ export async function loadExplainInput(
   query?: ExplainQuery,
   isLive = false,
 ): Promise<LoadedExplainInput> {
-  const { notices, diagnostics, comparable, missingNode, ...parts } =
-    request.paths.length > 0 ? await objectsOfFiles(request) : await objectsHere(request, query, isLive);
+  const ofDaemon =
+    isLive && query !== undefined && request.daemon !== undefined ? await liveTables(request) : undefined;
+  const { diagnostics, comparable, missingNode, ...loaded } =
+    request.paths.length > 0
+      ? await objectsOfFiles(request)
+      : await objectsHere(request, query, isLive, ofDaemon?.objects);
+  const tables = isLive && query !== undefined ? (ofDaemon ?? (await liveTables(request))) : undefined;
+  const { notices: objectNotices, ...parts } = loaded;
+  const notices = [...objectNotices, ...(tables?.notices ?? [])];
   const hostAddresses = await allLocalAddresses(hostFiles);
-  const live = isLive && query !== undefined ? { live: await liveRules(request.options, query) } : {};
+  const live =
+    tables === undefined || query === undefined
+      ? {}
+      : { live: await liveRules(request.options, tables.ruleset, query) };
   if (live.live !== undefined) parts.state.adopt(live.live.ruleset);
   const input = explainInputOf({
     ...parts,
@@ -75,9 +87,8 @@ function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished
   return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
 }
 
-async function liveRules({ nftPath }: ProxyOptions, query: ExplainQuery): Promise<LiveRules> {
+async function liveRules({ nftPath }: ProxyOptions, ruleset: Ruleset, query: ExplainQuery): Promise<LiveRules> {
   const nft = new Nft({ path: nftPath });
-  const ruleset = await readKernelTables(nftPath);
   const tables = { ruleset, otherTables: await readOtherTables(nft), interfaceTo: await interfaceLookup(hostFiles) };
   if (query.kind !== "connection" || query.question.fromAddress === undefined)
     return { ...tables, affinityEntries: [] };
@@ -103,9 +114,10 @@ async function objectsHere(
   request: LoadRequest,
   query: ExplainQuery | undefined,
   isLive: boolean,
+  held?: DaemonObjects,
 ): Promise<LoadedObjects> {
   if (request.daemon === undefined) return await objectsOfCluster(request, isLive && query?.kind === "connection");
-  const { cache, nodeContext, state } = await renderObjects(request, await daemonObjects(request.daemon));
+  const { cache, nodeContext, state } = await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
   const rendered = { cache, nodeContext, state, diagnostics: [], comparable: true };
   if (!isOfOthers(query, state, cache)) return { ...rendered, ignored: [], loadBalancers: [], notices: [] };
   const { ignored, loadBalancers, problem } = await unservedServices(request.daemon);

@@ -11,7 +11,7 @@ import { joinParts, verdictTarget } from "../../nft/elements.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import { hostOf } from "../explain/explain-input.ts";
 import { loadDesired } from "../load/desired.ts";
-import { readKernelTables } from "../load/kernel-tables.ts";
+import { liveTables } from "../load/kernel-tables.ts";
 import type { LoadRequest } from "../load/load-request.ts";
 import { compareOutcomes, type OutcomeReport, portName } from "./compare-outcomes.ts";
 import type { ComparedFrontend } from "./frontends.ts";
@@ -36,7 +36,7 @@ export async function compareWithKubeProxy(request: LoadRequest, sides: KubeProx
   const { nftPath } = request.options;
   const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
-  const own = Object.values(sides.isLive ? await readKernelTables(nftPath) : state.ruleset);
+  const own = Object.values(sides.isLive ? (await liveTables(request)).ruleset : state.ruleset);
   const hostAddresses = await allLocalAddresses(hostFiles);
   const host = hostOf(nodeContext, hostAddresses);
   const comparison = compareOutcomes(

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
-import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
+import { actualTables, compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
+import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
+import { daemonTables, rulesetOf } from "../../../src/sync/daemon-protocol.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 import { townRuleset } from "../../support/town-ruleset.ts";
@@ -50,5 +51,37 @@ describe("compareKernel", () => {
       kind: "unreadable",
       reason: expect.stringContaining("Operation not permitted"),
     });
+  });
+});
+
+describe("actualTables", () => {
+  test.each<[string, (fake: FakeNft) => void]>([
+    ["other elements and chains", (fake) => fake.kernel.apply(toTransaction(diffRuleset(fake.kernel.ruleset, after)))],
+    ["a missing table", ({ kernel }) => kernel.apply(removalTransaction([{ family: "ip6", name: "nft-proxy" }]))],
+    ["no differences", () => {}],
+  ])(
+    "gives the kernel's tables from the desired ones, as JSON, and the differences, given %s",
+    async (_what, change) => {
+      const fake = programmed();
+      change(fake);
+      const comparison = await compareKernel(fake.nft, desired);
+      if (comparison.kind === "unreadable") throw new Error(comparison.reason);
+      const { tables, differences } = JSON.parse(
+        JSON.stringify({ tables: daemonTables(desired), differences: comparison.differences }),
+      );
+      const actual = actualTables(rulesetOf(tables), differences);
+      expect(actual && rulesetText(actual)).toBe(rulesetText(fake.kernel.ruleset));
+    },
+  );
+
+  test("knows nothing of a table with other declarations", async () => {
+    const fake = programmed();
+    const comparison = await compareKernel(fake.nft, desired);
+    const found = comparison.kind === "compared" ? comparison.differences : [];
+    expect(found).toEqual([]);
+    const { ip } = desired;
+    if (ip === undefined) throw new Error("no IPv4");
+    const recreated = { ...creation(ip, "recreate"), actual: { chains: [], elements: [] } };
+    expect(actualTables(desired, [recreated])).toBeUndefined();
   });
 });

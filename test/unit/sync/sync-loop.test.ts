@@ -6,6 +6,7 @@ import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { BoundedFrequencyRunner } from "../../../src/sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
 import { NodeContextReader } from "../../../src/sync/node-context.ts";
+import { QuietTime } from "../../../src/sync/quiet-time.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { SyncLoop } from "../../../src/sync/sync-loop.ts";
 import type { SyncFailure, SyncReport } from "../../../src/sync/sync-report.ts";
@@ -46,7 +47,16 @@ function setUp() {
     cleanUpFailed: (error: unknown) => void cleanUps.push(error),
   };
   const subscribers = [faulty, keeper];
-  const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, subscribers });
+  const loop = new SyncLoop({
+    quiet: new QuietTime(clock),
+    clock,
+    logger,
+    tracker,
+    runner,
+    reconciler,
+    nodeContext,
+    subscribers,
+  });
   loop.start();
   const handlers = tracker.handlers();
   /** Lets `ms` pass, and then whatever began to its end. */
@@ -59,7 +69,7 @@ function setUp() {
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
     await pass(0);
   };
-  return { fake, clock, logger, options, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
+  return { cache, fake, clock, logger, options, tracker, loop, handlers, reports, failures, cleanUps, pass, list };
 }
 
 describe("SyncLoop", () => {
@@ -251,5 +261,33 @@ describe("SyncLoop", () => {
     loop.requestFullSync("periodic", true);
     await pass(60_000);
     expect(fake.runs).toHaveLength(runs);
+  });
+
+  test("gives objects and rules of one moment: now, or as of the next sync that succeeds", async () => {
+    const { loop, list, pass, handlers, cache } = setUp();
+    await list();
+    const endpoints = () =>
+      loop.atOneMoment(
+        () => cache.allSlices().flatMap((one) => one.endpoints.length),
+        (counts, { ip }) => [counts, ip?.sets.get("endpoints")?.elements.size],
+      );
+    expect(await endpoints()).toEqual([[], 0]);
+    handlers.endpointslices.onUpsert("default/web-1", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    const moment = endpoints();
+    await pass(1000);
+    expect(await moment).toEqual([[1], 1]);
+  });
+
+  test("gives the objects and what the kernel was last told when no sync succeeds for 5 s", async () => {
+    const { loop, list, pass, handlers, cache, fake } = setUp();
+    await list();
+    fake.timesOut = true;
+    handlers.endpointslices.onUpsert("default/web-1", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    const moment = loop.atOneMoment(
+      () => cache.allSlices().length,
+      (count, { ip }) => [count, ip?.sets.get("endpoints")?.elements.size],
+    );
+    for (let n = 0; n < 6; n++) await pass(1000);
+    expect(await moment).toEqual([1, 0]);
   });
 });

@@ -1,0 +1,58 @@
+import type { Family } from "../base/family.ts";
+import type { SetListingOptions, TableLister } from "../kernel/nft.ts";
+import type { Quiet, QuietTime } from "./quiet-time.ts";
+
+/** Lists our tables piece by piece, each while no sync changes them. A listing is ended when it holds up syncs for too long. */
+export class QuietListings implements TableLister {
+  readonly #nft: TableLister;
+  readonly #time: QuietTime;
+
+  constructor(nft: TableLister, time: QuietTime) {
+    this.#nft = nft;
+    this.#time = time;
+  }
+
+  /** As `Nft.listTable`. @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited */
+  listTable(family: Family, signal?: AbortSignal): Promise<string | undefined> {
+    return this.#quietly(signal, (quiet) => this.#nft.listTable(family, quiet.signal));
+  }
+
+  /** As `Nft.listSet`. @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited */
+  listSet(
+    family: Family,
+    kind: "set" | "map",
+    name: string,
+    { signal, ...options }: SetListingOptions = {},
+  ): Promise<string | undefined> {
+    return this.#quietly(signal, (quiet) =>
+      this.#nft.listSet(family, kind, name, { ...options, signal: quiet.signal }),
+    );
+  }
+
+  /** As `Nft.streamSet`. Syncs go on as soon as nft prints. @throws AppError NFT_TIMEOUT when it was ended for them */
+  async *streamSet(
+    family: Family,
+    kind: "set" | "map",
+    name: string,
+    signal?: AbortSignal,
+  ): AsyncGenerator<string, void, undefined> {
+    const quiet = await this.#time.begin(signal);
+    try {
+      for await (const text of this.#nft.streamSet(family, kind, name, quiet.signal)) {
+        quiet.end();
+        yield text;
+      }
+    } finally {
+      quiet.end();
+    }
+  }
+
+  async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Quiet) => Promise<T>): Promise<T> {
+    const quiet = await this.#time.begin(signal);
+    try {
+      return await list(quiet);
+    } finally {
+      quiet.end();
+    }
+  }
+}

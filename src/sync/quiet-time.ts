@@ -1,0 +1,112 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
+
+/** The longest time that a sync waits for one listing, milliseconds. */
+const MOST_WAITING = 1000;
+
+/** The share of the time that syncs may wait for listings, and the time over which it is counted, milliseconds. */
+const SHARE = 0.03;
+const WINDOW = 60_000;
+
+/** A time in which no sync changes our tables. */
+export interface Quiet {
+  /** Aborted when a sync has waited for as long as it may, and when nobody wants the listing any more. */
+  readonly signal: AbortSignal;
+  /** Lets syncs go on; harmless when they do. */
+  end(): void;
+}
+
+/**
+ * Lets syncs and listings of our tables take turns. nft begins a listing anew when the ruleset changed meanwhile: a map of
+ * 100,000 elements takes it half a second, and while changes came ten times a second it listed without end (nft 1.1.3).
+ * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most and 3 % of the time.
+ */
+export class QuietTime {
+  readonly #clock: Clock;
+  /** The end of the sync that is under way. */
+  #sync: Promise<void> | undefined;
+  #syncIsWaiting = false;
+  #quiet: { readonly ended: Promise<void>; readonly isWaitedFor: () => void } | undefined;
+  /** For how long syncs may still wait, milliseconds, as of a moment of the monotonic clock. */
+  #allowance: { readonly ms: number; readonly at: number };
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#allowance = { ms: SHARE * WINDOW, at: clock.monotonic() };
+  }
+
+  /** Whether syncs have waited for as long as they may: a listing would have to wait now. */
+  get isSpent(): boolean {
+    return this.#left() <= 0;
+  }
+
+  /** Runs a sync, after the listing that is under way. */
+  async sync<T>(run: () => Promise<T>): Promise<T> {
+    const since = this.#clock.monotonic();
+    this.#syncIsWaiting = true;
+    while (this.#quiet !== undefined) {
+      this.#quiet.isWaitedFor();
+      await this.#quiet.ended;
+    }
+    this.#syncIsWaiting = false;
+    const now = this.#clock.monotonic();
+    this.#allowance = { ms: this.#left() - (now - since), at: now };
+    let end = (): void => {};
+    this.#sync = new Promise((resolve) => {
+      end = resolve;
+    });
+    try {
+      return await run();
+    } finally {
+      this.#sync = undefined;
+      end();
+    }
+  }
+
+  /**
+   * Waits for the sync that is under way, for other listings, and until syncs may wait again; then keeps syncs from starting.
+   * @param signal ends the waiting and the quiet time
+   * @throws the signal's reason
+   */
+  async begin(signal?: AbortSignal): Promise<Quiet> {
+    for (let obstacle = this.#obstacle(); obstacle !== undefined; obstacle = this.#obstacle()) await obstacle;
+    signal?.throwIfAborted();
+    const exceeded = new AbortController();
+    let timer: Timer | undefined;
+    let resolve = (): void => {};
+    const ended = new Promise<void>((done) => {
+      resolve = done;
+    });
+    const end = (): void => {
+      timer?.cancel();
+      if (this.#quiet?.ended === ended) this.#quiet = undefined;
+      resolve();
+    };
+    const isWaitedFor = (): void => {
+      timer ??= this.#clock.after(MOST_WAITING, () => {
+        exceeded.abort(new AppError("NFT_TIMEOUT", "changes waited 1 s for a listing of our tables, which was ended"));
+        end();
+      });
+    };
+    this.#quiet = { ended, isWaitedFor };
+    return {
+      signal: signal === undefined ? exceeded.signal : AbortSignal.any([exceeded.signal, signal]),
+      end,
+    };
+  }
+
+  /** What a listing has to wait for; undefined when it may begin. */
+  #obstacle(): Promise<unknown> | undefined {
+    if (this.#quiet !== undefined) return this.#quiet.ended;
+    if (this.#sync !== undefined) return this.#sync;
+    if (this.#syncIsWaiting) return Promise.resolve();
+    const left = this.#left();
+    if (left > 0) return undefined;
+    return new Promise<void>((resolve) => this.#clock.after(Math.ceil(-left / SHARE) + 1, resolve));
+  }
+
+  #left(): number {
+    const { ms, at } = this.#allowance;
+    return Math.min(SHARE * WINDOW, ms + SHARE * (this.#clock.monotonic() - at));
+  }
+}

@@ -1,0 +1,107 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { QuietTime } from "../../../src/sync/quiet-time.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+
+let clock: ManualClock;
+let quiet: QuietTime;
+
+beforeEach(() => {
+  clock = new ManualClock();
+  quiet = new QuietTime(clock);
+});
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A sync that ends when it is told to. */
+function sync() {
+  const run = { started: false, end: () => {}, ended: Promise.resolve() };
+  run.ended = quiet.sync(() => {
+    run.started = true;
+    return new Promise<void>((resolve) => {
+      run.end = resolve;
+    });
+  });
+  return run;
+}
+
+/** Has a sync wait for a listing. */
+async function wait(ms: number): Promise<void> {
+  const listing = await quiet.begin();
+  const waiting = sync();
+  clock.advance(ms);
+  listing.end();
+  await turn();
+  waiting.end();
+  await waiting.ended;
+}
+
+describe("QuietTime", () => {
+  test("keeps a sync waiting until a listing ends", async () => {
+    const listing = await quiet.begin();
+    const waiting = sync();
+    await turn();
+    expect(waiting.started).toBe(false);
+    listing.end();
+    await turn();
+    expect(waiting.started).toBe(true);
+  });
+
+  test("lets a listing begin after the sync that is under way, and after one that waits", async () => {
+    const [first, order] = [sync(), [] as string[]];
+    const listing = quiet.begin().then((one) => {
+      order.push("listing");
+      return one;
+    });
+    await turn();
+    expect(order).toEqual([]);
+    first.end();
+    await turn();
+    expect(order).toEqual(["listing"]);
+    const second = sync();
+    const next = quiet.begin().then(() => order.push("next listing"));
+    (await listing).end();
+    await turn();
+    expect([second.started, order]).toEqual([true, ["listing"]]);
+    second.end();
+    await next;
+  });
+
+  test("ends a listing for which a sync has waited 1 s, and none that keeps nobody waiting", async () => {
+    const listing = await quiet.begin();
+    clock.advance(60_000);
+    expect(listing.signal.aborted).toBe(false);
+    const waiting = sync();
+    clock.advance(1000);
+    expect(listing.signal.reason).toMatchObject({ code: "NFT_TIMEOUT" });
+    await turn();
+    expect(waiting.started).toBe(true);
+  });
+
+  test("has syncs wait 3 % of the time: listings that nobody waits for cost nothing", async () => {
+    const free = await quiet.begin();
+    clock.advance(10_000);
+    free.end();
+    await wait(950);
+    expect(quiet.isSpent).toBe(false);
+    await wait(950);
+    expect(quiet.isSpent).toBe(true);
+    let begun = false;
+    const next = quiet.begin().then(() => {
+      begun = true;
+    });
+    await turn();
+    expect(begun).toBe(false);
+    clock.advance(10_000);
+    await next;
+  });
+
+  test("ends the signal of a listing whose reader gives up, and begins none for it", async () => {
+    const reader = new AbortController();
+    const listing = await quiet.begin(reader.signal);
+    reader.abort(new Error("gone"));
+    expect(listing.signal.aborted).toBe(true);
+    listing.end();
+    await expect(quiet.begin(reader.signal)).rejects.toThrow("gone");
+    expect(sync().started, "no listing is left").toBe(true);
+  });
+});
