@@ -17,19 +17,47 @@ export interface Agents {
  * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times: a dead peer
  * is detected within 40 s.
  */
-export const KEEPALIVE_AFTER = 30_000;
+const KEEPALIVE_AFTER = 30_000;
 
 const KEEPALIVE = { keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER };
+
+/** When each connection was made, by the monotonic clock. */
+const openedAt = new WeakMap<object, number>();
 
 /**
  * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http servers, too:
  * requests are never sent to the proxy itself.
  * @param within milliseconds until a proxy must have connected
+ * @param replaceAfter milliseconds after which a connection is closed when its request ends: all nodes would stay with
+ * the servers that were there first, and one that restarted behind a load balancer would get nothing to do
  */
-export function makeAgents(proxy: URL | undefined, within: number): Agents {
-  if (proxy === undefined) return { http: new HttpAgent(KEEPALIVE), https: new HttpsAgent(KEEPALIVE) };
+export function makeAgents(proxy: URL | undefined, within: number, replaceAfter: number): Agents {
+  if (proxy === undefined) {
+    const agents = { http: new HttpAgent(KEEPALIVE), https: new HttpsAgent(KEEPALIVE) };
+    replaceConnections(agents.http, replaceAfter);
+    replaceConnections(agents.https, replaceAfter);
+    return agents;
+  }
   const agent = proxy.protocol.startsWith("socks5") ? new SocksAgent(proxy, within) : new ConnectAgent(proxy, within);
+  replaceConnections(agent, replaceAfter);
   return { http: agent, https: agent };
+}
+
+function replaceConnections(agent: HttpAgent, after: number): void {
+  // https://nodejs.org/docs/latest-v20.x/api/http.html#agentkeepsocketalivesocket; the types lack it.
+  const keeping = agent as HttpAgent & { keepSocketAlive(socket: object): boolean };
+  const keep = keeping.keepSocketAlive.bind(agent);
+  keeping.keepSocketAlive = (socket) => performance.now() - (openedAt.get(socket) ?? 0) < after && keep(socket);
+}
+
+/**
+ * Sets up the connection of a request: TCP keep-alive, and a limit to the time in which it is established.
+ * @param within as in {@link limitConnecting}
+ */
+export function prepareSocket(sent: ClientRequest, socket: Socket, within: number): void {
+  if (!openedAt.has(socket)) openedAt.set(socket, performance.now());
+  socket.setKeepAlive(true, KEEPALIVE_AFTER);
+  limitConnecting(sent, socket, within);
 }
 
 /** Connects through an http or https proxy with the method CONNECT (RFC 9110, 9.3.6). */
@@ -121,7 +149,7 @@ function proxyError(proxy: URL, error: unknown): Error {
  * @param socket the request's socket: a new one, or one that is connected already
  * @param within milliseconds until the connection must be established, including the TLS handshake
  */
-export function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
+function limitConnecting(sent: ClientRequest, socket: Socket, within: number): void {
   // A connection through a tunnel is new while its handshake lasts. The types lack the field.
   const { secureConnecting = false } = socket as Partial<{ secureConnecting: boolean }>;
   if (!socket.connecting && !secureConnecting) return;

@@ -2,7 +2,7 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { request as httpsRequest } from "node:https";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { type Agents, KEEPALIVE_AFTER, limitConnecting, makeAgents } from "./agents.ts";
+import { type Agents, makeAgents, prepareSocket } from "./agents.ts";
 import type { Connection, Credentials } from "./load-connection.ts";
 
 /** One request to an API server. */
@@ -53,14 +53,28 @@ export type ApiRequestObserver = (outcome: ApiRequestOutcome) => void;
 
 /** Options of an {@link HttpApiClient}. */
 export interface HttpApiClientOptions {
-  /** Called before the first request and after each 401: tokens and the kubeconfig itself may have been replaced. */
+  /**
+   * Called before the first request, after each 401, when its files have changed, and once a minute while there is no
+   * answer: credentials, the kubeconfig itself and the address of the server may have been replaced.
+   */
   readonly connect: () => Promise<Connection>;
   /** The User-Agent header, by which operators of API servers tell clients apart. */
   readonly userAgent: string;
   readonly onRequest?: ApiRequestObserver;
-  /** Milliseconds within which a connection must be established; 10 s if not given. */
-  readonly connectWithin?: number;
+  readonly limits?: Partial<ClientLimits>;
 }
+
+/** Times of an {@link HttpApiClient}, in milliseconds. */
+export interface ClientLimits {
+  /** The time within which a connection must be established, including the TLS handshake. */
+  readonly connectWithin: number;
+  /** The time without an answer after which `connect` is called again. */
+  readonly reconnectAfter: number;
+  /** The age at which a connection is closed when its request ends. */
+  readonly replaceAfter: number;
+}
+
+const DEFAULT_LIMITS: ClientLimits = { connectWithin: 10_000, reconnectAfter: 60_000, replaceAfter: 1_800_000 };
 
 /** What a request is sent with. */
 interface Prepared {
@@ -69,20 +83,20 @@ interface Prepared {
   readonly credentials: Credentials;
 }
 
-/** Milliseconds within which a connection must be established, including the TLS handshake. */
-const CONNECT_WITHIN = 10_000;
-
 /** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
 export class HttpApiClient implements ApiClient {
   readonly #options: HttpApiClientOptions;
-  readonly #connectWithin: number;
+  readonly #limits: ClientLimits;
   #agents: Agents | undefined;
   #connection: Connection | undefined;
-  #stale = false;
+  /** The credentials were refused. */
+  #isRefused = false;
+  /** Since when no request was answered, or `connect` was called; undefined if the last one was. */
+  #unansweredSince: number | undefined;
 
   constructor(options: HttpApiClientOptions) {
     this.#options = options;
-    this.#connectWithin = options.connectWithin ?? CONNECT_WITHIN;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
   }
 
   async request(request: ApiRequest): Promise<ApiResponse> {
@@ -95,10 +109,12 @@ export class HttpApiClient implements ApiClient {
     };
     try {
       const answer = await this.#send(url, request, prepared);
-      if (answer.statusCode === 401) this.#stale = true;
+      this.#isRefused = answer.statusCode === 401;
+      this.#unansweredSince = undefined;
       report(String(answer.statusCode));
       return { status: answer.statusCode ?? 0, headers: answer.headers, body: plainBody(answer) };
     } catch (error) {
+      this.#unansweredSince ??= start;
       report("<error>");
       throw error;
     }
@@ -126,10 +142,7 @@ export class HttpApiClient implements ApiClient {
         url.protocol === "http:"
           ? httpRequest(url, { ...options, agent: agents.http }, resolve)
           : httpsRequest(url, { ...options, agent: agents.https }, resolve);
-      sent.on("socket", (socket) => {
-        socket.setKeepAlive(true, KEEPALIVE_AFTER);
-        limitConnecting(sent, socket, this.#connectWithin);
-      });
+      sent.on("socket", (socket) => prepareSocket(sent, socket, this.#limits.connectWithin));
       sent.on("error", reject);
       sent.end(body);
     });
@@ -142,15 +155,26 @@ export class HttpApiClient implements ApiClient {
   }
 
   async #prepare(): Promise<Prepared> {
-    if (this.#connection === undefined || this.#stale) {
+    const connection = await this.#currentConnection();
+    if (connection.proxy?.href !== this.#connection?.proxy?.href) this.close();
+    this.#connection = connection;
+    const { connectWithin, replaceAfter } = this.#limits;
+    this.#agents ??= makeAgents(connection.proxy, connectWithin, replaceAfter);
+    return { server: connection.server, agents: this.#agents, credentials: await connection.credentials() };
+  }
+
+  async #currentConnection(): Promise<Connection> {
+    const known = this.#connection;
+    if (known === undefined || this.#isRefused) {
       const connection = await this.#options.connect();
-      if (connection.proxy?.href !== this.#connection?.proxy?.href) this.close();
-      this.#connection = connection;
-      this.#stale = false;
+      this.#isRefused = false;
+      return connection;
     }
-    const { server, proxy } = this.#connection;
-    this.#agents ??= makeAgents(proxy, this.#connectWithin);
-    return { server, agents: this.#agents, credentials: await this.#connection.credentials() };
+    const unanswered = performance.now() - (this.#unansweredSince ?? Number.POSITIVE_INFINITY);
+    if (unanswered < this.#limits.reconnectAfter && (await known.isCurrent())) return known;
+    if (this.#unansweredSince !== undefined) this.#unansweredSince = performance.now();
+    // A kubeconfig that is being replaced may be unreadable for a while.
+    return await this.#options.connect().catch(() => known);
   }
 }
 

@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import type { RequestOptions } from "node:https";
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
@@ -25,6 +25,8 @@ export interface Connection {
    * @throws AppError UNREADABLE_INPUT for a file that could never be read, Error when a credential plugin fails
    */
   credentials(): Promise<Credentials>;
+  /** Whether the files other than those of the credentials are the same as when they were read. */
+  isCurrent(): Promise<boolean>;
 }
 
 /** Options of {@link loadConnection}. */
@@ -52,6 +54,7 @@ const UNNAMED = { name: "", skipTLSVerify: false };
  */
 export async function loadConnection(options: ConnectionOptions): Promise<Connection> {
   const { kubeconfig, master, env } = options;
+  const mark = await markOf(kubeconfig);
   const context = await findContext(options);
   const { cluster } = context;
   const server =
@@ -61,7 +64,19 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
   if (cluster.proxyUrl && proxy === undefined)
     throw invalid(kubeconfig, "proxy-url is not the URL of an http, https or socks5 proxy");
-  return { server, proxy: proxy ?? proxyOfEnvironment(server, env), credentials: credentialsOf(context, server) };
+  return {
+    server,
+    proxy: proxy ?? proxyOfEnvironment(server, env),
+    credentials: credentialsOf(context, server),
+    isCurrent: async () => [mark, ""].includes(await markOf(kubeconfig)),
+  };
+}
+
+/** Returns a text that changes whenever a file does; "" for no file, and for one that is missing at the moment. */
+async function markOf(path: string): Promise<string> {
+  if (path === "") return "";
+  const found = await stat(path).catch(() => undefined);
+  return found === undefined ? "" : `${found.ino} ${found.size} ${found.mtimeMs} ${found.ctimeMs}`;
 }
 
 async function findContext({ kubeconfig, master, env, serviceAccount }: ConnectionOptions): Promise<CurrentContext> {

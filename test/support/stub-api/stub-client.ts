@@ -8,6 +8,7 @@ export function stubClient({ url }: StubApi, token: () => string = () => ""): Ht
     userAgent: "nft-proxy/test",
     connect: async () => ({
       server: parseServer(url, "the stub"),
+      isCurrent: async () => true,
       credentials: async () => ({ headers: { authorization: `Bearer ${token()}` } }),
     }),
   });

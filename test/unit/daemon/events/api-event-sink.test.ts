@@ -22,7 +22,8 @@ beforeEach(async () => {
   const { port } = server.address() as AddressInfo;
   const connection = {
     server: new URL(`http://127.0.0.1:${port}`),
-    credentials: async () => ({ headers: {}, tls: {} }),
+    credentials: async () => ({}),
+    isCurrent: async () => true,
   };
   client = new HttpApiClient({ connect: async () => connection, userAgent: "test" });
 });

@@ -48,7 +48,7 @@ async function ask(
   client = new HttpApiClient({
     userAgent: "nft-proxy/test",
     connect: () => loadConnection({ kubeconfig: "", master: "", env: {}, ...given }),
-    ...(connectWithin === undefined ? {} : { connectWithin }),
+    ...(connectWithin === undefined ? {} : { limits: { connectWithin } }),
   });
   const signal = new AbortController().signal;
   const answer = await client.request({ method: "GET", path: "/api/v1/services", signal });

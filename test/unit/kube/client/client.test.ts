@@ -44,7 +44,7 @@ async function start(options: StubApiOptions, connection: () => Partial<Connecti
 /** The failure of a small request to a server that is given up after 50 ms. */
 async function failureOf(master: string): Promise<ApiFailure> {
   const connect = () => loadConnection({ kubeconfig: "", master, env: {} });
-  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, connectWithin: 50 });
+  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { connectWithin: 50 } });
   return asApiFailure(await ask().catch((error) => error));
 }
 
@@ -93,6 +93,15 @@ describe("the API client over http", () => {
     expect([await ask(), await ask("/nowhere"), await ask()]).toEqual([200, 404, 200]);
     expect(api.connections).toBe(1);
     expect(api.requests[0]?.headers).not.toHaveProperty("authorization");
+  });
+
+  test("replaces a connection that has been used for long", async () => {
+    api = await StubApi.start();
+    const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { replaceAfter: 100 } });
+    expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 1]);
+    await new Promise((resolve) => setTimeout(resolve, 110));
+    expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 2]);
   });
 
   test("creates an Event, and patches it later", async () => {
@@ -272,13 +281,43 @@ describe("the API client with a kubeconfig", () => {
   });
 
   test("reads the kubeconfig again after a 401", async () => {
-    await start({}, () => ({ kubeconfig: kubeconfig({ token: "old" }) }));
+    api = await StubApi.start();
+    let path = kubeconfig({ token: "old" });
+    const connect = () => loadConnection({ kubeconfig: path, master: "", env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
     api.tokens.add("old");
     expect(await ask()).toBe(200);
     api.tokens.clear();
     api.tokens.add("new");
-    kubeconfig({ token: "new" });
+    path = write("other", readFileSync(path, "utf8").replace("old", "new"));
     expect([await ask(), await ask(), await ask()]).toEqual([401, 200, 200]);
+  });
+
+  test("reads the kubeconfig again when it is replaced, and keeps the old one while the new one is malformed", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ token: "old" }) }));
+    await ask();
+    write("kubeconfig", "{");
+    await ask();
+    kubeconfig({ token: "new" });
+    await ask();
+    expect(api.requests.map(({ headers }) => headers.authorization)).toEqual(
+      ["old", "old", "new"].map((token) => `Bearer ${token}`),
+    );
+  });
+
+  test("finds a server that has moved when there was no answer for some time", async () => {
+    api = await StubApi.start();
+    const moved = await StubApi.start();
+    const addresses = [api.url, moved.url];
+    const connect = () => loadConnection({ kubeconfig: "", master: addresses.shift() ?? moved.url, env: {} });
+    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { reconnectAfter: 50 } });
+    expect(await ask()).toBe(200);
+    await api.close();
+    await expect(ask()).rejects.toThrow();
+    await expect(ask()).rejects.toThrow("ECONNREFUSED");
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(await ask()).toBe(200);
+    await moved.close();
   });
 
   test("asks a credential plugin once for as long as its token is good, and again after a 401", async () => {
