@@ -275,6 +275,16 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
+  /** Believe lists of the API server without any known object at once. */
+  acceptEmptyLists: boolean({
+    path: "nftProxy.acceptEmptyLists",
+    preset: false,
+    flag: own(
+      "accept-empty-lists",
+      "Remove all rules at once when the API server lists no Services: by default when it has done so for a minute",
+    ),
+    reload: "restart",
+  }),
   serviceCounters: choice({
     path: "nftProxy.serviceCounters",
     words: ["off", "services", "endpoints"],

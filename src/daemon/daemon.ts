@@ -9,7 +9,7 @@ import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refusals.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
-import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
@@ -31,6 +31,7 @@ import {
   failedHealthPortEvent,
   failedLoopbackEvent,
   failedServerEvent,
+  implausibleListEvent,
   nodeSubject,
   refusedEvent,
   serviceSubject,
@@ -60,7 +61,7 @@ export interface DaemonInput {
   readonly nft: Nft;
   readonly system: HostSystem;
   readonly logger: Logger;
-  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
   /** Sets the observer of requests to the API server. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
   /** Where Events go: the API server, or nowhere. */
@@ -136,7 +137,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const awaitsPodCIDRs = current.detectLocal.kind === "node-cidr";
   const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs });
   warnWithoutClusterCIDR(current, logger);
-  const source = input.makeSource(tracker.handlers());
+  const source = input.makeSource(tracker.handlers(), (resource) => events.record(implausibleListEvent(resource)));
   const vanished = current.resetVanished
     ? new VanishedEndpoints({ cache, now: clock.now, delayMs: VANISHED_DELAY })
     : undefined;

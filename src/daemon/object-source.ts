@@ -11,13 +11,14 @@ import { fileSource } from "../kube/files/file-source.ts";
 import { unservedInFiles } from "../kube/files/read-files.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
-import type { ObjectSource, SourceHandlers } from "../kube/source.ts";
+import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import type { ServiceBudget } from "../model/service-budget.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
-  readonly makeSource: (handlers: SourceHandlers) => ObjectSource;
+  /** @param onImplausible called for the first of several lists without any known object */
+  readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
   readonly eventSink: EventSink;
   /** Asks for the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
@@ -51,9 +52,10 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
   }, options);
   return {
-    makeSource: (given) => {
+    makeSource: (given, onImplausible) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
-      return clusterSource({ client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger });
+      const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
+      return clusterSource({ ...own, acceptEmptyLists: options.acceptEmptyLists, onImplausible });
     },
     eventSink: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),

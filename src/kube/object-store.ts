@@ -83,6 +83,14 @@ export class ObjectStore<T> {
     staged.set(identity.key, isSame(known, identity) ? known : this.#makeEntry(identity, raw));
   }
 
+  /** Whether a list has none of the known objects, although the object `key`, which each cluster has, is one of them. */
+  lacksAll(staged: Staged<T>, key: string): boolean {
+    const isKnown = (each: string) => this.#entries.get(each)?.object !== undefined;
+    if (!isKnown(key)) return false;
+    for (const [each, { object }] of staged) if (object !== undefined && isKnown(each)) return false;
+    return true;
+  }
+
   /**
    * Replaces all objects by a complete list. The handler is called for deletions first, because an added object may claim
    * an address of a deleted one, and with `onSynced` last.

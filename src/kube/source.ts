@@ -53,6 +53,8 @@ export type SourceErrorKind =
   | "server"
   /** The answer is malformed: broken JSON, a truncated line, an unreadable file. */
   | "parse"
+  /** A list lacks every known object, even those that each cluster has. */
+  | "implausible"
   /** The server closed a watch at once without an event. */
   | "short-watch"
   /** One object is invalid. */
@@ -109,6 +111,7 @@ export function initialState(): SourceState {
       throttled: 0,
       server: 0,
       parse: 0,
+      implausible: 0,
       "short-watch": 0,
       "invalid-object": 0,
       handler: 0,

@@ -40,6 +40,7 @@ export interface FollowerOptions {
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
+  readonly acceptEmptyLists?: boolean;
 }
 
 /** A reflector that follows one resource of a stub API server, and the calls of its handler. */
@@ -52,6 +53,8 @@ export class Follower {
   readonly calls: string[] = [];
   /** The objects that result from the calls. */
   readonly objects = new Map<string, Kept>();
+  /** The resources of which a list was implausible. */
+  readonly implausible: ResourceName[] = [];
   /** Calls that a handler must never get. */
   readonly violations: string[] = [];
   readonly reflector: Reflector<Kept>;
@@ -73,6 +76,8 @@ export class Follower {
       timings: DEFAULT_TIMINGS,
       availability: this.availability,
       firstState: new FirstState(),
+      acceptEmptyLists: options.acceptEmptyLists ?? false,
+      onImplausible: (resource) => this.implausible.push(resource),
     });
   }
 

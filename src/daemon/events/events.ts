@@ -1,4 +1,5 @@
 import { quoted } from "../../base/schema-error.ts";
+import type { ResourceName } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
@@ -72,6 +73,13 @@ export function failedHealthPortEvent(service: EventSubject, port: number, node:
 export function failedLoopbackEvent(service: EventSubject, port: number, node: string, problem: string): EventNote {
   const note = `node ${node} cannot serve NodePort ${port} on loopback, retrying: ${problem}`;
   return warning(service, "FailedToListenLocalhostNodePort", "Listen", note);
+}
+
+/** A list of the API server has none of the objects that are known; it changes nothing until it is repeated for a minute. */
+export function implausibleListEvent(resource: ResourceName): EventNote {
+  const regarding = { kind: "Service", namespace: "default", name: "kubernetes", uid: "" } as const;
+  const note = `the API server lists ${resource} without any known one, not even default/kubernetes; the rules stay unless it is repeated for a minute`;
+  return { ...warning(regarding, "ImplausibleList", "List", note), clusterKey: resource };
 }
 
 /** Our rules were changed by someone else and repaired. `found` describes the drift. */

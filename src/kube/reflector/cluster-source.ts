@@ -20,6 +20,10 @@ export interface ClusterSourceOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: ReflectorTimings;
+  /** Believe lists without any known object at once. */
+  readonly acceptEmptyLists?: boolean;
+  /** Called for the first of several such lists. */
+  readonly onImplausible?: (resource: ResourceName) => void;
 }
 
 /** Returns a source that follows a cluster with one reflector for each resource. It does not close the client. */
@@ -56,6 +60,8 @@ function makeReflectors(options: ClusterSourceOptions): Readonly<Record<Resource
     timings,
     availability: new Availability(clock, random),
     firstState: new FirstState(),
+    acceptEmptyLists: options.acceptEmptyLists ?? false,
+    onImplausible: options.onImplausible ?? (() => {}),
   };
   return {
     services: new Reflector({

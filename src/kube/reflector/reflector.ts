@@ -5,7 +5,7 @@ import type { ApiClient, ApiRequest, ApiResponse } from "../client/client.ts";
 import { Deadline } from "../client/deadline.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
-import type { SourceHandler, SourceState } from "../source.ts";
+import type { ResourceName, SourceHandler, SourceState } from "../source.ts";
 import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
 import { ReflectorReport } from "./reflector-report.ts";
@@ -21,6 +21,10 @@ export interface ReflectorTimings extends WatchTimings {
   readonly stableAfter: number;
   /** The period of the checks whether a resource that is not served has become available. */
   readonly absentRecheck: number;
+  /** How long an implausible list must be repeated until it is believed. */
+  readonly doubt: number;
+  /** The longest pause between these repetitions. */
+  readonly doubtRecheck: number;
   readonly backoff: BackoffLimits;
 }
 
@@ -32,6 +36,8 @@ export const DEFAULT_TIMINGS: ReflectorTimings = {
   watchGrace: 30_000,
   stableAfter: 5_000,
   absentRecheck: 600_000,
+  doubt: 60_000,
+  doubtRecheck: 15_000,
   backoff: DEFAULT_BACKOFF,
 };
 
@@ -47,6 +53,10 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
+  /** Believe implausible lists at once. */
+  readonly acceptEmptyLists: boolean;
+  /** Called for the first of several implausible lists. */
+  readonly onImplausible: (resource: ResourceName) => void;
   /** Shared by the reflectors of one API server, as is `firstState`. */
   readonly availability: Availability;
   readonly firstState: FirstState;
@@ -66,6 +76,8 @@ export class Reflector<T> {
   /** The last resourceVersion that is known, "" for none. */
   #version = "";
   #isListDue = true;
+  /** When the first of the implausible lists came, by the monotonic clock; undefined after a plausible one. */
+  #doubtfulSince: number | undefined;
   /** How many events of watches changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
@@ -149,10 +161,30 @@ export class Reflector<T> {
     const version = await listObjects(this.#resource, { ...options, state }, (object) =>
       this.#store.stage(staged, object),
     );
+    this.#checkPlausible(staged);
     this.#version = version;
     this.#isListDue = false;
     this.#report.listed(staged.size, clock.now());
     this.#store.replace(staged);
+  }
+
+  /**
+   * Rejects a list without any known object until it has been repeated for a minute: rather than that a cluster lost all
+   * its Services, its server answers out of an empty database.
+   */
+  #checkPlausible(staged: Staged<T>): void {
+    const { clock, timings, resource, acceptEmptyLists, onImplausible } = this.#options;
+    const isDoubtful = resource.always !== undefined && this.#store.lacksAll(staged, resource.always);
+    if (!isDoubtful || acceptEmptyLists) {
+      this.#doubtfulSince = undefined;
+      return;
+    }
+    const now = clock.monotonic();
+    if (this.#doubtfulSince === undefined) onImplausible(resource.name);
+    this.#doubtfulSince ??= now;
+    if (now - this.#doubtfulSince >= timings.doubt) return;
+    const reason = `the list has none of the known objects, not even ${resource.always}`;
+    throw new ApiFailure("implausible", `${reason}; it is believed when it is repeated for a minute`);
   }
 
   async #watch(version: string): Promise<Wait> {
@@ -235,7 +267,10 @@ export class Reflector<T> {
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403, not 404.
     if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced) this.#acceptAbsence(failure);
-    const wait = this.#pacing.afterFailure(failure, this.#wasAnswered);
+    const wait: Wait =
+      failure.kind === "implausible"
+        ? { kind: "time", milliseconds: timings.doubtRecheck * (0.5 + random() / 2) }
+        : this.#pacing.afterFailure(failure, this.#wasAnswered);
     this.#report.failure(failure, wait);
     return wait;
   }

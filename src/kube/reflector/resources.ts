@@ -11,6 +11,8 @@ export interface Resource {
   readonly path: string;
   /** Sent with both list and watch, or the watch would report objects that the list excluded. */
   readonly selectors: { readonly labelSelector?: string; readonly fieldSelector?: string };
+  /** The key of an object that each cluster has: a list without it and all others that are known is implausible. */
+  readonly always?: string;
   /** True if a cluster may lack it: it then counts as empty, which is not an error. */
   readonly optional: boolean;
 }
@@ -39,6 +41,7 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       listKind: "ServiceList",
       path: "/api/v1/services",
       selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
+      always: "default/kubernetes",
       optional: false,
     },
     endpointslices: {
@@ -46,6 +49,7 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       listKind: "EndpointSliceList",
       path: "/apis/discovery.k8s.io/v1/endpointslices",
       selectors: { labelSelector: `!${HEADLESS_LABEL}` },
+      always: "default/kubernetes",
       optional: false,
     },
     nodes: {

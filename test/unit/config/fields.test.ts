@@ -49,6 +49,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
   ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],
+  ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
   ["nftProxy.resetVanished", "true", { resetVanished: true }],
   ["nftProxy.scheduler", "flow-hash", { scheduler: "flow-hash" }],
   ["nftProxy.serviceCounters", "services", { serviceCounters: "services" }],

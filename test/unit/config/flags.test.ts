@@ -22,6 +22,7 @@ const CONNTRACK = DEFAULTS.conntrack;
 
 /** A flag, values for it, and the options that these change. Every flag that sets a field has a row. */
 const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
+  ["accept-empty-lists", "", { acceptEmptyLists: true }],
   ["affinity-map-size", "7", { affinityMapSize: 7 }],
   ["bind-address", "192.0.2.1", { bindAddress: "192.0.2.1" }],
   ["bind-address-hard-fail", "", { bindAddressHardFail: true }],

@@ -66,6 +66,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logFormat: fc.constantFrom("text" as const, "json" as const),
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
+  acceptEmptyLists: fc.boolean(),
   resetVanished: fc.boolean(),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
@@ -127,6 +128,7 @@ describe("a printed configuration", () => {
       metricsBindAddress: 127.0.0.1:10249
       mode: nftables
       nftProxy:
+        acceptEmptyLists: false
         affinityMapSize: 1048576
         configChange: reload
         daemonSocket: /run/nft-proxy/daemon.sock

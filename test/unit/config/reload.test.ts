@@ -31,6 +31,7 @@ const NEW: ProxyOptions = {
   logFormat: "json",
   logVerbosity: 4,
   reserveNodePorts: true,
+  acceptEmptyLists: true,
   resetVanished: true,
   scheduler: "source-hash",
   serviceCounters: "services",

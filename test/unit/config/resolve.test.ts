@@ -38,6 +38,7 @@ describe("options from flags alone", () => {
         logFormat: "text",
         logVerbosity: 0,
         reserveNodePorts: false,
+        acceptEmptyLists: false,
         resetVanished: false,
         scheduler: "random",
         serviceCounters: "off",

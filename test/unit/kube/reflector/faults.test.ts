@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { SourceErrorKind } from "../../../../src/kube/source.ts";
-import { Follower, tinyService } from "../../../support/follower.ts";
+import { Follower, type FollowerOptions, tinyService } from "../../../support/follower.ts";
 import type { InjectedFault, Verb } from "../../../support/stub-api/faults.ts";
 import type { OpenWatch } from "../../../support/stub-api/open-watch.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -313,5 +313,58 @@ describe("outages", () => {
     token = "new";
     await follower.untilEqual();
     expect(follower.reflector.state()).toMatchObject({ relists: 0, failure: "" });
+  });
+});
+
+describe("a list without any of the known objects, not even default/kubernetes", () => {
+  const empty: InjectedFault = {
+    kind: "body",
+    body: '{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}',
+  };
+
+  async function followKubernetes(options: FollowerOptions = {}): Promise<void> {
+    api.cluster.put("services", { metadata: { namespace: "default", name: "kubernetes" }, spec: {} });
+    follower = new Follower(api, options).start();
+    await follower.untilEqual();
+    api.cluster.compact("services");
+  }
+
+  test("changes nothing, is reported once, and is forgotten with a plausible list", async () => {
+    await followKubernetes();
+    api.addFault({ verb: "list", fault: empty, times: 3 });
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => errors().implausible === 3);
+    expect(follower.objects.size).toBe(6);
+    expect(follower.implausible).toEqual(["services"]);
+    await follower.untilEqual();
+    expect(follower.calls.filter((call) => call.startsWith("-"))).toEqual([]);
+    const warnings = follower.logger.lines.filter(({ fields }) => fields.kind === "implausible");
+    expect(warnings.map(({ level }) => level)).toEqual(["warn", "debug", "debug"]);
+  });
+
+  test("is believed when it has been repeated for a minute", async () => {
+    await followKubernetes();
+    const began = follower.clock.now();
+    api.addFault({ verb: "list", fault: empty, times: Number.POSITIVE_INFINITY });
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => follower.objects.size === 0);
+    expect(follower.clock.now() - began).toBeGreaterThanOrEqual(60_000);
+  });
+
+  test("is believed at once if that is asked for", async () => {
+    await followKubernetes({ acceptEmptyLists: true });
+    api.addFault({ verb: "list", fault: empty });
+    api.cluster.watches("services")[0]?.end();
+    await follower.until(() => follower.objects.size === 0);
+    expect(follower.implausible).toEqual([]);
+  });
+
+  test("is an error if it is of another kind", async () => {
+    const body = '{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}';
+    api.addFault({ verb: "list", fault: { kind: "body", body } });
+    follower.start();
+    await follower.untilEqual();
+    expect(errors()).toEqual({ parse: 1 });
+    expect(follower.logger.lines[0]?.fields.reason).toBe("the answer is not a ServiceList");
   });
 });
