@@ -57,8 +57,8 @@ export async function completedNames(
 ): Promise<string[]> {
   const parser = command === undefined ? withCommands(emptyParser()) : withFlags(emptyParser(), command, showAll);
   const found = await parser.getCompletion([...before, current]);
-  // For users of zsh, yargs adds a description after a colon; the word may be completed in another shell.
-  return found.map((name) => name.replace(/:.*/s, "")).filter((name) => name.startsWith(current));
+  // For users of zsh and fish, yargs adds a description after a colon or a tab; the word may be completed in another shell.
+  return found.map((name) => name.replace(/[:\t].*/s, "")).filter((name) => name.startsWith(current));
 }
 
 async function textOf(parser: Yargs, columns: number): Promise<string> {

@@ -18,6 +18,7 @@ import { repair } from "./works/repair.ts";
 import { resync } from "./works/resync.ts";
 import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
+import { scaling } from "./works/scaling.ts";
 import { memory, start } from "./works/start.ts";
 import { verification } from "./works/verification.ts";
 
@@ -30,6 +31,7 @@ const WORKS: readonly Work[] = [
   apply,
   change,
   growth,
+  scaling,
   listGrowth,
   rollingUpdate,
   rollout,

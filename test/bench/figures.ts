@@ -1,4 +1,5 @@
 import type { Memory } from "./memory.ts";
+import type { Point } from "./plot.ts";
 
 /** One line of the table. */
 export interface Figure {
@@ -10,6 +11,8 @@ export interface Figure {
   readonly ratio?: number;
   readonly budget?: Budget;
   readonly memory?: Memory;
+  /** What the plot shows of it. */
+  readonly points?: readonly Point[];
 }
 
 /** What a figure has to hold. */

@@ -1,9 +1,10 @@
 import { once } from "node:events";
-import { createWriteStream } from "node:fs";
+import { createWriteStream, writeFileSync } from "node:fs";
 import {
   CLUSTER_CIDR,
   type ClusterSize,
   clusterIP,
+  laterPodIP,
   localPods,
   nameOf,
   POD_PORT,
@@ -32,16 +33,34 @@ export async function writeKubeProxyShape(path: string, size: ClusterSize): Prom
   file.write(`\tmap service-ips {\n\t\ttype ipv4_addr . inet_proto . inet_service : verdict\n`);
   file.write(`\t\telements = { ${list(target)} }\n\t}\n`);
   for (const service of numbers) {
-    const targets = Array.from(
-      { length: endpoints },
-      (_, i) => `${i} : ${podIP(service * endpoints + i)} . ${POD_PORT}`,
-    );
-    const balance = `dnat ip to numgen random mod ${endpoints} map { ${targets.join(", ")} }`;
-    const chain = `\tchain ${chainOf(service, protocol)} {\n\t\tmeta l4proto ${protocol} ${balance}\n\t}\n`;
+    const pods = Array.from({ length: endpoints }, (_, i) => podIP(service * endpoints + i));
+    const chain = `\tchain ${chainOf(service, protocol)} {\n\t\t${balanceRule(pods, protocol)}\n\t}\n`;
     if (!file.write(chain)) await once(file, "drain");
   }
   file.end(TAIL);
   await once(file, "close");
+}
+
+/**
+ * Writes what kube-proxy gives to nft when the first endpoint of a Service is replaced: the Service's chain is flushed and
+ * its rule added again, with another anonymous map.
+ */
+export function writeKubeProxyShapeChange(
+  path: string,
+  { endpoints, protocol: ofCache = "TCP" }: ClusterSize,
+  service: number,
+): void {
+  const protocol = ofCache.toLowerCase();
+  const chain = `ip kube-proxy ${chainOf(service, protocol)}`;
+  const pods = Array.from({ length: endpoints }, (_, i) =>
+    i === 0 ? laterPodIP(service) : podIP(service * endpoints + i),
+  );
+  writeFileSync(path, `flush chain ${chain}\nadd rule ${chain} ${balanceRule(pods, protocol)}\n`);
+}
+
+function balanceRule(pods: readonly string[], protocol: string): string {
+  const targets = pods.map((pod, i) => `${i} : ${pod} . ${POD_PORT}`);
+  return `meta l4proto ${protocol} dnat ip to numgen random mod ${pods.length} map { ${targets.join(", ")} }`;
 }
 
 function titleOf(service: number): string {

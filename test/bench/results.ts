@@ -1,9 +1,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { type Figure, megabytes, tableRows, tableText } from "./figures.ts";
+import { type Point, plotText } from "./plot.ts";
 import { mustRun } from "./programs.ts";
 
 const RESULTS = new URL("RESULTS.md", import.meta.url).pathname;
+const POINTS = new URL("scaling.json", import.meta.url).pathname;
+const PLOT = new URL("../../docs/scaling.svg", import.meta.url).pathname;
 
 /** How busy the machine was with other things before a run began. */
 export function loadBefore(): string {
@@ -15,6 +18,7 @@ export function loadBefore(): string {
  * @param names the benchmarks that were measured; empty for all. The lines of the others stay as they are
  */
 export async function saveResults(figures: readonly Figure[], load: string, names: readonly string[]): Promise<void> {
+  savePlot(figures.flatMap(({ points = [] }) => points));
   const [before, sections] = readResults();
   if (names.length > 0) {
     const table = before.indexOf("\n| ");
@@ -40,6 +44,32 @@ export async function saveResults(figures: readonly Figure[], load: string, name
     "",
   ];
   writeFileSync(RESULTS, `${lines.join("\n")}${sections}`);
+}
+
+/** What scaling.json holds: the points of docs/scaling.svg, and when and on what they were measured. */
+export interface Scaling {
+  readonly measured: string;
+  readonly points: readonly Point[];
+}
+
+/** The plot of docs/scaling.svg. */
+export function scalingPlot({ measured, points }: Scaling): string {
+  const shape = "kube-proxy's shape: nft -f of its rules and changes, without kube-proxy's own work";
+  return plotText(points, [
+    `${shape}.`,
+    `Both axes are logarithmic. Measured ${measured}: npm run bench -- --save scaling`,
+  ]);
+}
+
+function savePlot(points: readonly Point[]): void {
+  if (points.length === 0) return;
+  const rounded = points.map((point) => ({ ...point, ms: Number(point.ms.toPrecision(3)) }));
+  const scaling: Scaling = {
+    measured: `${today()}, Linux ${release().split("-", 1)[0]}, ${cpus().length} cores`,
+    points: rounded,
+  };
+  writeFileSync(POINTS, `${JSON.stringify(scaling, null, 2)}\n`);
+  writeFileSync(PLOT, scalingPlot(scaling));
 }
 
 /** RESULTS.md as it is: what the benchmarks wrote, and the sections after it, which are measured otherwise. */

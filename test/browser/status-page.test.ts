@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { initialState } from "../../src/kube/source.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
@@ -19,6 +19,8 @@ import { StatusBrowser } from "../support/status-browser.ts";
 
 /** An expression for the page. */
 const CONTRASTS = readFileSync(new URL("contrasts.js", import.meta.url), "utf8");
+
+const PICTURE = new URL("../../docs/status-page.png", import.meta.url);
 
 const SHOP: Objects = {
   services: [
@@ -85,6 +87,75 @@ function troubled() {
       frontends: [count("10.96.1.2:80", 17)],
       endpoints: [count("10.244.1.1:8080", 9), count("10.244.1.1:8080", 3)],
     },
+  });
+}
+
+/** The page that docs/status-page.png shows: a small shop, a rollout half done, one Service without an endpoint. */
+function demo() {
+  const http = [port(80, { name: "http" })];
+  const pods = (service: string, ...addresses: string[]) =>
+    slice({
+      service,
+      ports: [slicePort(8080, { name: "http" })],
+      endpoints: addresses.map((address, i) =>
+        endpoint(address, {
+          nodeName: `node-${1 + (i % 3)}`,
+          zone: `zone-${"abc"[i % 3]}`,
+          pod: `${service}-${i + 1}`,
+        }),
+      ),
+    });
+  const objects: Objects = {
+    services: [
+      service({
+        name: "kube-system/kube-dns",
+        clusterIPs: ["10.96.0.10"],
+        ports: [port(53, { name: "dns", protocol: "udp" })],
+      }),
+      service({ name: "shop/cart", clusterIPs: ["10.96.12.7"], ports: http, affinitySeconds: 600 }),
+      service({
+        name: "shop/frontend",
+        clusterIPs: ["10.96.40.2"],
+        ports: [port(80, { name: "http", nodePort: 30080 })],
+        loadBalancerIPs: ["203.0.113.7"],
+        external: "Local",
+      }),
+      service({ name: "shop/payments", clusterIPs: ["10.96.77.31"], ports: http }),
+      service({ name: "shop/search", clusterIPs: ["10.96.8.19"], ports: http }),
+    ],
+    slices: [
+      slice({
+        service: "kube-system/kube-dns",
+        ports: [slicePort(53, { name: "dns", protocol: "udp" })],
+        endpoints: [endpoint("10.244.1.2", { nodeName: "node-1" }), endpoint("10.244.2.2", { nodeName: "node-2" })],
+      }),
+      pods("shop/cart", "10.244.1.31", "10.244.2.44", "10.244.3.17"),
+      pods("shop/frontend", "10.244.1.8", "10.244.2.9"),
+      slice({
+        service: "shop/payments",
+        ports: [slicePort(8080, { name: "http" })],
+        endpoints: [endpoint("10.244.2.60", { nodeName: "node-2", ...STARTING })],
+      }),
+      pods("shop/search", "10.244.3.50"),
+    ],
+  };
+  const { history, sources } = daemonStatus(objects);
+  return daemonStatus(objects, {
+    sources: {
+      ...sources,
+      nodes: { ...sources.nodes, objects: 3 },
+      servicecidrs: { ...sources.servicecidrs, objects: 1 },
+    },
+    history: {
+      ...history,
+      syncs: 318,
+      fullSync: { at: NOW - 1_260_000, reason: "periodic", durationMs: 310, repaired: undefined },
+    },
+    refusals: { packets: 12, clients: 2, destinations: 1, latest: ["10.244.1.31 to 10.96.77.31:80/tcp"] },
+    timeline: Array.from({ length: 60 }, (_, minute) => {
+      const syncs = minute % 5 === 0 ? 0 : 2 + ((minute * 7) % 9);
+      return { syncs, outOfSyncMs: syncs * 9 };
+    }),
   });
 }
 
@@ -170,6 +241,17 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       /<script>alert\("source"\)<\/script>.*server 3/s,
     );
     expect(await page.locator("nav a").allInnerTexts()).toEqual(["metrics", "configz", "flagz", "statusz"]);
+  });
+
+  test("is what the picture of the README shows, which PICTURE=1 takes anew", async () => {
+    const { page, complaints } = await browser.open(demo(), "/", { viewport: { width: 1100, height: 1240 } });
+    const picture = await page.screenshot();
+    if (process.env.PICTURE) writeFileSync(PICTURE, picture);
+    const stored = readFileSync(PICTURE);
+    // Width and height, in the header of a PNG. Fonts differ from machine to machine, so that the rest may.
+    expect(stored.subarray(0, 24)).toEqual(picture.subarray(0, 24));
+    expect(await page.locator("article h3").allTextContents()).toContain("shop/payments");
+    expect(complaints).toEqual([]);
   });
 
   test("escapes the API's text, and loads nothing", async () => {

@@ -6,6 +6,8 @@ import { COMMANDS } from "../../../src/cli/commands.ts";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { createLogger } from "../../../src/daemon/logging.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import { type Scaling, scalingPlot } from "../../bench/results.ts";
+import scaling from "../../bench/scaling.json" with { type: "json" };
 import { ManualClock } from "../../support/manual-clock.ts";
 import { DEPLOY } from "../../support/overlays.ts";
 import { syncReport } from "../../support/sync-report.ts";
@@ -82,6 +84,12 @@ describe("README.md", () => {
   });
 });
 
+describe("docs/scaling.svg", () => {
+  test("is the plot of the figures that the benchmark saved", () => {
+    expect(readFileSync(join(ROOT, "docs/scaling.svg"), "utf8")).toBe(scalingPlot(scaling as Scaling));
+  });
+});
+
 describe("CONTRIBUTING.md", () => {
   const words = code(readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8"));
 
@@ -89,6 +97,16 @@ describe("CONTRIBUTING.md", () => {
     for (const folder of readdirSync(join(ROOT, "src"))) expect(words).toContain(`src/${folder}`);
     const kinds = readdirSync(join(ROOT, "test")).filter((name) => !["demo", "fixtures", "support"].includes(name));
     for (const kind of kinds) expect(words).toContain(`test/${kind}`);
+  });
+
+  test("names the file of each of twenty-four behaviours, and a word that is in it", () => {
+    const [, section = ""] =
+      /## Where is it\?\n(.*?)\n## /s.exec(readFileSync(join(ROOT, "CONTRIBUTING.md"), "utf8")) ?? [];
+    const rows = [...section.matchAll(/^\| [^|]+ \| `(src\/[^`]+)` +\| `([^`]+)` +\|$/gm)];
+    expect(rows).toHaveLength(24);
+    for (const [, file = "", word = ""] of rows) {
+      expect(readFileSync(join(ROOT, file), "utf8"), file).toContain(word);
+    }
   });
 });
 
