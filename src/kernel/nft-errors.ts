@@ -1,4 +1,4 @@
-import { AppError } from "../base/errors.ts";
+import { AppError, type ErrorCode } from "../base/errors.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { ProcessLimits, ProgramEnd } from "./process.ts";
 
@@ -31,6 +31,25 @@ export function isRefusal(error: unknown): error is AppError {
   return error instanceof AppError && (error.code === "NFT_REFUSED" || error.code === "INVALID_TRANSACTION");
 }
 
+/** Failures that a large transaction may cause; a program that is missing, or not allowed to work, fails for any. */
+const OF_TRANSACTIONS: ReadonlySet<ErrorCode> = new Set(["NFT_FAILED", "NFT_TIMEOUT", "NFT_FEATURE"]);
+
+/**
+ * nft was killed, crashed, hung or lacked memory over a transaction. Once, that may be anything; where it repeats, one
+ * Service may be the cause.
+ */
+export class TransactionFailedError extends AppError {
+  constructor({ code, message, hint, evidence }: AppError) {
+    super(code, message, { ...(hint === undefined ? {} : { hint }), evidence });
+  }
+}
+
+/** Returns the failure of a transaction as such; any other error as it is. */
+export function ofTransaction(error: unknown): unknown {
+  const isOfIt = error instanceof AppError && !(error instanceof NftStoppedError) && OF_TRANSACTIONS.has(error.code);
+  return isOfIt ? new TransactionFailedError(error) : error;
+}
+
 /** A listing or a check was ended, or not begun, because this process stops: nothing is wrong, and nothing is known. */
 export class NftStoppedError extends AppError {
   constructor() {
@@ -48,8 +67,8 @@ export interface NftCall {
 }
 
 /**
- * Why nft could not do its work; undefined when it could, and when it or the kernel refused what it was asked. Only a
- * refusal may have a Service as its cause: to look for one after another failure would take out Services that are right.
+ * Why nft could not do its work; undefined when it could, and when it or the kernel refused what it was asked. A refusal has
+ * its cause in the transaction; another failure only where it repeats: see {@link TransactionFailedError}.
  */
 export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined {
   const { startError, signal, exitCode, stderr } = end;

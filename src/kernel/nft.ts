@@ -7,7 +7,7 @@ import type { Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
-import { firstLine, NftRefusedError, NftStoppedError, nftFailure } from "./nft-errors.ts";
+import { firstLine, NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
 import { type ProcessLimits, type ProcessResult, type ProgramEnd, type RunProcess, runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
@@ -85,16 +85,20 @@ export class Nft {
 
   /**
    * Applies a transaction: all of it or nothing.
-   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; for other reasons than what is
-   * in the transaction NFT_MISSING, NFT_TIMEOUT, NFT_FEATURE (a crash), NFT_FAILED (killed, no memory), HOST (not allowed)
+   * @throws AppError INVALID_TRANSACTION before anything is sent; {@link NftRefusedError}; {@link TransactionFailedError}
+   * with NFT_TIMEOUT, NFT_FEATURE (a crash) or NFT_FAILED (killed, no memory); NFT_MISSING, HOST (not allowed)
    */
   async apply(transaction: Transaction): Promise<AppliedTransaction> {
     return await this.#send(transaction, APPLY, this.#limits);
   }
 
-  /** Asks the kernel whether it would take a transaction, and changes nothing. @throws as {@link Nft.apply} */
-  async check(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-c", "-f", "-"], this.#readingLimits());
+  /**
+   * Asks the kernel whether it would take a transaction, and changes nothing.
+   * @param timeoutMs as long as a transaction may take, if absent
+   * @throws as {@link Nft.apply}
+   */
+  async check(transaction: Transaction, timeoutMs = this.#limits.timeoutMs): Promise<AppliedTransaction> {
+    return await this.#send(transaction, ["-j", "-c", "-f", "-"], { ...this.#readingLimits(), timeoutMs });
   }
 
   /**
@@ -191,7 +195,9 @@ export class Nft {
 
   async #send(transaction: Transaction, args: readonly string[], limits: ProcessLimits): Promise<AppliedTransaction> {
     const input = written(transaction);
-    const result = await this.#execute(args, input, limits);
+    const result = await this.#execute(args, input, limits).catch((error: unknown) => {
+      throw ofTransaction(error);
+    });
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }

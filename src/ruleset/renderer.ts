@@ -10,7 +10,10 @@ import type { NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
-const NONE: ReadonlySet<ServicePortKey> = new Set();
+/** Service ports that get no rules. */
+type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
+
+const NONE: Excluded = new Set();
 
 const NO_ID_LEFT = `no more than ${MOST_STICKY_PORTS} Service ports can have session affinity`;
 
@@ -62,7 +65,7 @@ export class Renderer {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
-  #renderService(name: ServiceName, excluded: ReadonlySet<ServicePortKey>): void {
+  #renderService(name: ServiceName, excluded: Excluded): void {
     const service = this.#cache.service(name);
     const excess = service && serviceExcess(service, this.#cache.slices(name), this.#nodeContext);
     const rules = excess === undefined ? this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key)) : [];

@@ -1,6 +1,6 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { isRefusal } from "../kernel/nft-errors.ts";
+import { isRefusal, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
@@ -61,20 +61,81 @@ export async function refusedServicePorts(
   nodeContext: NodeContext,
   state: RulesetState,
 ): Promise<ServicePortKey[]> {
-  const { ruleset, families } = state;
-  const kernel = await readKernel(nft, Object.keys(ruleset) as Family[]);
-  const suspects = Object.values(families).flatMap(suspectsOf);
-  const suspected = new Set(suspects.map(({ after }) => after));
-  const rules = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
+  const kernel = await readKernel(nft, Object.keys(state.ruleset) as Family[]);
+  const { suspects, accepted } = suspectsIn(state);
   const found = await findRefused({
     nodeContext,
     idsOf: state,
-    accepted: rules.filter((one) => !suspected.has(one)),
+    accepted,
     suspects,
     accepts: (trial) => isAccepted(nft, toTransaction(trialChanges(kernel, trial))),
   });
   // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry finds it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
+}
+
+/** How long nft may take for the changes of some Services in a trial, milliseconds: 20 times what 100,000 elements take. */
+const TRIAL_TIMEOUT = 60_000;
+
+/**
+ * Finds the Services over whose changes nft fails without a refusal: it is killed, crashes, hangs or lacks memory. Each part
+ * is tried by itself, so that it is not for what all of them need together, and a Service is found only if nft fails for it
+ * twice, and without any change does not.
+ * @param among the service ports that may be the cause; every one that changed if absent
+ * @returns all changed service ports of these Services; none when the failures have another cause
+ * @throws as {@link Nft.check} for anything but refusals and such failures
+ */
+export async function failingServicePorts(
+  nft: Nft,
+  nodeContext: NodeContext,
+  state: RulesetState,
+  among?: Pick<ReadonlySet<ServicePortKey>, "has">,
+): Promise<ServicePortKey[]> {
+  const kernel = await readKernel(nft, Object.keys(state.ruleset) as Family[]);
+  const { suspects, accepted } = suspectsIn(state);
+  const trial = new RulesetState(nodeContext, state);
+  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
+  const attempt: Attempt<readonly Suspect[]> = async (selection) => {
+    apply(trial, suspects, new Set(selection.flat()));
+    return await isDone(nft, toTransaction(trialChanges(kernel, trial.ruleset)));
+  };
+  if (!(await attempt([]))) return [];
+  const groups = byService(suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true)));
+  const failing: (readonly Suspect[])[] = [];
+  for (const group of await halved(groups, attempt)) if (!(await attempt([group]))) failing.push(group);
+  if (failing.length > 0 && !(await attempt([]))) return [];
+  return failing.flat().map(({ key }) => key);
+}
+
+function byService(suspects: readonly Suspect[]): (readonly Suspect[])[] {
+  const groups = new Map<ServiceName, Suspect[]>();
+  for (const suspect of suspects) {
+    const known = groups.get(serviceOf(suspect.key));
+    if (known === undefined) groups.set(serviceOf(suspect.key), [suspect]);
+    else known.push(suspect);
+  }
+  return [...groups.values()];
+}
+
+/** Whether nft comes to an end with a transaction, accepted or refused. @throws as {@link Nft.check} for other failures */
+async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
+  if (transaction.nftables.length === 0) return true;
+  try {
+    await nft.check(transaction, TRIAL_TIMEOUT);
+    return true;
+  } catch (error) {
+    if (error instanceof TransactionFailedError) return false;
+    if (isRefusal(error)) return true;
+    throw error;
+  }
+}
+
+/** The service ports whose rules the kernel does not have yet, and the rules of the others. */
+function suspectsIn({ families }: RulesetState): Pick<Search, "suspects" | "accepted"> {
+  const suspects = Object.values(families).flatMap(suspectsOf);
+  const suspected = new Set(suspects.map(({ after }) => after));
+  const rules = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
+  return { suspects, accepted: rules.filter((one) => !suspected.has(one)) };
 }
 
 /** The service ports whose rules the kernel does not have yet: what it refuses is among them. */
@@ -169,14 +230,16 @@ export async function refusedFamily(
   return refused.length === 1 && programmed.length > 1 ? refused[0] : undefined;
 }
 
-/** The parts of the desired state that are not programmed because the kernel refuses them. */
+/** The parts of the desired state that are not programmed because the kernel refuses them, or nft fails over them. */
 export class RefusedRules {
-  #servicePorts: ReadonlySet<ServicePortKey> = new Set();
+  #servicePorts: ReadonlyMap<ServicePortKey, string> = new Map();
+  /** Those of the service ports over which nft fails, each with the reason. */
+  #failing: ReadonlyMap<ServicePortKey, string> = new Map();
   #families: ReadonlyMap<Family, string> = new Map();
   #isRetryDue = false;
 
-  /** Service ports without rules, in quarantine. */
-  get servicePorts(): ReadonlySet<ServicePortKey> {
+  /** Service ports without rules, in quarantine, each with the reason. */
+  get servicePorts(): ReadonlyMap<ServicePortKey, string> {
     return this.#servicePorts;
   }
 
@@ -185,9 +248,15 @@ export class RefusedRules {
     return this.#families;
   }
 
-  /** Puts service ports into quarantine. */
-  quarantine(keys: readonly ServicePortKey[]): void {
-    this.#servicePorts = new Set([...this.#servicePorts, ...keys]);
+  /** Puts service ports that are refused into quarantine. */
+  quarantine(keys: readonly ServicePortKey[], reason: string): void {
+    this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
+  }
+
+  /** As {@link RefusedRules.quarantine}, for service ports over which nft fails. */
+  quarantineFailing(keys: readonly ServicePortKey[], reason: string): void {
+    this.quarantine(keys, reason);
+    this.#failing = new Map([...this.#failing, ...keys.map((key) => [key, reason] as const)]);
   }
 
   /** Excludes a family. */
@@ -207,16 +276,30 @@ export class RefusedRules {
   }
 
   /**
-   * Ends the quarantine of Services that changed, and of everything when a retry is due.
-   * @returns the service ports whose quarantine ended
+   * Ends the quarantine of Services that changed, and of everything when a retry is due. Those over which nft fails wait for
+   * the retry, unless they were deleted: their endpoints may change all the time, and each try may keep everyone waiting.
+   * @param exists whether there is a Service
+   * @returns the service ports whose quarantine ended, and those of them over which nft failed, with the reason
    */
-  takeRetries(changed: ReadonlySet<ServiceName>): ServicePortKey[] {
-    const retried = [...this.#servicePorts].filter((key) => this.#isRetryDue || changed.has(serviceOf(key)));
-    if (this.#isRetryDue) this.#families = new Map();
+  takeRetries(
+    changed: ReadonlySet<ServiceName>,
+    exists: (service: ServiceName) => boolean,
+  ): {
+    readonly retried: readonly ServicePortKey[];
+    readonly failed: ReadonlyMap<ServicePortKey, string>;
+  } {
+    const isDue = this.#isRetryDue;
+    const retried = [...this.#servicePorts.keys()].filter(
+      (key) => isDue || (changed.has(serviceOf(key)) && !(this.#failing.has(key) && exists(serviceOf(key)))),
+    );
+    if (isDue) this.#families = new Map();
     this.#isRetryDue = false;
-    if (retried.length > 0) {
-      this.#servicePorts = new Set([...this.#servicePorts].filter((key) => !retried.includes(key)));
+    const ended = new Set(retried);
+    const failed = new Map([...this.#failing].filter(([key]) => ended.has(key)));
+    if (ended.size > 0) {
+      this.#servicePorts = new Map([...this.#servicePorts].filter(([key]) => !ended.has(key)));
+      this.#failing = new Map([...this.#failing].filter(([key]) => !ended.has(key)));
     }
-    return retried;
+    return { retried, failed };
   }
 }

@@ -1,7 +1,7 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { isRefusal, NftRefusedError } from "../kernel/nft-errors.ts";
+import { isRefusal, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
@@ -12,7 +12,7 @@ import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
 import { fullSync } from "./full-sync.ts";
-import { isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
+import { failingServicePorts, isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
 import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 
@@ -28,6 +28,10 @@ export interface ReconcilerParts {
 
 /** Why a service port is quarantined. */
 const REFUSED_BY_KERNEL = "the kernel refuses its rules";
+const FAILING = "nft fails over its rules";
+
+/** After so many equal failures of nft in a row that are no refusals, the Service is looked for that is the cause. */
+const EQUAL_FAILURES = 3;
 
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
@@ -50,6 +54,10 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   /** The kernel has had the whole of this state. */
   #established = false;
+  /** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
+  #failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
+  /** Service ports whose quarantine for failures of nft ended, with its reason: they are tried by themselves first. */
+  #onProbation: ReadonlyMap<ServicePortKey, string> = new Map();
   /** Services rendered since the last success. */
   #rendered = new Set<ServiceName>();
 
@@ -66,9 +74,8 @@ export class Reconciler {
   /** Service ports that have no rules because the kernel refuses them or they exceed a limit, each with the reason. */
   get quarantined(): Quarantine {
     const { excess } = this.#renderer;
-    const refused = this.#refused.servicePorts;
-    if (refused.size === 0) return excess;
-    return new Map([...excess, ...Array.from(refused, (key) => [key, REFUSED_BY_KERNEL] as const)]);
+    const { servicePorts } = this.#refused;
+    return servicePorts.size === 0 ? excess : new Map([...excess, ...servicePorts]);
   }
 
   /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */
@@ -109,9 +116,11 @@ export class Reconciler {
     const due = this.#fullSync;
     try {
       this.#render(input);
+      await this.#tryAgain();
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const rendered = this.#rendered;
       this.#rendered = new Set();
+      this.#failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
       return { ...result, rendered };
     } catch (error) {
       this.requestFullSync(due ?? "failure");
@@ -135,8 +144,11 @@ export class Reconciler {
   }
 
   #render({ nodeContext, services }: SyncInput): void {
+    const { cache } = this.#parts;
     const dirty = new Set(services);
-    for (const key of this.#refused.takeRetries(dirty)) dirty.add(serviceOf(key));
+    const { retried, failed } = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
+    for (const key of retried) dirty.add(serviceOf(key));
+    this.#onProbation = new Map([...this.#onProbation, ...failed]);
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
     try {
@@ -197,9 +209,8 @@ export class Reconciler {
       this.state.committed();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      const refused = await this.#quarantine();
-      if (refused.length === 0 && !(await this.#excludeFamily(error))) throw error;
+      const refused = await this.#findCause(error);
+      if (refused.length === 0 && !(isRefusal(error) && (await this.#excludeFamily(error)))) throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
@@ -223,14 +234,51 @@ export class Reconciler {
   }
 
   /**
-   * Takes the service ports that the kernel refuses out of the desired state.
-   * @returns none when a refusal has another cause
+   * Takes the service ports out of the desired state over which a sync failed.
+   * @returns none when the failure has another cause, or has not repeated yet
    */
-  async #quarantine(): Promise<ServicePortKey[]> {
-    const refused = await refusedServicePorts(this.#parts.nft, this.#nodeContext, this.state);
-    for (const key of refused) for (const family of Object.values(this.state.families)) family.remove(key);
-    this.#refused.quarantine(refused);
-    return refused;
+  async #findCause(error: unknown): Promise<readonly ServicePortKey[]> {
+    const { nft } = this.#parts;
+    if (isRefusal(error)) {
+      const refused = await refusedServicePorts(nft, this.#nodeContext, this.state);
+      this.#takeOut(refused);
+      this.#refused.quarantine(refused, REFUSED_BY_KERNEL);
+      return refused;
+    }
+    if (!(error instanceof TransactionFailedError) || !this.#isRepeated(error)) return [];
+    const failing = await failingServicePorts(nft, this.#nodeContext, this.state);
+    this.#quarantineFailing(failing, `${FAILING}: ${error.message}`);
+    return failing;
+  }
+
+  /** Counts equal failures. @returns true for the third, and where that one had no Service as its cause, for the sixth and so on */
+  #isRepeated({ message }: TransactionFailedError): boolean {
+    const { count, lookAt } = this.#failures;
+    const failures =
+      message === this.#failures.message
+        ? { message, count: count + 1, lookAt }
+        : { message, count: 1, lookAt: EQUAL_FAILURES };
+    const isDue = failures.count >= failures.lookAt;
+    this.#failures = isDue ? { ...failures, lookAt: 2 * failures.lookAt } : failures;
+    return isDue;
+  }
+
+  /** Quarantines the service ports on probation over which nft still fails, before anything else is sent with them. */
+  async #tryAgain(): Promise<void> {
+    const before = this.#onProbation;
+    if (before.size === 0) return;
+    const failing = await failingServicePorts(this.#parts.nft, this.#nodeContext, this.state, before);
+    this.#onProbation = new Map();
+    for (const key of failing) this.#quarantineFailing([key], before.get(key) ?? FAILING);
+  }
+
+  #quarantineFailing(keys: readonly ServicePortKey[], reason: string): void {
+    this.#takeOut(keys);
+    this.#refused.quarantineFailing(keys, reason);
+  }
+
+  #takeOut(keys: readonly ServicePortKey[]): void {
+    for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
   }
 }
 

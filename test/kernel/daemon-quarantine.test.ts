@@ -22,6 +22,9 @@ function put(name: string, clusterIP: string): void {
   lab.cluster.put("endpointslices", apiSlice(name, ["10.244.1.11", "10.244.2.12"]));
 }
 
+/** The address of a Service over whose transactions nft is killed. */
+const DEADLY = "10.96.88.88";
+
 /** An nft that refuses transactions which mention an address, while a file of that name is there. */
 async function refusingNft(address: string): Promise<{ readonly path: string; readonly accept: () => Promise<void> }> {
   const flag = await lab.file(`refuse-${address}`, "");
@@ -30,6 +33,7 @@ async function refusingNft(address: string): Promise<{ readonly path: string; re
     `nft-refuses-${address}`,
     `case "$*" in *-f*)
        input=$(cat)
+       case "$input" in *${DEADLY}*) kill -9 $$;; esac
        case "$input" in *${address}*)
          [ -e ${flag} ] && echo "internal:0:0-0: Error: Could not process rule: Invalid argument" >&2 && exit 1;;
        esac
@@ -94,4 +98,19 @@ test("a Service beyond its budget is quarantined by name, its neighbours are ser
   lab.cluster.put("services", huge(2));
   await lab.converged();
   expect(await lab.metric("nft_proxy_quarantined_service_ports")).toBe(0);
+});
+
+test("a Service over which nft is killed each time is quarantined by name, and its neighbours are programmed", async () => {
+  put("deadly", DEADLY);
+  put("alive", "10.96.7.4");
+  expect(
+    await daemon.saying("service port quarantined: nft fails over its rules: nft was killed (SIGKILL)"),
+  ).toMatchObject({ level: "error", servicePort: "ip shop/deadly:tcp-80/tcp" });
+  await expect.poll(() => lab.kernelText()).toContain("10.96.7.4 . tcp . 80");
+  expect(await lab.kernelText()).not.toContain(DEADLY);
+  const events = () =>
+    lab.api.events.filter(({ regarding }) => (regarding as { readonly name?: string }).name === "deadly");
+  await expect.poll(events).toMatchObject([{ reason: "ServicePortQuarantined" }]);
+  put("later", "10.96.7.5");
+  await expect.poll(() => lab.kernelText()).toContain("10.96.7.5 . tcp . 80");
 });

@@ -19,6 +19,10 @@ export class FakeNft {
   readonly transactions: Transaction[] = [];
   /** A transaction with this text in it is refused, applied or checked. */
   refuses: string | undefined;
+  /** nft is killed over a transaction of which this is true, applied or checked. */
+  isKilledBy: (text: string) => boolean = () => false;
+  /** nft does not come to an end with a transaction that has this text in it. */
+  hangsOver: string | undefined;
   /** A chain cannot be deleted in a transaction that deletes elements, as with some kernels before 6.2. */
   isOld = false;
   /** What nft complains of whatever it is asked. */
@@ -57,6 +61,8 @@ export class FakeNft {
 
   #send(transaction: Transaction, kind: NftRun): ProcessResult {
     if (kind === "apply") this.transactions.push(transaction);
+    if (this.hangsOver !== undefined && JSON.stringify(transaction).includes(this.hangsOver)) return TIMED_OUT;
+    if (this.isKilledBy(JSON.stringify(transaction))) return { ...PLAIN, exitCode: undefined, signal: "SIGKILL" };
     if (this.refuses !== undefined && JSON.stringify(transaction).includes(this.refuses)) {
       return failed("internal:0:0-0: Error: Could not process rule: Invalid argument");
     }

@@ -5,7 +5,7 @@ import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
-import { cacheOf, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { cacheOf, named, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
@@ -434,5 +434,113 @@ describe("a family whose tables the kernel refuses", () => {
     parts.fake.refuses = "nft-proxy";
     await expect(parts.sync()).rejects.toThrow("nft refused the transaction");
     expect(parts.reconciler.excludedFamilies.size).toBe(0);
+  });
+});
+
+describe("an nft that is killed", () => {
+  const REASON = "nft fails over its rules: nft was killed (SIGKILL)";
+  const names = ["a", "b", "c", "d", "e"];
+  const services = names.map((name, i) => service({ name, clusterIPs: [`10.96.1.${i}`] }));
+  const slices = names.map((name, i) => slice({ service: name, endpoints: [`10.244.3.${i}`] }));
+  /** Syncs until one succeeds, as the daemon does. @returns how many failed */
+  async function syncUntilDone({ sync, cache }: ReturnType<typeof setUp>): Promise<number> {
+    for (let failed = 0; failed < 20; failed++) {
+      try {
+        await sync();
+        return failed;
+      } catch (error) {
+        expect(error).toMatchObject({ code: expect.stringMatching(/^NFT_/) });
+        expect(cache.dirty.size).toBe(0);
+      }
+    }
+    throw new Error("no sync succeeded");
+  }
+  const has = ({ fake }: ReturnType<typeof setUp>, address: string) =>
+    fake.kernel.ruleset.ip?.sets.get("lists")?.elements.has(`${address} . tcp . 80`);
+
+  test("over one Service at every try is its quarantine alone", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
+    expect(await syncUntilDone(parts)).toBe(2);
+    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c:/tcp", REASON]]);
+    expect(["10.96.1.0", "10.96.1.1", "10.96.1.3", "10.96.1.4"].map((address) => has(parts, address))).toEqual([
+      true,
+      true,
+      true,
+      true,
+    ]);
+    expect(has(parts, "10.96.1.2")).toBe(false);
+  });
+
+  test("over a Service that comes later leaves its neighbours their changes", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    await parts.sync();
+    parts.fake.isKilledBy = (text) => text.includes("10.96.9.9");
+    parts.cache.putService(service({ name: "late", clusterIPs: ["10.96.9.9"] }));
+    parts.cache.putService(service({ name: "neighbour", clusterIPs: ["10.96.9.8"] }));
+    parts.cache.putSlice(slice({ service: "neighbour", endpoints: ["10.244.3.9"] }));
+    expect(await syncUntilDone(parts)).toBe(3);
+    expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/late:/tcp"]);
+    expect(has(parts, "10.96.9.8")).toBe(true);
+  });
+
+  test("over a Service is tried again when the retry is due, by itself, and not for each change of it", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
+    await syncUntilDone(parts);
+    const before = parts.fake.runs.length;
+    parts.cache.putSlice(slice({ service: "c", endpoints: ["10.244.3.77"] }));
+    expect(summary(await parts.sync()).kind).toBe("nothing");
+    expect(parts.fake.runs).toHaveLength(before);
+
+    const applied = parts.fake.count("apply");
+    expect(parts.reconciler.retryRefused()).toBe(true);
+    parts.cache.putSlice(slice({ service: "d", endpoints: ["10.244.3.78"] }));
+    await parts.sync();
+    expect(parts.fake.count("apply")).toBe(applied + 1);
+    expect([...parts.reconciler.quarantined]).toEqual([["ip default/c:/tcp", REASON]]);
+
+    parts.fake.isKilledBy = () => false;
+    parts.reconciler.retryRefused();
+    await parts.sync();
+    expect(parts.reconciler.quarantined.size).toBe(0);
+    expect(has(parts, "10.96.1.2")).toBe(true);
+  });
+
+  test("over a Service is forgotten when this is deleted", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    parts.fake.isKilledBy = (text) => text.includes("10.96.1.2");
+    await syncUntilDone(parts);
+    parts.cache.deleteService(named("c"));
+    await parts.sync();
+    expect(parts.reconciler.quarantined.size).toBe(0);
+  });
+
+  test("over everything is no Service's fault", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    parts.fake.isKilledBy = () => true;
+    for (let n = 0; n < 8; n++) await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_FAILED" });
+    expect(parts.reconciler.quarantined.size).toBe(0);
+    parts.fake.isKilledBy = () => false;
+    expect(await syncUntilDone(parts)).toBe(0);
+  });
+
+  test("over what all Services need together is no Service's fault", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    await parts.sync();
+    parts.fake.isKilledBy = (text) => services.every((_, i) => text.includes(`10.244.4.${i}`));
+    for (const [i, name] of names.entries())
+      parts.cache.putSlice(slice({ service: name, endpoints: [`10.244.4.${i}`] }));
+    for (let n = 0; n < 4; n++) await expect(parts.sync()).rejects.toMatchObject({ code: "NFT_FAILED" });
+    expect(parts.reconciler.quarantined.size).toBe(0);
+  });
+
+  test("or hangs over one Service is the quarantine of this one, too", async () => {
+    const parts = setUp(cacheOf({ services, slices }));
+    parts.fake.hangsOver = "10.96.1.2";
+    expect(await syncUntilDone(parts)).toBe(2);
+    expect([...parts.reconciler.quarantined]).toEqual([
+      ["ip default/c:/tcp", "nft fails over its rules: nft did not end within 120 s"],
+    ]);
   });
 });
