@@ -5,7 +5,7 @@ import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
-import { parseFrontendKey } from "./keys.ts";
+import { frontendKey, nodePortKey, parseFrontendKey } from "./keys.ts";
 import { ListIds, listId, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
@@ -116,6 +116,24 @@ export class FamilyState {
   /** The service port that has a frontend, by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
     return this.#owners.get(frontend)?.port;
+  }
+
+  /**
+   * The frontend of a destination, by its key, and the service port that has it; undefined where none has.
+   * @param hasNodePorts whether NodePorts answer at the address
+   */
+  frontendAt(
+    address: string,
+    protocol: string,
+    port: number,
+    hasNodePorts: boolean,
+  ): { readonly key: string; readonly port: ServicePort } | undefined {
+    const keys = [frontendKey(address, protocol, port), nodePortKey(this.table.family, protocol, port)];
+    for (const key of hasNodePorts ? keys : keys.slice(0, 1)) {
+      const owner = this.ownerOf(key);
+      if (owner !== undefined) return { key, port: owner };
+    }
+    return undefined;
   }
 
   /** The service port to which the id of a list or endpoint belongs. */

@@ -42,3 +42,8 @@ export interface FamilyContext {
 
 /** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */
 export type NodeContext = readonly FamilyContext[];
+
+/** The context of a family; undefined where it is not programmed. */
+export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {
+  return nodeContext.find((context) => context.family === family);
+}

@@ -1,7 +1,6 @@
 import type { ServicePort } from "../model/service-port.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
-import { frontendKey, nodePortKey } from "./keys.ts";
 import { CLUSTER_IPS, FIREWALL_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */
@@ -25,16 +24,21 @@ export function refusedFrontend(
   state: FamilyState,
   { address, protocol, port }: { readonly address: string; readonly protocol: string; readonly port: number },
 ): RefusedFrontend {
-  const own = frontendKey(address, protocol, port);
-  const isNodePort = state.ownerOf(own) === undefined && servesNodePorts(state, address);
-  const key = isNodePort ? nodePortKey(state.table.family, protocol, port) : own;
-  const owner = state.ownerOf(key);
-  if (owner === undefined)
+  const found = state.frontendAt(address, protocol, port, servesNodePorts(state, address));
+  if (found === undefined)
     return { port: undefined, reason: has(state, CLUSTER_IPS, address) ? "unserved-port" : "no-service" };
+  return { port: found.port, reason: reasonAt(state, found.key) };
+}
+
+/** Why the rules refuse or drop connections to the frontend of a Service port; source ranges do so to some clients alone. */
+export function reasonAt(
+  state: FamilyState,
+  key: string,
+): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
   const verdict = state.table.sets.get(NO_ENDPOINTS)?.elements.get(key);
-  if (verdict === `goto ${REJECT_CHAIN}`) return { port: owner, reason: "no-endpoints" };
-  if (verdict === `goto ${DROP_CHAIN}`) return { port: owner, reason: "no-local-endpoints" };
-  return { port: owner, reason: has(state, FIREWALL_IPS, key) ? "source-ranges" : "served" };
+  if (verdict === `goto ${REJECT_CHAIN}`) return "no-endpoints";
+  if (verdict === `goto ${DROP_CHAIN}`) return "no-local-endpoints";
+  return has(state, FIREWALL_IPS, key) ? "source-ranges" : "served";
 }
 
 /** Where every address of the node serves NodePorts, all that are no cluster IP may be one of them. */

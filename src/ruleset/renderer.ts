@@ -6,7 +6,7 @@ import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { serviceExcess } from "./element-count.ts";
 import { MOST_STICKY_PORTS } from "./list-ids.ts";
-import type { NodeContext } from "./node-context.ts";
+import { contextOf, type NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -108,7 +108,7 @@ export class Renderer {
     if (service === undefined) return [];
     const slices = this.#cache.slices(name);
     return servicePortsOf(service).flatMap((port) => {
-      const context = this.#nodeContext.find(({ family }) => family === port.family);
+      const context = contextOf(this.#nodeContext, port.family);
       if (context === undefined) return [];
       const endpoints = endpointsOf(slices, port, context.place.name);
       return [renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context)];

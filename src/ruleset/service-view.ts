@@ -7,7 +7,7 @@ import { DROP_CHAIN } from "./chain-names.ts";
 import { serviceExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
-import type { FamilyContext, NodeContext } from "./node-context.ts";
+import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
 import { NO_ENDPOINTS } from "./sets.ts";
 
@@ -100,7 +100,7 @@ export function viewService(
   const shown = isOver ? ports.filter(({ family }, index) => ports[index - 1]?.family !== family) : ports;
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
   return shown.flatMap((port) => {
-    const context = nodeContext.find(({ family }) => family === port.family);
+    const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
     const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);
     const choice = chooseEndpoints(port, endpoints, context.place);

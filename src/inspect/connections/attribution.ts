@@ -5,7 +5,6 @@ import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
-import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
 /** The state of an endpoint; `vanished` when no EndpointSlice of its Service has it any more. */
@@ -34,13 +33,9 @@ export class ConnectionAttribution {
 
   /** The Service port and endpoint of a connection; undefined when it is to no frontend of a Service. */
   of({ protocol, destination, replySource }: TrackedConnection): AttributedConnection | undefined {
-    const family = familyOf(destination.address);
-    const state = this.#state.families[family];
-    const port =
-      state?.ownerOf(frontendKey(destination.address, protocol, destination.port)) ??
-      (this.#nodeAddresses.has(destination.address)
-        ? state?.ownerOf(nodePortKey(family, protocol, destination.port))
-        : undefined);
+    const { address } = destination;
+    const state = this.#state.families[familyOf(address)];
+    const port = state?.frontendAt(address, protocol, destination.port, this.#nodeAddresses.has(address))?.port;
     if (port === undefined) return undefined;
     const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
     return { port, endpoint, condition: conditionOf(endpoint) };

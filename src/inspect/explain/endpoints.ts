@@ -3,6 +3,7 @@ import { listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ExclusionReason, Place } from "../../model/topology.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
 import { AFFINITY, BALANCERS } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
@@ -77,7 +78,7 @@ function excluded(
 ): ExcludedEndpoint {
   const outcome = view[list] ?? "used";
   if (outcome === "used") return unchosen;
-  const context = nodeContext.find(({ family }) => family === familyOf(view.endpoint.address));
+  const context = contextOf(nodeContext, familyOf(view.endpoint.address));
   return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
 }
 

@@ -1,6 +1,7 @@
 import { familyOf } from "../../model/ip.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { liveDifferences } from "./differences.ts";
@@ -138,7 +139,7 @@ const LISTENING = { ip: "127.0.0.1", ip6: "::1" } as const;
 function relayedConnection(connection: Connection, input: ExplainInput): Connection | undefined {
   const { to, port, protocol } = connection;
   const family = familyOf(to);
-  const context = input.nodeContext.find((one) => one.family === family);
+  const context = contextOf(input.nodeContext, family);
   if (!context?.loopbackNodePorts || to !== LISTENING[family] || protocol !== "tcp") return undefined;
   if (nodePortAt(connection, input) === undefined) return undefined;
   const from = { address: context.nodeAddress || to, at: "node", known: "assumed" } as const;

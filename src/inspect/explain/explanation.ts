@@ -1,25 +1,21 @@
 import type { ServiceName } from "../../model/ids.ts";
+import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
 import type { Hook } from "../../trace/outcome.ts";
 import type { Result } from "../connection-result.ts";
 
 /** The cause of an outcome; a stable word for scripts. */
 export type Cause =
-  /** Endpoints are chosen as they should be. */
-  | "served"
+  /** Those that metrics and Events name, too; of an address that no Service has, one of those below. */
+  | Exclude<RefusalReason, "no-service">
   /** Hints leave ready endpoints out. */
   | "hints"
   /** None is ready; terminating endpoints that still serve are used as fallback. */
   | "terminating-endpoints"
   /** Several Services claim the frontend; the oldest has it. */
   | "conflict"
-  | "no-endpoints"
   | "not-ready"
   /** The EndpointSlices have endpoints, and no port of the Service port's name and protocol. */
   | "port-name"
-  | "no-local-endpoints"
-  | "source-ranges"
-  /** A cluster IP in use, but not this port of it. */
-  | "unserved-port"
   /** In a ServiceCIDR, and no Service has it. */
   | "unallocated-address"
   /** nft-proxy does not handle the Service that has the address. */

@@ -1,8 +1,9 @@
 import { familyOf, isLoopback } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -21,21 +22,24 @@ type Destination = Pick<Connection, "to" | "port" | "protocol">;
 
 /** The frontend that a connection is made to; undefined when no Service has it. */
 export function matchOf(destination: Destination, input: ExplainInput): Match | undefined {
-  const { to, port, protocol } = destination;
-  const own = ownerOf(frontendKey(to, protocol, port), to, input);
-  if (own !== undefined) return own;
-  return servesNodePorts(to, input) ? nodePortAt(destination, input) : undefined;
+  return frontendAt(destination, input, servesNodePorts(destination.to, input));
 }
 
 /** The NodePort of a connection's port, whichever addresses serve it. */
-export function nodePortAt({ to, port, protocol }: Destination, input: ExplainInput): Match | undefined {
-  return ownerOf(nodePortKey(familyOf(to), protocol, port), to, input);
+export function nodePortAt(destination: Destination, input: ExplainInput): Match | undefined {
+  const match = frontendAt(destination, input, true);
+  return match?.frontend.origin === "node-port" ? match : undefined;
 }
 
-function ownerOf(key: string, to: string, { cache, nodeContext, state }: ExplainInput): Match | undefined {
+function frontendAt(
+  { to, port: number, protocol }: Destination,
+  { cache, nodeContext, state }: ExplainInput,
+  hasNodePorts: boolean,
+): Match | undefined {
   const family = state.families[familyOf(to)];
-  const port = family?.ownerOf(key);
-  if (family === undefined || port === undefined) return undefined;
+  const found = family?.frontendAt(to, protocol, number, hasNodePorts);
+  if (family === undefined || found === undefined) return undefined;
+  const { key, port } = found;
   const view = viewService(cache, port.service.name, nodeContext, state.families).find(
     (one) => one.port.key === port.key,
   );
@@ -47,7 +51,7 @@ function ownerOf(key: string, to: string, { cache, nodeContext, state }: Explain
 
 /** Whether NodePorts are served at an address. */
 export function servesNodePorts(address: string, { nodeContext, host }: ExplainInput): boolean {
-  const context = nodeContext.find(({ family }) => family === familyOf(address));
+  const context = contextOf(nodeContext, familyOf(address));
   if (context?.loopbackNodePorts && address === LOOPBACK_NODEPORT_ADDRESSES[context.family]) return true;
   const nodePorts = context?.nodePorts;
   if (nodePorts?.kind === "addresses") return nodePorts.addresses.includes(address);
@@ -55,12 +59,27 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
 }
 
 /** The Services of which an address is one, of whichever kind, by name. */
-export function servicesAt(address: string, { cache }: ExplainInput): Service[] {
+export function servicesAt(address: string, { cache }: Pick<ExplainInput, "cache">): Service[] {
   const family = familyOf(address);
-  return cache.serviceNames().flatMap((name) => {
-    const service = cache.service(name);
-    if (service === undefined) return [];
-    const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
-    return addresses.includes(address) ? [service] : [];
-  });
+  return servicesOf(cache).filter(
+    ({ clusterIPs, externalIPs, loadBalancerIPs }) =>
+      clusterIPs[family] === address ||
+      externalIPs[family].includes(address) ||
+      loadBalancerIPs[family].includes(address),
+  );
+}
+
+/** The endpoints at an address, each with the name of its Service. */
+export function endpointsAt(address: string, cache: ObjectCache) {
+  return cache.serviceNames().flatMap((service) =>
+    cache
+      .slices(service)
+      .flatMap(({ endpoints }) => endpoints.filter((one) => one.address === address))
+      .map((endpoint) => ({ service, endpoint })),
+  );
+}
+
+/** All Services, by name. */
+function servicesOf(cache: ObjectCache): Service[] {
+  return cache.serviceNames().flatMap((name) => cache.service(name) ?? []);
 }

@@ -7,6 +7,7 @@ import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.t
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { type Balancer, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING, parseChainName } from "../../ruleset/chain-names.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import { isKept } from "./endpoints.ts";
@@ -85,7 +86,7 @@ function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): No
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
-  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port, whichever of its addresses the client uses`;
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port`;
   const before = live?.affinityEntries.find(({ map }) => map === first.map);
   const known =
     before === undefined
@@ -97,7 +98,7 @@ function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): No
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
   if (!frontend.guarded) return [];
   const ranges = listText(service.loadBalancerSourceRanges[family], 8);
-  return [{ topic: "source ranges", message: `only ${ranges} may come (loadBalancerSourceRanges)` }];
+  return [{ topic: "source ranges", message: `only clients in ${ranges} are allowed (loadBalancerSourceRanges)` }];
 }
 
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
@@ -118,7 +119,7 @@ function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainIn
   const hints = ready.map(({ source }) => [...source.zoneHints, ...source.nodeHints]);
   if (hints.every(({ length }) => length === 0)) return [];
   const without = ready[hints.findIndex(({ length }) => length === 0)];
-  const place = nodeContext.find(({ family }) => family === familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
+  const place = contextOf(nodeContext, familyOf(ready[0]?.address ?? ""))?.place ?? cache.node;
   const here = place.zone === "" ? `${place.name}, whose zone is not known` : `${place.name} or ${place.zone}`;
   const reason =
     without === undefined ? `none is for ${here}` : `${without.address} has none, and one without is enough`;

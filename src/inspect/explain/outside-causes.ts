@@ -4,10 +4,11 @@ import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { serviceExcess } from "../../ruleset/element-count.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
+import { endpointsAt, nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
 import type { Reason } from "./service-causes.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -110,7 +111,7 @@ function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): 
 }
 
 function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason | undefined {
-  const serviceCIDRs = nodeContext.find(({ family }) => family === familyOf(to))?.serviceCIDRs ?? [];
+  const serviceCIDRs = contextOf(nodeContext, familyOf(to))?.serviceCIDRs ?? [];
   const cidr = serviceCIDRs.find((one) => cidrContains(one, to));
   if (cidr === undefined) return undefined;
   return {
@@ -124,7 +125,7 @@ function unallocated({ to }: Connection, { nodeContext }: ExplainInput): Reason 
 function otherNodePortAddress(connection: Connection, input: ExplainInput): Reason | undefined {
   const { to, protocol } = connection;
   const match = nodePortAt(connection, input);
-  const nodePorts = input.nodeContext.find(({ family }) => family === familyOf(to))?.nodePorts;
+  const nodePorts = contextOf(input.nodeContext, familyOf(to))?.nodePorts;
   if (match === undefined || nodePorts === undefined) return undefined;
   const nodePort = `NodePort ${connection.port}/${protocol} of ${portText(match.port)}`;
   if (nodePorts.kind === "addresses" && nodePorts.addresses.length === 0) {
@@ -170,9 +171,7 @@ const MOST_SERVICES = 3;
 
 function notAService(connection: Connection, { cache }: ExplainInput): Reason {
   const { to } = connection;
-  const names = cache
-    .serviceNames()
-    .filter((name) => cache.slices(name).some(({ endpoints }) => endpoints.some(({ address }) => address === to)));
+  const names = [...new Set(endpointsAt(to, cache).map(({ service }) => service))];
   const services = names.length === 1 ? `Service ${names[0]}` : `Services ${listText(names, MOST_SERVICES)}`;
   const known = names.length === 0 ? "" : `; it is an endpoint of ${services}, reached directly`;
   return {

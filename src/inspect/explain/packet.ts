@@ -2,11 +2,11 @@ import { addressNumber, addressText, prefixInterval } from "../../base/address-i
 import type { ByFamily } from "../../base/family.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
-import type { FamilyContext } from "../../ruleset/node-context.ts";
+import { contextOf, type FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { matchOf } from "./match.ts";
+import { endpointsAt, matchOf, servicesAt } from "./match.ts";
 
 /** The origin of a connection. */
 export type Source = Connection["from"]["at"];
@@ -43,7 +43,7 @@ export function packetOf({ from, to, port, protocol }: Connection, input: Explai
 
 /** The interface by which the options tell pods of this node; "" for other clients, and where they tell them otherwise. */
 function podInterface({ address, at, known }: Connection["from"], input: ExplainInput): string {
-  const localTraffic = input.nodeContext.find(({ family }) => family === familyOf(address))?.localTraffic;
+  const localTraffic = contextOf(input.nodeContext, familyOf(address))?.localTraffic;
   if (at !== "pod" || localTraffic?.kind !== "interface") return "";
   const own = localTraffic.pattern.replace("*", "0");
   if (known === "assumed") return own;
@@ -52,15 +52,9 @@ function podInterface({ address, at, known }: Connection["from"], input: Explain
 
 /** Whether an address is that of a pod of another node. */
 function isElsewhere(address: string, { cache }: ExplainInput): boolean {
-  return cache
-    .serviceNames()
-    .some((name) =>
-      cache
-        .slices(name)
-        .some(({ endpoints }) =>
-          endpoints.some((one) => one.address === address && one.nodeName !== "" && one.nodeName !== cache.node.name),
-        ),
-    );
+  return endpointsAt(address, cache).some(
+    ({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== cache.node.name,
+  );
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
@@ -74,24 +68,15 @@ function isExternal(address: string, { cache, host }: ExplainInput): boolean {
   const family = familyOf(address);
   return (
     host.localAddresses.has(address) ||
-    cache.serviceNames().some((name) => {
-      const service = cache.service(name);
-      return service?.externalIPs[family].includes(address) || service?.loadBalancerIPs[family].includes(address);
-    })
+    servicesAt(address, { cache }).some(({ clusterIPs }) => clusterIPs[family] !== address)
   );
 }
 
 function kindOf(address: string, input: ExplainInput): Source {
   if (isLocal(input.host, address)) return "node";
-  const context = input.nodeContext.find(({ family }) => family === familyOf(address));
+  const context = contextOf(input.nodeContext, familyOf(address));
   const isPods = context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
-  return isPods || isEndpoint(address, input) ? "pod" : "outside";
-}
-
-function isEndpoint(address: string, { cache }: ExplainInput): boolean {
-  return cache
-    .serviceNames()
-    .some((name) => cache.slices(name).some(({ endpoints }) => endpoints.some((one) => one.address === address)));
+  return isPods || endpointsAt(address, input.cache).length > 0 ? "pod" : "outside";
 }
 
 /** The CIDRs that pods have addresses of; first those of this node. */
@@ -108,7 +93,7 @@ function allowedAddress(question: Question, input: ExplainInput): string | undef
 
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   const family = familyOf(to);
-  const context = input.nodeContext.find((one) => one.family === family);
+  const context = contextOf(input.nodeContext, family);
   switch (at) {
     case "outside":
       return SOMEWHERE[family];
@@ -131,8 +116,8 @@ function nodeAddress(to: string, context: FamilyContext | undefined, { host }: E
   return usable[0] ?? SOMEWHERE[familyOf(to)];
 }
 
-/** The last address but one, which hardly an endpoint has: an endpoint's own connections are a case of their own. */
-function nearEnd(cidr: string): string {
+/** The last address but one of a CIDR, which hardly an endpoint has: an endpoint's own connections are a case of their own. */
+export function nearEnd(cidr: string): string {
   const family = familyOf(cidr);
   const slash = cidr.indexOf("/");
   const { first, last } = prefixInterval(

@@ -4,6 +4,7 @@ import { alternatives, listText } from "../../base/text.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
@@ -106,7 +107,7 @@ function connectionTo(
 
 /** An address at which NodePorts are served; undefined when there is none. */
 function nodePortAddress(family: "ip" | "ip6", { nodeContext, host }: ExplainInput): string | undefined {
-  const context = nodeContext.find((one) => one.family === family);
+  const context = contextOf(nodeContext, family);
   if (context?.nodePorts.kind === "addresses") return context.nodePorts.addresses[0];
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
   return [...host.localAddresses].find((address) => familyOf(address) === family && !isLoopback(address));

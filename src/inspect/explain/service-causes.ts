@@ -4,6 +4,7 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import { cidrContains, familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { reasonAt } from "../../ruleset/refusal-reason.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
@@ -15,8 +16,9 @@ export type Reason = Omit<Verdict, "result">;
 
 /** Why a Service port has no endpoint to go to. */
 export function noEndpointReason(match: Match, input: ExplainInput): Reason {
-  const { view, port } = match;
-  if (view.choice.hasAny) return notLocal(match, input);
+  const { view, port, frontend } = match;
+  const state = input.state.families[port.family];
+  if (state !== undefined && reasonAt(state, frontend.key) === "no-local-endpoints") return notLocal(match, input);
   if (view.endpoints.length > 0) return notReady(match);
   const slices = input.cache.slices(port.service.name).filter(({ family }) => family === port.family);
   return slices.some(({ endpoints }) => endpoints.length > 0) ? otherPort(port, slices) : none(port, slices);

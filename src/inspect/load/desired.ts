@@ -69,7 +69,7 @@ export async function loadDesired(request: LoadRequest, held?: DaemonObjects): P
  */
 export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}): Promise<DesiredFromFiles> {
   if (request.paths.length === 0) {
-    throw new AppError("BAD_ARGUMENT", "say where the objects are: --from PATH...", {
+    throw new AppError("BAD_ARGUMENT", "no objects given: use --from PATH", {
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }

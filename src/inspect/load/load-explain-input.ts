@@ -130,9 +130,7 @@ function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache:
   if (query?.kind === "service") return cache.service(query.named.service) === undefined;
   if (query?.kind !== "connection") return false;
   const { to, protocol, port } = query.question;
-  const family = state.families[familyOf(to)];
-  const keys = [frontendKey(to, protocol, port), nodePortKey(familyOf(to), protocol, port)];
-  return keys.every((key) => family?.ownerOf(key) === undefined);
+  return state.families[familyOf(to)]?.frontendAt(to, protocol, port, true) === undefined;
 }
 
 /** @param isDispensable whether the kernel's rules answer the query without objects */

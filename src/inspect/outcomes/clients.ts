@@ -1,11 +1,11 @@
-import { addressNumber, addressText, prefixInterval } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
 import { cidrContains, compareAddresses } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { splitParts, verdictTarget } from "../../nft/elements.ts";
-import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
+import type { FamilyContext } from "../../ruleset/node-context.ts";
 import { FIREWALL_IPS, HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
 import type { Packet } from "../../trace/packet.ts";
+import { nearEnd } from "../explain/packet.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 import type { ComparedFrontend } from "./frontends.ts";
 
@@ -56,7 +56,7 @@ export function clientsOf(
 function podClient(context: FamilyContext, cidr: string | undefined): ComparedClient[] {
   const { family, localTraffic } = context;
   if (cidr === undefined && localTraffic.kind !== "interface") return [];
-  const address = cidr === undefined ? (OUTSIDE[family][0] ?? "") : lastButOne(cidr, family);
+  const address = cidr === undefined ? (OUTSIDE[family][0] ?? "") : nearEnd(cidr);
   return [{ kind: "pod", from: { address, at: "pod", ...podInterface(context) } }];
 }
 
@@ -68,16 +68,6 @@ function podInterface({ localTraffic }: FamilyContext): { readonly iifname?: str
 /** A local endpoint as a client of its own frontend. */
 export function endpointClient(address: string, context: FamilyContext): ComparedClient {
   return { kind: "endpoint", from: { address, at: "pod", ...podInterface(context) } };
-}
-
-function lastButOne(cidr: string, family: Family): string {
-  const slash = cidr.indexOf("/");
-  const { first, last } = prefixInterval(
-    family,
-    addressNumber(family, cidr.slice(0, slash)),
-    Number(cidr.slice(slash + 1)),
-  );
-  return addressText(family, last > first ? last - 1n : first);
 }
 
 /** The node reaches its own addresses from the address itself. */
@@ -132,9 +122,4 @@ export function hairpinEndpoints(tables: readonly AnyTable[]): ReadonlySet<strin
     }
   }
   return found;
-}
-
-/** The context of a family; undefined when the node does not program it. */
-export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {
-  return nodeContext.find((context) => context.family === family);
 }

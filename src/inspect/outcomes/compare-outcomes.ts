@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
-import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
+import { contextOf, type FamilyContext, type NodeContext } from "../../ruleset/node-context.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
 import type { WeightedDestination } from "../../trace/outcome.ts";
 import type { Host } from "../../trace/packet.ts";
@@ -8,7 +9,6 @@ import { type Behaviour, behaviourOf } from "./behaviour.ts";
 import {
   type ComparedClient,
   clientsOf,
-  contextOf,
   differingSources,
   endpointClient,
   hairpinEndpoints,
@@ -123,26 +123,10 @@ function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): Outco
   return [...merged.values()];
 }
 
-/** Destinations are sorted. */
-function isSame(a: Behaviour, b: Behaviour): boolean {
-  if (a.destinations.length !== b.destinations.length || a.result !== b.result) return false;
-  if (a.refused !== b.refused || a.dropped !== b.dropped) return false;
-  if (a.affinitySeconds !== b.affinitySeconds || a.returning !== b.returning) return false;
-  return a.destinations.every((one, index) => {
-    const other = b.destinations[index];
-    return (
-      one.address === other?.address &&
-      one.port === other.port &&
-      one.probability === other.probability &&
-      one.source === other.source &&
-      one.translated === other.translated
-    );
-  });
-}
-
 /** The ways in which two behaviours differ; none when they are the same. */
 function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
-  if (isSame(before, after)) return [];
+  // Destinations are sorted.
+  if (isDeepStrictEqual(before, after)) return [];
   const targets = ({ destinations }: Behaviour, withShares: boolean): string => {
     const shares = new Map<string, number>();
     for (const { address, port, probability } of destinations) {

@@ -6,7 +6,6 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Expression, Statement } from "../../nft/ast/json.ts";
 import { type Chain, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
-import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect } from "../../trace/outcome.ts";
@@ -94,10 +93,7 @@ export class StoryNames {
 
   #destination({ destination: address, destinationPort: port, protocol }: TracedPacket): NamedEnd {
     const state = address === "" ? undefined : this.#state.families[familyOf(address)];
-    const isNodes = this.#nodeAddresses.has(address);
-    const frontend =
-      state?.ownerOf(frontendKey(address, protocol, port)) ??
-      (isNodes ? state?.ownerOf(nodePortKey(familyOf(address), protocol, port)) : undefined);
+    const frontend = state?.frontendAt(address, protocol, port, this.#nodeAddresses.has(address))?.port;
     const name = frontend === undefined ? this.#machine(address) : `Service ${portText(frontend)}`;
     return { address, port, name };
   }

@@ -343,7 +343,7 @@ test("explain notes affinity, source ranges and masquerading for a connection th
   expect(explanations[0]?.notes.map(({ topic }) => topic)).toEqual(["source", "affinity", "source ranges"]);
   expect(text).toContain("externalTrafficPolicy is Cluster");
   expect(text).toContain("for 10m");
-  expect(text).toContain("only 198.51.100.0/24 may come");
+  expect(text).toContain("only clients in 198.51.100.0/24 are allowed");
 });
 
 test.each([
