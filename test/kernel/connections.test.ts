@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ConnectionReport } from "../../src/inspect/connections/report.ts";
+import type { ConnectionReport } from "../../src/inspect/connections/connection-counter.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";

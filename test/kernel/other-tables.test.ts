@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { explain } from "../../src/inspect/explain/explain.ts";
-import { type ExplainInput, explainInputOf, type LiveRules } from "../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf, type LiveRules } from "../../src/inspect/explain/explain-input.ts";
 import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
 import type { HostFiles } from "../../src/kernel/host.ts";
@@ -56,15 +56,15 @@ function townInput(): { readonly input: ExplainInput; readonly renderer: Rendere
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state } = renderer;
-  const input = explainInputOf({
+  const input: ExplainInput = {
     cache,
     nodeContext,
     state,
     objectsKnown: true,
     ignored: [],
     loadBalancers: [],
-    hostAddresses: [],
-  });
+    host: hostOf(nodeContext, []),
+  };
   return { input, renderer };
 }
 

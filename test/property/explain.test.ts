@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { explanationText } from "../../src/cli/commands/explanation-text.ts";
 import { PLAIN } from "../../src/cli/terminal.ts";
 import { explain } from "../../src/inspect/explain/explain.ts";
-import { type ExplainInput, explainInputOf } from "../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf } from "../../src/inspect/explain/explain-input.ts";
 import type { Cause, Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -20,17 +20,16 @@ const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, nodeContext])
   const cache = cacheOf(objects);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  const parts = {
+  const input: ExplainInput = {
     cache,
     nodeContext,
     state: renderer.state,
     ignored: [],
     objectsKnown: true,
     loadBalancers: [],
-    hostAddresses: ["127.0.0.1", "::1"],
+    host: hostOf(nodeContext, ["127.0.0.1", "::1"]),
   };
   return packetsFor(objects).map(({ from, to, port, protocol }) => {
-    const input = explainInputOf(parts);
     const question = { fromAddress: from.address, source: from.at, to, port, protocol };
     return { input, connection: connectionOf(question, input) };
   });

@@ -1,9 +1,8 @@
-import { serviceSubjects } from "../../inspect/check/cross-warnings.ts";
 import { compareDiagnostics, errorAt, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
-import { checkWarnings } from "../../inspect/check/warnings.ts";
+import { checkWarnings, serviceSubjects } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { serviceOf } from "../../model/ids.ts";

@@ -3,13 +3,13 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { quoted } from "../../base/schema-error.ts";
 import { counted, socketText } from "../../base/text.ts";
-import { ConnectionAttribution } from "../../inspect/connections/attribution.ts";
-import { ConnectionCounter } from "../../inspect/connections/connection-counter.ts";
-import type {
-  ConnectionReport,
-  EndpointConnections,
-  ServicePortConnections,
-} from "../../inspect/connections/report.ts";
+import {
+  ConnectionAttribution,
+  ConnectionCounter,
+  type ConnectionReport,
+  type EndpointConnections,
+  type ServicePortConnections,
+} from "../../inspect/connections/connection-counter.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";

@@ -1,9 +1,18 @@
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { type FileObjects, type FilesResult, type FromFile, writtenBy } from "../../kube/files/object-gatherer.ts";
+import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { ServiceName } from "../../model/ids.ts";
+import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Service, ServicePortSpec } from "../../model/service.ts";
+import { hasClusterIP } from "../../model/service-port.ts";
+import type { Conflict } from "../../ruleset/family-state.ts";
+import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { crossWarnings, serviceSubjects } from "./cross-warnings.ts";
-import { serviceWarnings } from "./service-warnings.ts";
+import { placeText, type Subject, warningAt } from "./diagnostics.ts";
 
 /** Objects that were read from files, and the ruleset rendered from them. */
 export interface CheckInput {
@@ -19,4 +28,239 @@ export function checkWarnings({ files, cache, state }: CheckInput): Diagnostic[]
     ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, cache)),
     ...crossWarnings(files, state.conflicts()),
   ];
+}
+
+/** Returns the subjects of diagnostics about Services. */
+export function serviceSubjects({ services }: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
+  return new Map(services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]));
+}
+
+/** Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service uses. */
+function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
+  const subjects = serviceSubjects(files.objects);
+  const ignored = new Set(files.ignored.map(({ object }) => object));
+  const clusterIPs = new Map<string, ServiceName>();
+  for (const { value } of files.objects.services) {
+    for (const family of FAMILIES) clusterIPs.set(value.clusterIPs[family], value.name);
+  }
+  clusterIPs.delete("");
+  return [
+    ...conflicts.flatMap((conflict) => conflictWarnings(conflict, subjects)),
+    ...healthPortWarnings([...subjects.values()]),
+    ...files.objects.endpointSlices.flatMap((slice) => sliceWarnings(slice, subjects, ignored, clusterIPs)),
+  ];
+}
+
+/** Returns one warning for each loser of an address; a node port of two Services is an error of its own. */
+function conflictWarnings(
+  { frontend, winner, losers }: Conflict,
+  subjects: ReadonlyMap<ServiceName, Subject>,
+): Diagnostic[] {
+  const holder = subjects.get(winner.service.name);
+  if (holder === undefined) return [];
+  const { address, protocol, port } = parseFrontendKey(frontend);
+  if (address === undefined) return [];
+  return losers.flatMap((loser) => {
+    const subject = subjects.get(loser.service.name);
+    if (subject === undefined) return [];
+    const why = hasClusterIP(winner, address) ? "whose cluster IP it is" : "which is older or comes first by name";
+    const reason = `${address} ${protocol} ${port} goes to ${winner.name} (${placeText(holder)}), ${why}`;
+    return [warningAt(subject, conflictPath(subject, address), reason)];
+  });
+}
+
+/** Returns the path of the loser's field that has the conflicting address. */
+function conflictPath(subject: Subject, address: string): string {
+  const written = writtenBy(subject) as RawService;
+  const at = (texts: readonly (string | null | undefined)[]) =>
+    texts.findIndex((text) => canonicalAddress(text ?? "") === address);
+  const external = at(written.spec.externalIPs ?? []);
+  if (external >= 0) return joinPath("spec.externalIPs", external);
+  const ingress = at((written.status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip));
+  return ingress >= 0 ? joinPath("status.loadBalancer.ingress", ingress) : "spec.clusterIP";
+}
+
+/** A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort. */
+function healthPortWarnings(subjects: readonly (Subject & { readonly value: Service })[]): Diagnostic[] {
+  const holders = new Map<number, string>();
+  for (const { value } of subjects) {
+    for (const { nodePort, protocol } of value.ports) {
+      if (nodePort !== 0 && protocol === "tcp") holders.set(nodePort, `${value.name} as a node port`);
+    }
+  }
+  return subjects.flatMap((subject) => {
+    const { healthCheckNodePort: port, name } = subject.value;
+    if (port === 0) return [];
+    const holder = holders.get(port);
+    holders.set(port, `${name} for its own health checks`);
+    if (holder === undefined) return [];
+    return [warningAt(subject, "spec.healthCheckNodePort", `${port} is also used by ${holder}`)];
+  });
+}
+
+function sliceWarnings(
+  from: FromFile<EndpointSlice>,
+  subjects: ReadonlyMap<ServiceName, Subject & { readonly value: Service }>,
+  ignored: ReadonlySet<string>,
+  clusterIPs: ReadonlyMap<string, ServiceName>,
+): Diagnostic[] {
+  const { value: slice } = from;
+  const subject: Subject = { ...from, object: `EndpointSlice ${slice.namespace}/${slice.name}` };
+  const service = subjects.get(slice.service)?.value;
+  const loops = slice.endpoints.flatMap(({ address }, index) => {
+    const owner = clusterIPs.get(address);
+    if (owner === undefined) return [];
+    const path = joinPath("endpoints", index);
+    return [
+      warningAt(subject, path, `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`),
+    ];
+  });
+  if (service === undefined) {
+    if (subjects.size === 0 || ignored.has(`Service ${slice.service}`)) return loops;
+    return [
+      ...loops,
+      warningAt(subject, "metadata.labels", `belongs to the Service ${slice.service}, which is not among the files`),
+    ];
+  }
+  if (service.clusterIPs[slice.family] !== "") return loops;
+  const reason = `is of a family that the Service ${service.name} does not have: its endpoints are not used`;
+  return [...loops, warningAt(subject, "addressType", reason)];
+}
+
+/** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
+const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
+
+/** Returns warnings about fields of one Service that are valid and most likely mistakes. */
+function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache): Diagnostic[] {
+  const written = writtenBy(subject) as RawService;
+  const slices = cache.slices(service.name);
+  return [
+    ...endpointWarnings(subject, service, written, slices),
+    ...FAMILIES.flatMap((family) => portWarnings(subject, service, slices, family)),
+    ...sourceRangeWarnings(subject, service, written),
+    ...addressWarnings(subject, service, written, cache),
+  ];
+}
+
+/** With a selector, a controller creates the EndpointSlices; without one, they must be among the files. */
+function endpointWarnings(
+  subject: Subject,
+  { ports }: Service,
+  { spec }: RawService,
+  slices: readonly EndpointSlice[],
+): Diagnostic[] {
+  if (slices.length > 0 || Object.keys(spec.selector ?? {}).length > 0 || ports.length === 0) return [];
+  return [warningAt(subject, "spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
+}
+
+function portWarnings(
+  subject: Subject,
+  { clusterIPs, ports }: Service,
+  slices: readonly EndpointSlice[],
+  family: Family,
+): Diagnostic[] {
+  const filled = slices.filter((slice) => slice.family === family && slice.endpoints.length > 0);
+  if (clusterIPs[family] === "" || filled.length === 0) return [];
+  const offered = filled.flatMap((slice) => slice.ports);
+  const words = new Set(offered.map(portWords));
+  const known = words.size === 0 ? "are none" : `are ${[...words].sort().join(", ")}`;
+  return ports.flatMap((port) => {
+    if (offered.some(({ name, protocol }) => name === port.name && protocol === port.protocol)) return [];
+    const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
+    return [
+      warningAt(
+        subject,
+        path,
+        `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`,
+      ),
+    ];
+  });
+}
+
+function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
+  return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;
+}
+
+/** Returns a port's index in the document, which differs from the model's: duplicate ports are not in the model. */
+function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
+  const ports = (writtenBy(subject) as RawService).spec.ports ?? [];
+  return Math.max(
+    0,
+    ports.findIndex((port) => (port.name ?? "") === name),
+  );
+}
+
+function sourceRangeWarnings(subject: Subject, service: Service, { spec }: RawService): Diagnostic[] {
+  const texts = spec.loadBalancerSourceRanges ?? [];
+  if (texts.length === 0) return [];
+  const field = "spec.loadBalancerSourceRanges";
+  if (spec.type !== "LoadBalancer") {
+    return [warningAt(subject, field, "has no effect: the Service is not of type LoadBalancer")];
+  }
+  const open = FAMILIES.filter((family) => {
+    return service.clusterIPs[family] !== "" && service.loadBalancerSourceRanges[family].length === 0;
+  });
+  return [
+    ...open.map((family) => {
+      return warningAt(
+        subject,
+        field,
+        `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`,
+      );
+    }),
+    ...texts.flatMap((text, index) => {
+      const reason = rangeReason(text.trim(), service);
+      return reason === undefined ? [] : [warningAt(subject, joinPath(field, index), reason)];
+    }),
+  ];
+}
+
+function rangeReason(text: string, { clusterIPs, loadBalancerSourceRanges }: Service): string | undefined {
+  const cidr = canonicalCidr(text);
+  if (cidr === undefined) return undefined;
+  const family = familyOf(cidr);
+  const [address = "", length] = cidr.split("/");
+  if (clusterIPs[family] === "") return `${text} is of a family that the Service does not have`;
+  if (NO_CLIENTS.some((range) => cidrContains(range, address) && Number(length) >= Number(range.split("/")[1]))) {
+    return `${text} holds no address that a client can have`;
+  }
+  if (length === "0" && loadBalancerSourceRanges[family].length > 1) return `${text} makes the other ranges redundant`;
+  if (canonicalAddress(text.split("/")[0] ?? "") !== address) return `${text} has host bits set; it means ${cidr}`;
+  return undefined;
+}
+
+function addressWarnings(
+  subject: Subject,
+  service: Service,
+  { spec, status }: RawService,
+  cache: ObjectCache,
+): Diagnostic[] {
+  const serviceCIDRs = cache.serviceCIDRs();
+  const inServiceCIDR = (address: string) =>
+    serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
+  const external = (spec.externalIPs ?? []).flatMap((text, index) => {
+    const address = canonicalAddress(text);
+    if (address === undefined || !inServiceCIDR(address)) return [];
+    const path = joinPath("spec.externalIPs", index);
+    return [warningAt(subject, path, `${address} is in a ServiceCIDR: it may become another Service's cluster IP`)];
+  });
+  const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
+    const address = canonicalAddress(ip ?? "");
+    if (address === undefined || !isLinkLocal(address)) return [];
+    const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
+    return [warningAt(subject, path, `${address} is link-local: routers do not forward packets to it`)];
+  });
+  const outside = FAMILIES.flatMap((family) => {
+    const address = service.clusterIPs[family];
+    const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
+    if (address === "" || !known || inServiceCIDR(address) || isPlaceholder(subject)) return [];
+    return [warningAt(subject, "spec.clusterIP", `${address} is not in any ServiceCIDR`)];
+  });
+  return [...external, ...ingress, ...outside];
+}
+
+/** Returns true if the cluster IP is a placeholder. */
+function isPlaceholder(subject: Subject): boolean {
+  const { spec } = writtenBy(subject) as { spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null } };
+  return !spec?.clusterIP && !spec?.clusterIPs?.[0];
 }

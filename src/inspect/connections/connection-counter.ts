@@ -1,9 +1,12 @@
+import type { Family } from "../../base/family.ts";
 import { type ConntrackTimeouts, type FlowEnd, idleness, type TrackedConnection } from "../../kernel/connections.ts";
-import type { Endpoint } from "../../model/endpoint.ts";
-import { compareAddresses } from "../../model/ip.ts";
+import { type Endpoint, endpointsOf } from "../../model/endpoint.ts";
+import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
+import { compareAddresses, familyOf } from "../../model/ip.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { AttributedConnection, ConnectionAttribution } from "./attribution.ts";
-import type { ClientConnections, ConnectionReport, EndpointConnections, ServicePortConnections } from "./report.ts";
+import { joinParts } from "../../nft/elements.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 
 /** The most clients, and the most vanished endpoints, that are told apart: memory must not grow with the table. */
 const MOST_CLIENTS = 20_000;
@@ -179,4 +182,104 @@ function compare(a: readonly string[], b: readonly string[]): number {
 function byEndpoint(a: EndpointConnections, b: EndpointConnections): number {
   if (a.address === "" || b.address === "") return a.address === b.address ? 0 : a.address === "" ? 1 : -1;
   return compareAddresses(a.address, b.address) || a.port - b.port;
+}
+
+/** The connections of one client address. */
+export interface ClientConnections {
+  readonly address: string;
+  readonly connections: number;
+}
+
+/** The connections to one endpoint of a Service port. */
+export interface EndpointConnections {
+  /** "" for the vanished endpoints that are not told apart: there are too many. */
+  readonly address: string;
+  /** 1..65535, or 0 where `address` is "". */
+  readonly port: number;
+  readonly condition: EndpointCondition;
+  /** `namespace/name`, "" when not known. */
+  readonly pod: string;
+  /** "" when not known. */
+  readonly node: string;
+  readonly connections: number;
+  /** How many are in which state of the connection tracker: `established`, `time_wait`, of UDP `assured`. */
+  readonly states: Readonly<Record<string, number>>;
+  /** How many have waited for an acknowledgement of their last data for at least 2 seconds. */
+  readonly unacknowledged: number;
+  /** Time since the last packet; absent where the kernel does not tell. */
+  readonly idleSeconds?: { readonly shortest: number; readonly longest: number };
+  /** Of an endpoint that terminates or vanished: the clients with the most connections. */
+  readonly clients?: readonly ClientConnections[];
+  /** Beside `clients`: how many connections belong to clients that are not named there. */
+  readonly connectionsOfOtherClients?: number;
+}
+
+/** The connections to one Service port in one family. */
+export interface ServicePortConnections {
+  readonly service: ServiceName;
+  /** "" for a nameless port. */
+  readonly port: string;
+  readonly family: Family;
+  readonly protocol: Protocol;
+  /** 1..65535 */
+  readonly number: number;
+  readonly connections: number;
+  readonly endpoints: readonly EndpointConnections[];
+}
+
+/** The tracked connections of this host, by Service and endpoint. */
+export interface ConnectionReport {
+  readonly services: readonly ServicePortConnections[];
+  /** Connections whose destination was translated, but to no frontend of a Service: other software's, or a deleted Service's. */
+  readonly unmanaged: number;
+}
+
+/** The state of an endpoint; `vanished` when no EndpointSlice of its Service has it any more. */
+export type EndpointCondition = "ready" | "not-ready" | "terminating" | "vanished";
+
+/** The Service port that a connection belongs to, and its endpoint as far as it is still there. */
+export interface AttributedConnection {
+  readonly port: ServicePort;
+  readonly endpoint: Endpoint | undefined;
+  readonly condition: EndpointCondition;
+}
+
+/** Finds the Service port and the endpoint of connections, from the objects alone. */
+export class ConnectionAttribution {
+  readonly #state: RulesetState;
+  readonly #cache: ObjectCache;
+  readonly #nodeAddresses: ReadonlySet<string>;
+  readonly #endpoints = new Map<ServicePortKey, ReadonlyMap<string, Endpoint>>();
+
+  /** @param nodeAddresses the addresses of this host: only connections to these can be to a NodePort */
+  constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
+    this.#state = state;
+    this.#cache = cache;
+    this.#nodeAddresses = nodeAddresses;
+  }
+
+  /** The Service port and endpoint of a connection; undefined when it is to no frontend of a Service. */
+  of({ protocol, destination, replySource }: TrackedConnection): AttributedConnection | undefined {
+    const { address } = destination;
+    const state = this.#state.families[familyOf(address)];
+    const port = state?.frontendAt(address, protocol, destination.port, this.#nodeAddresses.has(address))?.port;
+    if (port === undefined) return undefined;
+    const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
+    return { port, endpoint, condition: conditionOf(endpoint) };
+  }
+
+  #endpointsOf(port: ServicePort): ReadonlyMap<string, Endpoint> {
+    const known = this.#endpoints.get(port.key);
+    if (known !== undefined) return known;
+    const endpoints = endpointsOf(this.#cache.slices(port.service.name), port, this.#cache.node.name);
+    const byTarget = new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
+    this.#endpoints.set(port.key, byTarget);
+    return byTarget;
+  }
+}
+
+function conditionOf(endpoint: Endpoint | undefined): EndpointCondition {
+  if (endpoint === undefined) return "vanished";
+  if (endpoint.source.terminating) return "terminating";
+  return endpoint.source.ready ? "ready" : "not-ready";
 }

@@ -46,17 +46,6 @@ export interface LiveRules {
   readonly affinityEntries: readonly AffinityEntry[];
 }
 
-/** The parts of an explain input. */
-export type ExplainInputParts = Omit<ExplainInput, "host"> & {
-  /** Canonical addresses of the host that the command runs on, which may not be the node in question. */
-  readonly hostAddresses: readonly string[];
-};
-
-/** Assembles an explain input. */
-export function explainInputOf({ hostAddresses, ...parts }: ExplainInputParts): ExplainInput {
-  return { ...parts, host: hostOf(parts.nodeContext, hostAddresses) };
-}
-
 /**
  * The node's own addresses. Those of the host are used when the node's address is among them, or when the node's
  * address is not known: the command may run on another machine than the node.

@@ -31,7 +31,7 @@ export interface Desired {
   /** Warnings about the objects of a cluster, one line each. */
   readonly notices: readonly string[];
   /** Present when the node is not among the objects: its addresses, zone and pod CIDRs are unknown. */
-  readonly missingNode?: MissingNode;
+  readonly missingNode?: MissingNode | undefined;
   readonly origin: DesiredOrigin;
 }
 
@@ -42,25 +42,20 @@ export interface DesiredFromFiles extends Desired {
 
 /**
  * Renders the objects of the request's files; without files, those of its daemon, or of the cluster.
- * @param held those of the daemon, where they are known
+ * @param held the objects of the daemon, where they are known
+ * @param onService told of every Service of a cluster as it comes, those of other proxies too
  * @throws AppError HOST; BAD_CONFIG; UNREADABLE_INPUT; API_UNAVAILABLE
  */
-export async function loadDesired(request: LoadRequest, held?: DaemonObjects): Promise<Desired> {
+export async function loadDesired(
+  request: LoadRequest,
+  held?: DaemonObjects,
+  onService?: (service: unknown) => void,
+): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
-  const origin = originOf(request);
-  if (request.daemon !== undefined) {
-    const objects = held ?? (await daemonObjects(request.daemon));
-    return { ...(await renderObjects(request, objects)), diagnostics: [], notices: [], origin };
-  }
+  if (request.daemon !== undefined) return await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
   const notices: string[] = [];
-  const objects = await listClusterObjects(request, (text) => notices.push(text));
-  return {
-    ...(await renderObjects(request, objects)),
-    diagnostics: [],
-    notices,
-    origin,
-    ...nodeOf(objects.missingNode),
-  };
+  const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
+  return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
 }
 
 /**
@@ -81,29 +76,16 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
     nodes: nodes.map(({ value }) => value),
     serviceCIDRs: serviceCIDRs.map(({ value }) => value),
   });
-  const missing = missingNode(
-    request.nodeName,
-    nodes.map(({ value }) => value.name),
-  );
-  return {
-    ...rendered,
-    files,
-    diagnostics: files.diagnostics,
-    notices: [],
-    origin: originOf(request),
-    ...nodeOf(missing),
-  };
-}
-
-function nodeOf(missing: MissingNode | undefined): Pick<Desired, "missingNode"> {
-  return missing === undefined ? {} : { missingNode: missing };
+  const names = nodes.map(({ value }) => value.name);
+  return { ...rendered, files, diagnostics: files.diagnostics, missingNode: missingNode(request.nodeName, names) };
 }
 
 /** Renders objects that were read before, for the node and with the options of the request. */
 export async function renderObjects(
-  { options, nodeName, daemon, paths }: Pick<LoadRequest, "options" | "nodeName" | "daemon" | "paths">,
+  request: LoadRequest,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
-): Promise<Omit<Desired, "diagnostics" | "notices" | "missingNode" | "origin">> {
+): Promise<Desired> {
+  const { options, nodeName, daemon, paths } = request;
   const cache = new ObjectCache(nodeName, options);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
@@ -113,7 +95,8 @@ export async function renderObjects(
   const nodeContext = isOfDaemon ? daemon.state.nodeContext : await contextOfHost(options, cache);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return { options, cache, nodeContext, state: renderer.state, excess: renderer.excess };
+  const { state, excess } = renderer;
+  return { options, cache, nodeContext, state, excess, diagnostics: [], notices: [], origin: originOf(request) };
 }
 
 async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {

@@ -6,23 +6,22 @@ import { hostFiles } from "../../kernel/host.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { readOtherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
-import { unservedAmong } from "../../kube/decode/ignored-service.ts";
+import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
-import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
-import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
-import { type ExplainInput, explainInputOf, type LiveRules } from "../explain/explain-input.ts";
+import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
-import { type Desired, loadFromFiles, renderObjects } from "./desired.ts";
+import { type Desired, loadDesired, loadFromFiles, renderObjects } from "./desired.ts";
 import { liveTables } from "./kernel-tables.ts";
-import { daemonObjects, listClusterObjects, unservedServices } from "./load-objects.ts";
-import { type DesiredOrigin, type LoadRequest, type MissingNode, originOf } from "./load-request.ts";
+import { unservedServices } from "./load-objects.ts";
+import type { DesiredOrigin, LoadRequest, MissingNode } from "./load-request.ts";
 
 /** The input of an explanation, and what to tell the user about the objects. */
 export interface LoadedExplainInput {
@@ -31,15 +30,9 @@ export interface LoadedExplainInput {
   /** One line each. */
   readonly notices: readonly string[];
   /** Present when the node is not among the objects. */
-  readonly missingNode?: MissingNode;
+  readonly missingNode?: MissingNode | undefined;
   readonly origin: DesiredOrigin;
 }
-
-type LoadedObjects = Pick<ExplainInput, "cache" | "nodeContext" | "state" | "ignored" | "loadBalancers"> &
-  Omit<LoadedExplainInput, "input" | "origin"> & {
-    /** False when the objects are not known. */
-    readonly comparable: boolean;
-  };
 
 /**
  * Loads the objects from files or the cluster, and the kernel's tables when `isLive`. One connection can be followed
@@ -51,35 +44,21 @@ export async function loadExplainInput(
   query?: ExplainQuery,
   isLive = false,
 ): Promise<LoadedExplainInput> {
-  const ofDaemon =
-    isLive && query !== undefined && request.daemon !== undefined ? await liveTables(request) : undefined;
-  const { diagnostics, comparable, missingNode, ...loaded } =
-    request.paths.length > 0
-      ? await objectsOfFiles(request)
-      : await objectsHere(request, query, isLive, ofDaemon?.objects);
-  const tables = isLive && query !== undefined ? (ofDaemon ?? (await liveTables(request))) : undefined;
-  const { notices: objectNotices, ...parts } = loaded;
-  const notices = [...objectNotices, ...(tables?.notices ?? [])];
-  const hostAddresses = await allLocalAddresses(hostFiles);
+  // The daemon gives its objects and tables of one moment.
+  const isFollowed = isLive && query !== undefined;
+  const ofDaemon = isFollowed && request.daemon !== undefined ? await liveTables(request) : undefined;
+  const { unserved, objectsKnown, ...desired } = await loadObjects(request, query, isLive, ofDaemon?.objects);
+  const tables = isFollowed ? (ofDaemon ?? (await liveTables(request))) : undefined;
+  const { cache, nodeContext, state, diagnostics, missingNode, origin } = desired;
+  const { ignored, loadBalancers } = unserved;
+  const host = hostOf(nodeContext, await allLocalAddresses(hostFiles));
   const live =
-    tables === undefined || query === undefined
-      ? {}
-      : { live: await liveRules(request.options, tables.ruleset, query) };
-  if (live.live !== undefined) parts.state.adopt(live.live.ruleset);
-  const input = explainInputOf({
-    ...parts,
-    objectsKnown: comparable,
-    hostAddresses,
-    ...live,
-    ...(request.paths.length > 0 ? {} : vanishedOf(request.daemon)),
-  });
-  return {
-    input,
-    diagnostics,
-    notices,
-    origin: originOf(request),
-    ...(missingNode === undefined ? {} : { missingNode }),
-  };
+    isFollowed && tables !== undefined ? { live: await liveRules(request.options, tables.ruleset, query) } : {};
+  if (tables !== undefined) state.adopt(tables.ruleset);
+  const vanished = request.paths.length > 0 ? {} : vanishedOf(request.daemon);
+  const input = { cache, nodeContext, state, host, ignored, loadBalancers, objectsKnown, ...live, ...vanished };
+  const notices = [...desired.notices, ...(tables?.notices ?? [])];
+  return { input, diagnostics, notices, missingNode, origin };
 }
 
 function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished"> {
@@ -103,30 +82,41 @@ async function liveRules({ nftPath }: ProxyOptions, ruleset: Ruleset, query: Exp
   return { ...tables, affinityEntries: (await Promise.all(entries)).flatMap((entry) => entry ?? []) };
 }
 
-async function objectsOfFiles(request: LoadRequest): Promise<LoadedObjects> {
-  const { files, notices, diagnostics, missingNode, ...desired } = await loadFromFiles(request, { thorough: true });
-  const written = writtenServices(files);
-  const missing = missingNode === undefined ? {} : { missingNode };
-  return { ...withIgnored(desired, written), notices, diagnostics, comparable: true, ...missing };
+interface LoadedObjects extends Desired {
+  readonly unserved: UnservedServices;
+  /** False when the objects are unavailable. */
+  readonly objectsKnown: boolean;
 }
 
-async function objectsHere(
+async function loadObjects(
   request: LoadRequest,
   query: ExplainQuery | undefined,
   isLive: boolean,
-  held?: DaemonObjects,
+  held: DaemonObjects | undefined,
 ): Promise<LoadedObjects> {
-  if (request.daemon === undefined) return await objectsOfCluster(request, isLive && query?.kind === "connection");
-  const { cache, nodeContext, state } = await renderObjects(request, held ?? (await daemonObjects(request.daemon)));
-  const rendered = { cache, nodeContext, state, diagnostics: [], comparable: true };
-  if (!isOfOthers(query, state, cache)) return { ...rendered, ignored: [], loadBalancers: [], notices: [] };
-  const { ignored, loadBalancers, problem } = await unservedServices(request.daemon);
+  if (request.paths.length > 0) {
+    const desired = await loadFromFiles(request, { thorough: true });
+    return { ...desired, unserved: unservedAmong(writtenServices(desired.files)), objectsKnown: true };
+  }
+  if (request.daemon !== undefined) return await objectsOfDaemon(request, request.daemon, query, held);
+  return await objectsOfCluster(request, isLive && query?.kind === "connection");
+}
+
+async function objectsOfDaemon(
+  request: LoadRequest,
+  daemon: RunningDaemon,
+  query: ExplainQuery | undefined,
+  held: DaemonObjects | undefined,
+): Promise<LoadedObjects> {
+  const desired = await loadDesired(request, held);
+  const unserved = isOfOthers(query, desired) ? await unservedServices(daemon) : unservedAmong([]);
+  const { problem } = unserved;
   const notices = problem === undefined ? [] : [`warning: Services of other proxies are unknown: ${problem}`];
-  return { ...rendered, ignored, loadBalancers, notices };
+  return { ...desired, unserved, notices, objectsKnown: true };
 }
 
 /** Whether a query is about something that the daemon does not hold, which is only Services that it serves. */
-function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache: ObjectCache): boolean {
+function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired): boolean {
   if (query?.kind === "service") return cache.service(query.named.service) === undefined;
   if (query?.kind !== "connection") return false;
   const { to, protocol, port } = query.question;
@@ -136,29 +126,13 @@ function isOfOthers(query: ExplainQuery | undefined, state: RulesetState, cache:
 /** @param isDispensable whether the kernel's rules answer the query without objects */
 async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
   const written: unknown[] = [];
-  const notices: string[] = [];
-  const keep = (service: unknown) => written.push(service);
   try {
-    const objects = await listClusterObjects(request, (text) => notices.push(text), keep);
-    const { missingNode } = objects;
-    return {
-      ...withIgnored(await renderObjects(request, objects), written),
-      notices,
-      diagnostics: [],
-      comparable: true,
-      ...(missingNode === undefined ? {} : { missingNode }),
-    };
+    const desired = await loadDesired(request, undefined, (service) => written.push(service));
+    return { ...desired, unserved: unservedAmong(written), objectsKnown: true };
   } catch (error) {
     if (!isDispensable || !(error instanceof AppError)) throw error;
-    const nothing = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
-    notices.push(`warning: objects unavailable, following the kernel's rules alone: ${error.message}`);
-    return { ...withIgnored(await renderObjects(request, nothing), []), notices, diagnostics: [], comparable: false };
+    const nothing = await renderObjects(request, { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] });
+    const notices = [`warning: objects unavailable, following the kernel's rules alone: ${error.message}`];
+    return { ...nothing, unserved: unservedAmong([]), notices, objectsKnown: false };
   }
-}
-
-function withIgnored(
-  { cache, nodeContext, state }: Pick<Desired, "cache" | "nodeContext" | "state">,
-  written: readonly unknown[],
-): Omit<LoadedObjects, "notices" | "diagnostics" | "comparable"> {
-  return { cache, nodeContext, state, ...unservedAmong(written) };
 }

@@ -12,8 +12,8 @@ import { type LoadRequest, type MissingNode, missingNode } from "./load-request.
 
 /** The objects of a cluster, as one node needs them. */
 export interface ClusterObjects extends ListedObjects {
-  /** Present when the cluster has no Node of the request's name. */
-  readonly missingNode?: MissingNode;
+  /** Defined when the cluster has no Node of the request's name. */
+  readonly missingNode?: MissingNode | undefined;
 }
 
 /**
@@ -39,8 +39,7 @@ export async function listClusterObjects(
     const list = { client, nodeName, decoders, clock: systemClock, onInvalid };
     const objects = await listOnce(onService === undefined ? list : { ...list, onService });
     if (objects.nodes.length > 0) return objects;
-    const missing = missingNode(nodeName, await nodeNames(client));
-    return missing === undefined ? objects : { ...objects, missingNode: missing };
+    return { ...objects, missingNode: missingNode(nodeName, await nodeNames(client)) };
   } finally {
     client.close();
   }

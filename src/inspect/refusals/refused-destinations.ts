@@ -18,10 +18,9 @@ import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Cause } from "../explain/explanation.ts";
-import { matchOf, servicesAt } from "../explain/match.ts";
+import { matchOf, podNames, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
-import { podNames } from "../pod-names.ts";
 
 /** A client whose packets were refused or dropped. */
 export interface RefusedClient {

@@ -9,9 +9,9 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
 import type { Effect } from "../../trace/outcome.ts";
+import { podNames } from "../explain/match.ts";
 import { stepWords } from "../explain/steps.ts";
 import { portText } from "../explain/words.ts";
-import { podNames } from "../pod-names.ts";
 import type { PacketStory, TracedRule, TraceEnd } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
 

@@ -5,7 +5,7 @@ import { afterEach, expect, test, vi } from "vitest";
 import { allReportText, explanationText } from "../../../../src/cli/commands/explanation-text.ts";
 import { COLOURED, PLAIN, wrapped } from "../../../../src/cli/terminal.ts";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Connection, Explanation } from "../../../../src/inspect/explain/explanation.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, service, slice, testNodeContext } from "../../../support/build.ts";
@@ -24,17 +24,17 @@ function explanation(count: number, options: Pick<ExplainInput, "vanished"> = {}
   const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  const parts = {
+  const input: ExplainInput = {
     cache,
     nodeContext,
     state: renderer.state,
     ignored: [],
     objectsKnown: true,
     loadBalancers: [],
-    hostAddresses: [],
+    host: hostOf(nodeContext, []),
     ...options,
   };
-  return explain(TO_WEB, explainInputOf(parts));
+  return explain(TO_WEB, input);
 }
 
 test("an explanation sums up endpoints that do not fit on a screen in its text, not in its data", () => {

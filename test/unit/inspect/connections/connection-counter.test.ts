@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ConnectionAttribution } from "../../../../src/inspect/connections/attribution.ts";
-import { ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
+import { ConnectionAttribution, ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";

@@ -1,10 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import {
-  type ExplainInput,
-  explainInputOf,
-  type KnownVanished,
-} from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf, type KnownVanished } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import type { Protocol } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
@@ -20,14 +16,14 @@ function input(targets: readonly string[], vanished?: KnownVanished): ExplainInp
   const { state } = renderer;
   state.families.ip?.setVanished(new Set(targets));
   const ruleset: Ruleset = Object.fromEntries(Object.values(state.families).map(({ table }) => [table.family, table]));
-  return explainInputOf({
+  return {
     cache,
     nodeContext,
     state,
     ignored: [],
     objectsKnown: true,
     loadBalancers: [],
-    hostAddresses: [],
+    host: hostOf(nodeContext, []),
     live: {
       ruleset,
       otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
@@ -35,7 +31,7 @@ function input(targets: readonly string[], vanished?: KnownVanished): ExplainInp
       affinityEntries: [],
     },
     ...(vanished === undefined ? {} : { vanished }),
-  });
+  };
 }
 
 function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp"): readonly string[] {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
-import { type ExplainInput, explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
 import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
@@ -26,15 +26,15 @@ function input(
   const nodeContext = testNodeContext(options);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return explainInputOf({
+  return {
     cache,
     nodeContext,
     state: renderer.state,
     ignored: [],
     objectsKnown: true,
     loadBalancers: [],
-    hostAddresses,
-  });
+    host: hostOf(nodeContext, hostAddresses),
+  };
 }
 
 function from(question: Partial<Question>, of = input()) {

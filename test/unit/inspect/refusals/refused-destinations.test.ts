@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { refusalsText } from "../../../../src/cli/commands/refusals.ts";
-import { explainInputOf } from "../../../../src/inspect/explain/explain-input.ts";
+import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { explainRefusals, type RefusalFilter } from "../../../../src/inspect/refusals/refused-destinations.ts";
 import {
   newRefusals,
@@ -41,15 +41,15 @@ const cache = cacheOf({
 });
 const renderer = new Renderer(cache, testNodeContext());
 renderer.update(cache.takeDirty());
-const input = explainInputOf({
+const input: ExplainInput = {
   cache,
   nodeContext: testNodeContext(),
   state: renderer.state,
   ignored: [],
   loadBalancers: [],
   objectsKnown: true,
-  hostAddresses: ["192.0.2.2"],
-});
+  host: hostOf(testNodeContext(), ["192.0.2.2"]),
+};
 
 function entry(options: Partial<SeenRefusal> = {}): SeenRefusal {
   return {
