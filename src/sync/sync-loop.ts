@@ -133,6 +133,9 @@ export class SyncLoop {
   async #syncNow(): Promise<boolean> {
     const { clock, tracker, reconciler } = this.#parts;
     const startedAt = clock.now();
+    const startedMonotonic = clock.monotonic();
+    // Not the wall clock again: if that was set meanwhile, the sync would have taken days, or ended before it began.
+    const endedAt = () => startedAt + clock.monotonic() - startedMonotonic;
     const changes = tracker.take();
     const isFull = reconciler.isFullSyncDue;
     try {
@@ -144,13 +147,14 @@ export class SyncLoop {
       for (const end of moments) end();
       tracker.synced(changes);
       const { triggerTimes, receivedAt } = changes;
-      const report = this.#report(outcome, { startedAt, nodeContext, triggerTimes, receivedAt });
+      const times = { startedAt, endedAt: endedAt(), triggerTimes, receivedAt };
+      const report = this.#report(outcome, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;
     } catch (error) {
       tracker.putBack(changes);
       if (error instanceof NftStoppedError) return false;
-      const failure = { startedAt, endedAt: clock.now(), error, isFull };
+      const failure = { startedAt, endedAt: endedAt(), error, isFull };
       this.#tell((subscriber) => subscriber.failed?.(failure));
       return false;
     }
@@ -158,13 +162,13 @@ export class SyncLoop {
 
   #report(
     outcome: SyncOutcome,
-    input: Pick<SyncReport, "startedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
+    input: Pick<SyncReport, "startedAt" | "endedAt" | "nodeContext" | "triggerTimes" | "receivedAt">,
   ): SyncReport {
-    const { clock, runner, reconciler } = this.#parts;
+    const { runner, reconciler } = this.#parts;
     const { state, quarantined, excludedFamilies } = reconciler;
     const pendingSince = runner.pendingAfterRun;
     this.#expectation = { ruleset: state.ruleset };
-    return { ...outcome, ...input, endedAt: clock.now(), pendingSince, state, quarantined, excludedFamilies };
+    return { ...outcome, ...input, pendingSince, state, quarantined, excludedFamilies };
   }
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */

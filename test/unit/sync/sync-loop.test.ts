@@ -137,6 +137,17 @@ describe("SyncLoop", () => {
     expect(tracker.services, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
   });
 
+  test("reports how long a sync took when the wall clock is set meanwhile", async () => {
+    const { clock, fake, reports, list } = setUp();
+    fake.before = () => {
+      fake.before = () => {};
+      clock.advance(300);
+      clock.set(0);
+    };
+    await list();
+    expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300 }]);
+  });
+
   test("has no expectation while a sync is due, and a new one after each sync", async () => {
     const { loop, handlers, list, pass } = setUp();
     expect(loop.expectation).toBeUndefined();
