@@ -16,6 +16,7 @@ export interface Injected {
   readonly isRepaired?: () => Promise<boolean>;
 }
 
+/** One step of a fault. @param random draws what is left to chance */
 type Step = (stage: Stage, random: () => number) => Promise<Injected>;
 
 /** Something that goes wrong, in one step or several. The daemon has to be over each of them before the next. */
@@ -105,17 +106,18 @@ const clockSet: Step = async (stage, random) => {
   return { since: now() };
 };
 
-const flushed: Step = async (stage) => {
+/** Somebody deletes all rules. */
+export async function flushed(stage: Stage): Promise<Required<Injected>> {
   const from = now();
   await stage.lab.nft("flush", "ruleset");
   return { since: now(), harm: { from, families: FAMILIES }, isRepaired: () => isServed(stage, FAMILIES) };
-};
+}
 
 /** Without the API server the rules have to come back, too. */
 const flushedWhileAway: Step = async (stage, random) => {
   await stage.lab.stopApi();
   await between(random, 1000, 5000);
-  const flush = await flushed(stage, random);
+  const flush = await flushed(stage);
   const isBack = await stage.until(() => isServed(stage, FAMILIES), 30_000);
   await stage.lab.startApi(stage.cluster);
   return { ...flush, isRepaired: async () => isBack };

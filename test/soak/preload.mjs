@@ -1,8 +1,8 @@
 // Is loaded into the daemon before its program (`--import`), with a folder as SOAK_FOLDER:
 // - its wall clock is off by the milliseconds in the file `clock-offset`, if there is one. The machine's clock stays.
 // - SIGUSR2 collects all garbage twice, so that the second time moves all objects together, and writes the file `heap`:
-//   the bytes that are still in use.
-import { readFileSync, writeFileSync } from "node:fs";
+//   what process.memoryUsage() tells then, as JSON.
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -41,6 +41,8 @@ process.on("SIGUSR2", () => {
     setFlagsFromString("--compact-on-every-full-gc");
     collect();
     setFlagsFromString("--no-compact-on-every-full-gc");
-    writeFileSync(join(folder, "heap"), String(process.memoryUsage().heapUsed));
+    const file = join(folder, "heap");
+    writeFileSync(`${file}.new`, JSON.stringify(process.memoryUsage()));
+    renameSync(`${file}.new`, file);
   }, 200);
 });

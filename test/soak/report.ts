@@ -116,6 +116,8 @@ function vitalTable({ vitals }: SoakResults): string {
     [
       row("resident, garbage collected", ({ resident }) => megabytes(resident)),
       row("heap in use", ({ heap }) => megabytes(heap)),
+      row("heap reserved", ({ reserved }) => megabytes(reserved)),
+      row("buffers", ({ buffers }) => megabytes(buffers)),
       row("peak of this process", ({ peak }) => megabytes(peak)),
       row("file descriptors", ({ descriptors }) => String(descriptors)),
     ],

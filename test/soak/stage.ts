@@ -1,4 +1,4 @@
-import { createWriteStream, type WriteStream } from "node:fs";
+import { createWriteStream, existsSync, type WriteStream } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -117,13 +117,13 @@ export class Stage {
     await writeFile(join(FOLDER, "clock-offset"), String(offset));
   }
 
-  /** Has the daemon collect its garbage. @returns the bytes of its heap that are in use then */
-  async collectGarbage(): Promise<number> {
+  /** Has the daemon collect its garbage. @returns what its memory is then */
+  async collectGarbage(): Promise<NodeJS.MemoryUsage> {
     const file = join(FOLDER, "heap");
     await rm(file, { force: true });
     process.kill(this.pid, "SIGUSR2");
-    await this.until(async () => (await readFile(file, "utf8").catch(() => "")) !== "", 30_000);
-    return Number(await readFile(file, "utf8"));
+    await this.until(async () => existsSync(file), 30_000);
+    return JSON.parse(await readFile(file, "utf8"));
   }
 
   /** Ends all watches, after the server has forgotten where they were. */

@@ -8,8 +8,10 @@ export interface Vitals {
   readonly pid: number;
   /** After a collection of all garbage, bytes. */
   readonly resident: number;
-  /** Bytes of its heap that are in use then. */
+  /** Bytes of its heap that are in use then, those that the engine has reserved for it, and those of buffers outside of it. */
   readonly heap: number;
+  readonly reserved: number;
+  readonly buffers: number;
   /** The most that was resident since the process began, bytes. */
   readonly peak: number;
   /** Open file descriptors. */
@@ -34,7 +36,7 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
   stage.churn.pause();
   stage.churn.reset();
   await sleep(REST);
-  const heap = await stage.collectGarbage();
+  const { heapUsed, heapTotal, external } = await stage.collectGarbage();
   const samples = [];
   for (let n = 0; n < SAMPLES; n++) {
     await sleep(1000);
@@ -43,7 +45,9 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
   stage.churn.start();
   return {
     pid: stage.pid,
-    heap,
+    heap: heapUsed,
+    reserved: heapTotal,
+    buffers: external,
     resident: Math.min(...samples.map(({ resident }) => resident)),
     descriptors: Math.min(...samples.map(({ descriptors }) => descriptors)),
     peak: peakBytes(stage.pid),
