@@ -45,6 +45,10 @@ export function failureTexts(failures: readonly Failure[]): readonly string[] {
   });
 }
 
+function listText(lines: readonly string[]): string {
+  return lines.map((line) => `- ${line}`).join("\n");
+}
+
 function clockText(at: number): string {
   return new Date(at).toISOString().slice(11, 23);
 }
@@ -53,10 +57,13 @@ function clockText(at: number): string {
 export function resultsText(results: SoakResults): string {
   const { minutes, seed, changes, problems, remarks } = results;
   const ran = `${minutes} minutes, seed ${seed}, ${changes.toLocaleString("en")} changes of objects`;
-  const verdict =
-    problems.length === 0 ? ["All is well."] : ["Not well:", ...problems.map((problem) => `- ${problem}`)];
-  const noted = [...new Set(remarks)].map((remark) => `- ${remark}`);
-  const ends = [verdict, ...(noted.length === 0 ? [] : [["Slow:", ...noted]])].map((lines) => lines.join("\n"));
+  const lists: readonly (readonly [string, readonly string[]])[] = [
+    ["Not well:", problems],
+    ["Slow:", [...new Set(remarks)]],
+  ];
+  const ends = lists.flatMap(([title, lines]) => (lines.length === 0 ? [] : [title, listText(lines)]));
+  if (problems.length === 0)
+    ends.unshift("No failure is unexplained, memory and descriptors are flat, the tables are right.");
   return [ran, faultTable(results), connectionTable(results), vitalTable(results), ...ends].join("\n\n");
 }
 
@@ -115,7 +122,7 @@ function vitalTable({ vitals }: SoakResults): string {
     ["the daemon at rest", "start", "middle", "end"],
     [
       row("resident, garbage collected", ({ resident }) => megabytes(resident)),
-      row("heap in use", ({ heap }) => megabytes(heap)),
+      row("heap in use", ({ heap }) => `${(heap / 1e6).toFixed(1)} MB`),
       row("heap reserved", ({ reserved }) => megabytes(reserved)),
       row("buffers", ({ buffers }) => megabytes(buffers)),
       row("peak of this process", ({ peak }) => megabytes(peak)),

@@ -20,7 +20,9 @@ export interface Vitals {
 
 /** Work that is under way ends in this time, and idle connections to the API server are closed, milliseconds. */
 const REST = 15_000;
-const SAMPLES = 5;
+/** Samples, each after a collection: pages go back to the system at any time. */
+const SAMPLES = 3;
+const BETWEEN_SAMPLES = 3000;
 
 /** How much more than in the middle the daemon may take at the end. */
 const GROWTH = 1.05;
@@ -36,20 +38,22 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
   stage.churn.pause();
   stage.churn.reset();
   await sleep(REST);
-  const { heapUsed, heapTotal, external } = await stage.collectGarbage();
-  const samples = [];
+  const samples: Omit<Vitals, "pid" | "peak">[] = [];
   for (let n = 0; n < SAMPLES; n++) {
-    await sleep(1000);
-    samples.push({ resident: residentBytes(stage.pid), descriptors: descriptorsOf(stage.pid) });
+    const { heapUsed, heapTotal, external } = await stage.collectGarbage();
+    await sleep(BETWEEN_SAMPLES);
+    const [resident, descriptors] = [residentBytes(stage.pid), descriptorsOf(stage.pid)];
+    samples.push({ heap: heapUsed, reserved: heapTotal, buffers: external, resident, descriptors });
   }
   stage.churn.start();
+  const least = (key: keyof Omit<Vitals, "pid" | "peak">) => Math.min(...samples.map((sample) => sample[key]));
   return {
     pid: stage.pid,
-    heap: heapUsed,
-    reserved: heapTotal,
-    buffers: external,
-    resident: Math.min(...samples.map(({ resident }) => resident)),
-    descriptors: Math.min(...samples.map(({ descriptors }) => descriptors)),
+    resident: least("resident"),
+    heap: least("heap"),
+    reserved: least("reserved"),
+    buffers: least("buffers"),
+    descriptors: least("descriptors"),
     peak: peakBytes(stage.pid),
   };
 }
