@@ -18,21 +18,17 @@ export interface Ended {
   readonly release: () => void;
 }
 
-/** The actions of signals. */
-export interface SignalParts {
-  /** On SIGUSR1. */
-  readonly dump: () => void;
-  readonly logger: Logger;
-}
-
 /** The daemon's timers do not keep the process alive (unref); this one does. */
 const KEEP_ALIVE_PERIOD = 2 ** 30;
 
 /** The exit code of a process that a signal ended, less the signal's number, as shells count. */
 const KILLED = 128;
 
-/** Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM or SIGINT ends the process at once. */
-export function onSignals({ dump, logger }: SignalParts): Ended {
+/**
+ * Listens to SIGTERM and SIGINT, which end, and SIGUSR1. A second SIGTERM or SIGINT ends the process at once.
+ * @param dump what SIGUSR1 does
+ */
+export function onSignals(dump: () => void, logger: Logger): Ended {
   let end: (reason: string, failed?: boolean) => void = () => {};
   let isEnding = false;
   const promise = new Promise<End>((resolve) => {

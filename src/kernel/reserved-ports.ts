@@ -1,6 +1,5 @@
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { formatPortList, parsePortList } from "../base/port-list.ts";
 import { systemErrorCode } from "./host.ts";
 
 /** Ports that outgoing connections do not take for their own end, of this network namespace, both families. */
@@ -57,4 +56,29 @@ export async function reservePorts(wanted: ReadonlySet<number>, files: ReservedP
   if (isChanged) await files.write(next);
   await files.writeOurs(formatPortList(ours));
   return isChanged;
+}
+
+/**
+ * Reads a list of ports and ranges as sysctl has it: `80,30000-30002`, empty for none.
+ * Source: Documentation/networking/ip-sysctl.rst, ip_local_reserved_ports
+ */
+export function parsePortList(text: string): Set<number> {
+  const ports = new Set<number>();
+  for (const item of text.trim().split(",")) {
+    const [, first, last] = /^(\d+)(?:-(\d+))?$/.exec(item) ?? [];
+    if (first === undefined) continue;
+    for (let port = Number(first); port <= Number(last ?? first); port++) ports.add(port);
+  }
+  return ports;
+}
+
+/** Formats ports as sysctl does: sorted, neighbours as ranges. */
+export function formatPortList(ports: ReadonlySet<number>): string {
+  const ranges: [number, number][] = [];
+  for (const port of [...ports].sort((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] === port - 1) last[1] = port;
+    else ranges.push([port, port]);
+  }
+  return ranges.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(",");
 }

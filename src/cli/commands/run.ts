@@ -59,7 +59,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
   const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath, spare: systemClock });
   let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
-  const ended = onSignals({ dump: () => assembled && writeStateFile(assembled.snapshot(), logger), logger });
+  const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);
   let objects: ObjectOrigin | undefined;
   try {
     await probeFeatures(nft, requiredFeatures());

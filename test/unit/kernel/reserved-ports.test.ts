@@ -1,5 +1,6 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { reservePorts } from "../../../src/kernel/reserved-ports.ts";
+import { formatPortList, parsePortList, reservePorts } from "../../../src/kernel/reserved-ports.ts";
 import { FakeReservedPorts } from "../../support/fake-reserved-ports.ts";
 
 test("reserved ports are merged with those of others, and taken back alone", async () => {
@@ -26,4 +27,22 @@ test("reserved ports touch no file where none are wanted and none were", async (
   files.refuses = "EACCES";
   expect(await reservePorts(new Set(), files)).toBe(false);
   await expect(reservePorts(new Set([30000]), files)).rejects.toMatchObject({ code: "EACCES" });
+});
+
+test.each([
+  ["", []],
+  ["\n", []],
+  ["80\n", [80]],
+  ["80,30000-30002", [80, 30000, 30001, 30002]],
+])("the port list %j is read as %j and written back", (text, ports) => {
+  expect([...parsePortList(text)]).toEqual(ports);
+  expect(formatPortList(new Set(ports))).toBe(text.trim());
+});
+
+test("parsePortList reads what formatPortList writes, for every set of ports", () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 65_535 })), (ports) => {
+      expect(parsePortList(formatPortList(new Set(ports)))).toEqual(new Set(ports.sort((a, b) => a - b)));
+    }),
+  );
 });
