@@ -44,12 +44,17 @@ export interface EventRecorderOptions {
   readonly instance: string;
   /** A name no other Event has, of lower-case letters and digits. */
   readonly makeId?: () => string;
+  /** Returns numbers in [0, 1). */
+  readonly random?: () => number;
   /** Told of each Event that is not delivered: too many of them, or the API server does not take it. */
   readonly onDropped: (event: EventNote) => void;
 }
 
 interface Series {
   readonly path: string;
+  /** One Event stands for all nodes: none of them counts repetitions, and each makes it anew after its lifetime. */
+  readonly isCommon: boolean;
+  readonly createdAt: number;
   count: number;
   reported: number;
   lastAt: number;
@@ -61,6 +66,9 @@ const REFILL_INTERVAL = 60_000;
 /** How often repetitions are reported, and how long after the last one the next is a new Event. Milliseconds. */
 const SERIES_INTERVAL = 60_000;
 const SERIES_LIFETIME = 600_000;
+/** How long an API server keeps an Event by default, and over which time all nodes report what they all find. Milliseconds. */
+const EVENT_LIFETIME = 3_600_000;
+const COMMON_SPREAD = 15_000;
 /** What is remembered and what is waiting, at most. */
 const MOST_SERIES = 500;
 const MOST_WAITING = 50;
@@ -98,9 +106,10 @@ export class EventRecorder {
     const now = this.#options.clock.now();
     const key = JSON.stringify(event);
     const known = this.#series.get(key);
-    if (known !== undefined && now - known.lastAt < SERIES_LIFETIME) {
+    if (known !== undefined && isKept(known, now)) {
       known.count += 1;
       known.lastAt = now;
+      if (known.isCommon) return;
       this.#timer ??= this.#options.clock.after(SERIES_INTERVAL, () => this.#reportSeries());
       return;
     }
@@ -122,15 +131,26 @@ export class EventRecorder {
   }
 
   #create(key: string, event: EventNote, at: number): void {
-    const { instance, makeId = newId } = this.#options;
-    const id = event.clusterKey === undefined ? makeId() : commonId(event);
+    const { instance, clock, makeId = newId, random = Math.random } = this.#options;
+    const isCommon = event.clusterKey !== undefined;
+    const id = isCommon ? commonId(event) : makeId();
     const object = eventObject(event, { instance, id, at });
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
-    this.#remember(key, { path: `${path}/${object.metadata.name}`, count: 1, reported: 1, lastAt: at });
-    this.#send("POST", path, object, () => {
-      this.#series.delete(key);
-      this.#drop(event);
+    this.#remember(key, {
+      path: `${path}/${object.metadata.name}`,
+      count: 1,
+      reported: 1,
+      lastAt: at,
+      isCommon,
+      createdAt: at,
     });
+    const send = () =>
+      this.#send("POST", path, object, () => {
+        this.#series.delete(key);
+        this.#drop(event);
+      });
+    if (isCommon) clock.after(random() * COMMON_SPREAD, send);
+    else send();
   }
 
   #drop(event: EventNote): void {
@@ -143,7 +163,7 @@ export class EventRecorder {
     this.#timer = undefined;
     const now = this.#options.clock.now();
     for (const [key, series] of this.#series) {
-      if (series.count > series.reported) {
+      if (series.count > series.reported && !series.isCommon) {
         this.#send("PATCH", series.path, seriesPatch(series), () => this.#series.delete(key));
         series.reported = series.count;
       } else if (now - series.lastAt >= SERIES_LIFETIME) {
@@ -191,6 +211,11 @@ export class EventRecorder {
     this.#tokens -= 1;
     return true;
   }
+}
+
+/** Whether a repetition belongs to an Event that was sent before. */
+function isKept({ isCommon, lastAt, createdAt }: Series, now: number): boolean {
+  return now - lastAt < SERIES_LIFETIME && !(isCommon && now - createdAt >= EVENT_LIFETIME);
 }
 
 function newId(): string {

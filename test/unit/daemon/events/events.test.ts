@@ -134,13 +134,36 @@ describe("EventRecorder", () => {
     async (noteOf, names) => {
       const nodes = ["node-1", "node-2"];
       const recorders = nodes.map(makeRecorder);
-      for (const [index, { recorder }] of recorders.entries()) recorder.record(noteOf(nodes[index] ?? ""));
+      for (const [index, { recorder, clock }] of recorders.entries()) {
+        recorder.record(noteOf(nodes[index] ?? ""));
+        clock.advance(15_000);
+      }
       await settle();
       const made = recorders.flatMap(({ sent }) => sent.map(([, , body]) => (body as EventObject).metadata.name));
       expect([made.length, new Set(made).size]).toEqual([2, names]);
       for (const name of made) expect(name).toMatch(/^web\.[a-z0-9-]{1,40}$/);
     },
   );
+
+  test("sends what all nodes find alike within 15 s, without counting repetitions, and anew when the API server has dropped it", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    const found = contestedEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp");
+    recorder.record(found);
+    await settle();
+    expect(sent, "at random within 15 s").toEqual([]);
+    for (let minute = 0; minute < 59; minute += 1) {
+      clock.advance(60_000);
+      recorder.record(found);
+    }
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST"]);
+    for (let minute = 0; minute < 2; minute += 1) {
+      clock.advance(60_000);
+      recorder.record(found);
+    }
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST", "POST"]);
+  });
 
   test("creates a new Event after ten quiet minutes", async () => {
     const { recorder, clock, sent } = makeRecorder();

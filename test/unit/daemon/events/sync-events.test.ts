@@ -12,13 +12,15 @@ function setUp() {
   let refusal: Error | undefined;
   const sent: EventNote[] = [];
   const logger = memoryLogger();
+  const clock = new ManualClock();
   const send = async (_method: string, _path: string, body: object) => {
     if (refusal !== undefined) throw refusal;
     sent.push(body as EventNote);
   };
   const events = new EventRecorder({
     sink: { send },
-    clock: new ManualClock(),
+    clock,
+    random: () => 0.5,
     logger,
     instance: "node-1",
     onDropped: () => {},
@@ -28,7 +30,7 @@ function setUp() {
   const refuse = (error: Error | undefined) => {
     refusal = error;
   };
-  return { subscriber: syncEvents(cache, events), sent, settle, logger, refuse };
+  return { subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
 }
 
 test("why the API server refuses Events is logged once, and the end of it", async () => {
@@ -97,10 +99,11 @@ test("a Service with many quarantined ports makes one Event", async () => {
 });
 
 test("a conflict is reported once, about the Service that lost", async () => {
-  const { subscriber, sent, settle } = setUp();
+  const { subscriber, sent, settle, clock } = setUp();
   const [old, young] = [service({ name: "old", createdAt: 1 }), service({ name: "young", createdAt: 2 })];
   const { state } = renderAll({ services: [old, young] });
   for (let n = 0; n < 2; n++) subscriber.synced(syncReport({ state }));
+  clock.advance(15_000);
   await settle();
   expect(sent).toMatchObject([{ reason: "AddressConflict", regarding: { name: "young" } }]);
 });
