@@ -14,19 +14,19 @@ export interface OutageLimits {
 
 /**
  * One attempt of a node in some 15 s, when a server has been away for long: 5,000 nodes make 330 a second. A server that
- * restarted has none of the versions that its clients know (kubernetes 86430): it can send so many lists within 15 s.
+ * restarted has none of the versions that its clients know (kubernetes 86430): it can send so many lists within 20 s.
  */
 const DEFAULT_OUTAGE: OutageLimits = {
   shortestPause: 1_500,
   longestPause: 15_000,
-  shortestSpread: 15_000,
+  shortestSpread: 20_000,
   longestSpread: 30_000,
 };
 
 /** The pause grows with the outage, so that a server is found again within a tenth of the time that it was away. */
 const SHARE = 0.1;
 /** All pauses but the first have at least this part of their full length: the nodes are out of step by then. */
-const STEADY = 0.8;
+const STEADY = 0.9;
 
 /**
  * Paces the requests of all reflectors of one API server while it does not answer: one of them asks at a time, with
@@ -46,7 +46,7 @@ export class Availability {
   /** The length of the last outage, until lists were spread over it. */
   #lastOutage = 0;
   /** When the lists are due whose versions have expired, by the monotonic clock. */
-  #listsDue = 0;
+  #listsDue = Number.NEGATIVE_INFINITY;
 
   /** @param random returns numbers in [0, 1) */
   constructor(clock: Clock, random: () => number, limits: OutageLimits = DEFAULT_OUTAGE) {
@@ -94,12 +94,13 @@ export class Availability {
    */
   untilList(): number {
     const now = this.#clock.monotonic();
-    if (this.#listsDue <= now) {
-      const { shortestSpread, longestSpread } = this.#limits;
+    const { shortestSpread, longestSpread } = this.#limits;
+    // A resource that asks a little later than the others belongs to them.
+    if (this.#listsDue + shortestSpread < now) {
       this.#listsDue = now + this.#random() * within(this.#lastOutage * SHARE, shortestSpread, longestSpread);
       this.#lastOutage = 0;
     }
-    return this.#listsDue - now;
+    return Math.max(0, this.#listsDue - now);
   }
 
   #scheduleTurn(): void {
