@@ -46,6 +46,7 @@ import { reservedPorts, staleFlows } from "./host-subscribers.ts";
 import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
+import { waitForLock } from "./namespace-lock.ts";
 import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
 import { RefusalWatch } from "./readings/refusal-watch.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
@@ -242,15 +243,24 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     onFailure: (server, error) => events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
   });
 
-  const start = async () => {
-    for (const server of servers) await server.start();
+  let isStopped = false;
+  const begin = () => {
+    health.waitFor(undefined);
     events.record(startingEvent(nodeSubject(cache)));
     loop.start();
     source.start();
     upkeep.start();
     refusals?.start();
   };
+  const start = async () => {
+    for (const server of servers) await server.start();
+    if (dryRun) return begin();
+    const onWaiting = () => health.waitFor("another nft-proxy in this network namespace to end");
+    const turn = waitForLock(system.lock, clock, logger, onWaiting, () => isStopped);
+    void turn.then((isOurs) => (isOurs && !isStopped ? begin() : undefined));
+  };
   const stop = async () => {
+    isStopped = true;
     refusals?.stop();
     source.stop();
     upkeep.stop();
@@ -258,6 +268,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     nft.stopReading();
     await ended;
     heap.stop();
+    system.lock.release();
     const closing = [...servers, serviceHealth, loopback].map((server) => server.close());
     await Promise.all([...closing, events.stop()]);
   };

@@ -7,6 +7,7 @@ import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
 import { compactHeap } from "./heap-keeper.ts";
 import type { ConntrackUsage } from "./metrics/metric.ts";
+import { type NamespaceLock, namespaceLock } from "./namespace-lock.ts";
 
 /** The machine and process under a daemon, besides nft; tests have their own. */
 export interface HostSystem {
@@ -18,6 +19,8 @@ export interface HostSystem {
   readonly reservedPorts: ReservedPortFiles;
   /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
   readonly netNamespace: () => string;
+  /** Of the network namespace: one daemon has it. */
+  readonly lock: NamespaceLock;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
 }
@@ -33,5 +36,6 @@ export const hostSystem: HostSystem = {
   },
   reservedPorts: reservedPortFiles,
   netNamespace,
+  lock: namespaceLock(),
   compactHeap,
 };

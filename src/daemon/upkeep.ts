@@ -1,4 +1,4 @@
-import type { Clock } from "../base/clock.ts";
+import type { Clock, Timer } from "../base/clock.ts";
 import { assertNever, messageOf } from "../base/errors.ts";
 import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
@@ -30,12 +30,26 @@ export interface UpkeepParts {
 const TABLES_PERIOD = 300;
 const CHAINS_PERIOD = 10_000;
 
+/** Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and again. */
+const SOON = 10_000;
+
+/** So many repairs of it in a row are made at once. Each further one waits, twice as long as the one before. Milliseconds. */
+const PROMPT_REPAIRS = 5;
+const FIRST_PAUSE = 1000;
+const LONGEST_PAUSE = 30_000;
+
 /** Does what is due from time to time, and has drift repaired: what reads the kernel and the host while nothing changes. */
 export class Upkeep {
   readonly #parts: UpkeepParts;
   readonly #watcher: DriftWatcher;
   readonly #periodic: PeriodicTask[] = [];
   readonly #driftLines = new LogLimit();
+  /** Repairs of drift that came soon after the one before. */
+  #repairsInARow = 0;
+  /** When the last repair was due, on the monotonic clock. */
+  #lastRepair = Number.NEGATIVE_INFINITY;
+  /** A repair that waits. */
+  #repair: Timer | undefined;
   readonly #hostFailures: FailureLog;
 
   constructor(parts: UpkeepParts) {
@@ -85,6 +99,7 @@ export class Upkeep {
   stop(): void {
     this.#watcher.stop();
     this.#parts.verifier.stop();
+    this.#repair?.cancel();
     for (const task of this.#periodic) task.stop();
   }
 
@@ -95,14 +110,35 @@ export class Upkeep {
   }
 
   #onDrift(drift: Drift): void {
-    this.#logDrift(drift);
-    this.#parts.loop.requestFullSync("drift", true);
+    if (this.#repair !== undefined) return;
+    const { clock, loop } = this.#parts;
+    const pause = this.#nextPause(clock.monotonic());
+    this.#logDrift(drift, pause);
+    if (pause === 0) {
+      loop.requestFullSync("drift", true);
+      return;
+    }
+    this.#repair = clock.after(pause, () => {
+      this.#repair = undefined;
+      loop.requestFullSync("drift", true);
+    });
   }
 
-  #logDrift(drift: Drift): void {
+  /** How long to wait before the next repair: two programs that undo each other's rules must not take a node's processors. */
+  #nextPause(now: number): number {
+    this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
+    const further = this.#repairsInARow - PROMPT_REPAIRS;
+    const pause = further < 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** further);
+    this.#lastRepair = now + pause;
+    return pause;
+  }
+
+  #logDrift(drift: Drift, pause: number): void {
     const { logger, clock } = this.#parts;
-    const limit = this.#driftLines.fields(clock.monotonic());
-    if (limit === undefined) return;
+    const mayLog = this.#driftLines.fields(clock.monotonic());
+    if (mayLog === undefined) return;
+    const hint = "something changes our rules again and again: repairs are delayed";
+    const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
     switch (drift.kind) {
       case "tables":
         logger.warn({ tables: drift.missing, ...limit }, "tables missing: rebuilding");

@@ -8,6 +8,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
+    lock: { take: async () => true, release: () => {} },
     compactHeap: () => {},
   };
 }

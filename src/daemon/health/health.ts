@@ -130,10 +130,16 @@ export class HealthTracker implements SyncSubscriber {
   #lastSynced: number | undefined;
   #problem = "";
   #excluded: SyncReport["excludedFamilies"] = new Map();
+  #awaited: string | undefined;
 
   constructor(parts: HealthTrackerParts) {
     this.#parts = parts;
     this.#startedAt = parts.clock.monotonic();
+  }
+
+  /** What the proxy waits for before it does anything; undefined when it no longer waits. */
+  waitFor(awaited: string | undefined): void {
+    this.#awaited = awaited;
   }
 
   synced({ endedAt, excludedFamilies }: Pick<SyncReport, "endedAt" | "excludedFamilies">): void {
@@ -159,7 +165,7 @@ export class HealthTracker implements SyncSubscriber {
   snapshot(): HealthSnapshot {
     const { families, tracker, cache } = this.#parts;
     const { pendingSince } = this;
-    const { waitingFor } = tracker;
+    const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
     const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
     const health: FamilyHealth = { lastSynced: this.#lastSynced, pendingSince, problem };
     return {

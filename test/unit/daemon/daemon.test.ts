@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
+import { judgeHealth } from "../../../src/daemon/health/health.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { named, node, service } from "../../support/build.ts";
@@ -22,7 +23,7 @@ afterEach(async () => {
 });
 
 /** A daemon over a fake kernel that has synced one Service. */
-async function start({ dryRun = false, listed = true } = {}) {
+async function start({ dryRun = false, listed = true, lock = idleHost().lock } = {}) {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
@@ -41,6 +42,7 @@ async function start({ dryRun = false, listed = true } = {}) {
         return view;
       },
       ...idleHost(),
+      lock,
     },
     logger,
     makeSource: (given) => {
@@ -131,6 +133,23 @@ describe("Daemon", () => {
     });
   });
 
+  test("repairs at once, but ever more slowly what something else changes again and again", async () => {
+    const { fake, daemon, logger, pass } = await start();
+    const removal = removalTransaction([{ family: "ip", name: "nft-proxy" }]);
+    for (let second = 0; second < 120; second++) {
+      if (fake.kernel.ruleset.ip !== undefined) fake.kernel.apply(removal);
+      await pass(1000);
+    }
+    const { repairs } = daemon.history.snapshot();
+    expect(repairs).toBeGreaterThan(5);
+    expect(repairs).toBeLessThan(15);
+    expect(logger.lines.map(({ fields }) => fields.delaySeconds).filter(Boolean)).toEqual([1, 2, 4, 8, 16, 30, 30, 30]);
+    await pass(60_000);
+    fake.kernel.apply(removal);
+    await pass(2000);
+    expect(daemon.history.snapshot().repairs, "once it was quiet, again at once").toBe(repairs + 2);
+  });
+
   test("serves NodePorts at an address that the host gets later", async () => {
     const { daemon, view, pass } = await start();
     daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
@@ -174,6 +193,30 @@ describe("Daemon", () => {
       await expect.poll(() => said().length > 0).toBe(!dryRun);
     },
   );
+
+  test("beside another one in its network namespace does nothing and is not ready, until that one ends", async () => {
+    let isFree = false;
+    const lock = { take: async () => isFree, release: () => {} };
+    const { fake, daemon, logger, clock, pass } = await start({ lock });
+    await pass(60_000);
+    expect(fake.runs).toEqual([]);
+    expect(judgeHealth(daemon.health.snapshot(), clock.now(), 60_000)).toMatchObject({
+      ready: false,
+      live: true,
+      reasons: [expect.stringContaining("waiting for another nft-proxy in this network namespace to end")],
+    });
+    expect(logger.lines.filter(({ message }) => message.startsWith("another nft-proxy runs"))).toHaveLength(1);
+    isFree = true;
+    await pass(2000);
+    expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
+  });
+
+  test("that is stopped while it waits for another one programs nothing later", async () => {
+    const { fake, daemon, pass } = await start({ lock: { take: async () => false, release: () => {} } });
+    await daemon.stop();
+    await pass(2000);
+    expect(fake.runs).toEqual([]);
+  });
 
   test("lists nothing from the kernel after the start of a dry run", async () => {
     const { fake, pass } = await start({ dryRun: true });

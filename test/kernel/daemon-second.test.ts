@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import { loadTown } from "../support/stub-api/town.ts";
+
+let lab: DaemonLab;
+beforeAll(async () => {
+  lab = await DaemonLab.create();
+  loadTown(lab.cluster);
+});
+afterAll(() => lab?.close());
+
+/** Both differ from those of the first one: a second DaemonSet with options of its own. */
+const SECOND = [
+  "--healthz-bind-address=0.0.0.0:10356",
+  "--metrics-bind-address=127.0.0.1:10349",
+  "--daemon-socket=",
+  "--masquerade-all",
+];
+
+test("a second daemon with other options says so, is not ready, changes nothing, and takes over when the first is killed", async () => {
+  const first = lab.start();
+  await lab.converged();
+  const before = await lab.nft("-j", "list", "table", "ip", "nft-proxy");
+  const second = lab.start(SECOND);
+  await second.saying("another nft-proxy runs in this network namespace: waiting");
+  expect((await lab.get(10356, "/readyz")).status).toBe(503);
+  expect((await lab.get(10356, "/livez")).status).toBe(200);
+  expect(await lab.nft("-j", "list", "table", "ip", "nft-proxy")).toBe(before);
+  first.signal("SIGKILL");
+  await first.ended;
+  await second.saying("the other nft-proxy has ended: starting");
+  await second.saying("full sync");
+  await expect.poll(async () => (await lab.get(10356, "/readyz")).status, { timeout: 30_000 }).toBe(200);
+  expect(await second.stop()).toBe(0);
+});
