@@ -9,8 +9,8 @@
 FROM --platform=$BUILDPLATFORM node:20.19-bookworm-slim AS build
 WORKDIR /source
 COPY package.json package-lock.json .npmrc ./
-# No package's install script is needed for the bundle, so none is run.
-RUN npm ci --ignore-scripts
+# No package's install script is needed, so none is run (.npmrc).
+RUN npm ci
 COPY scripts scripts
 COPY schemas schemas
 COPY src src

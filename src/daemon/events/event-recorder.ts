@@ -4,7 +4,7 @@ import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { type ApiClient, readText } from "../../kube/client/client.ts";
-import { type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
+import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
 /** Takes Events to the API server. */
 export interface EventSink {
@@ -101,8 +101,9 @@ export class EventRecorder {
   }
 
   /** Records that something happened. */
-  record(event: EventNote): void {
+  record(given: EventNote): void {
     if (this.#stopped) return;
+    const event = boundedEvent(given);
     const now = this.#options.clock.now();
     const key = JSON.stringify(event);
     const known = this.#series.get(key);

@@ -140,6 +140,14 @@ export function eventNamespace({ namespace }: EventSubject): string {
   return namespace === "" ? "default" : namespace;
 }
 
+/** What of an Event is sent: repetitions are known by it, and what objects say can be long. */
+export function boundedEvent(event: EventNote): EventNote {
+  const note = truncate(event.note, NOTE_LIMIT);
+  return event.clusterKey === undefined
+    ? { ...event, note }
+    : { ...event, note, clusterKey: truncate(event.clusterKey, NOTE_LIMIT) };
+}
+
 /** An Event of the API group events.k8s.io/v1, as the API server takes it. */
 export function eventObject(event: EventNote, { instance, id, at }: EventOrigin) {
   const { kind, namespace, name, uid } = event.regarding;
@@ -156,7 +164,7 @@ export function eventObject(event: EventNote, { instance, id, at }: EventOrigin)
     type: event.type,
     reason: event.reason,
     action: event.action,
-    note: truncate(event.note, NOTE_LIMIT),
+    note: boundedEvent(event).note,
     regarding: {
       apiVersion: "v1",
       kind,

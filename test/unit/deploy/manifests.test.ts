@@ -47,6 +47,14 @@ describe.each(OVERLAYS)("the overlay %s", (overlay) => {
     }
   });
 
+  test("gives a token of the service account to the daemon, and none to the privileged init container", () => {
+    const folder = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const has = ({ volumeMounts = [] }: { volumeMounts?: { mountPath: string }[] }) =>
+      volumeMounts.some(({ mountPath }) => mountPath === folder);
+    expect(pod.automountServiceAccountToken).toBe(false);
+    expect([pod.initContainers?.map(has), pod.containers.map(has)]).toEqual([[false], [true]]);
+  });
+
   test("gives the daemon only the rights that it needs", () => {
     const [daemon] = pod.containers;
     expect(daemon?.securityContext).toMatchObject({

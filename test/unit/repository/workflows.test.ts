@@ -18,7 +18,7 @@ describe.each([
   "deploy/ci/github-workflow.yaml",
 ])("the workflow %s", (path) => {
   const content = readFileSync(join(ROOT, path), "utf8");
-  const jobs = Object.values<{ steps: Step[] }>(parse(content).jobs);
+  const jobs = Object.values<{ steps: Step[]; permissions?: Record<string, string> }>(parse(content).jobs);
   const commands = jobs.flatMap(({ steps }) => steps.flatMap(({ run }) => run ?? [])).join("\n");
 
   test("matches GitHub's schema", () => {
@@ -29,6 +29,12 @@ describe.each([
     const used = [...content.matchAll(/\buses: (.*)$/gm)].map(([, text]) => text);
     expect(used.length).toBeGreaterThan(0);
     for (const action of used) expect(action).toMatch(/^[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  test("runs nothing that packages bring in a job that may sign, attest or publish", () => {
+    const trusted = jobs.filter(({ permissions = {} }) => Object.values(permissions).includes("write"));
+    const run = trusted.flatMap(({ steps }) => steps.flatMap(({ run = "" }) => run)).join("\n");
+    expect(run).not.toMatch(/\b(?:npm|npx|\.ci\/run)\b/);
   });
 
   test("puts nothing of the event into a shell's text", () => {

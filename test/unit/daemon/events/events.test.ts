@@ -105,6 +105,13 @@ describe("EventRecorder", () => {
   const settle = () => new Promise((resolve) => setImmediate(resolve));
   const event = (number: number) => failedSyncEvent(NODE, `problem ${number}`);
 
+  test("knows a repetition by what of an Event is sent, so that a long note takes no more memory", async () => {
+    const { recorder, sent } = makeRecorder();
+    for (const end of ["a", "b"]) recorder.record(failedSyncEvent(NODE, `${"x".repeat(100_000)}${end}`));
+    await settle();
+    expect(sent).toHaveLength(1);
+  });
+
   test("creates an Event, and counts repetitions in its series once a minute", async () => {
     const { recorder, clock, sent } = makeRecorder();
     recorder.record(event(1));
