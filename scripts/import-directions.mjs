@@ -1,0 +1,96 @@
+// Holds the directions in which the folders of src import each other (CONTRIBUTING.md, "The tree"). Prints each import
+// that goes another way, and each circle of folders, with its files; exits 1 when there is one.
+// Usage: node scripts/import-directions.mjs [folder of sources]
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, relative } from "node:path";
+
+/** What each layer may import besides itself: other layers, and which of Node's modules and packages; "*" is all. */
+const LAYERS = {
+  base: { layers: [], packages: ["node:crypto"] },
+  model: { layers: ["base"], packages: [] },
+  nft: { layers: ["base"], packages: ["ajv"] },
+  ruleset: { layers: ["model", "nft", "base"], packages: [] },
+  trace: { layers: ["nft", "base"], packages: [] },
+  config: { layers: ["model", "base"], packages: ["ajv", "leven", "yaml"] },
+  kube: { layers: ["model", "base"], packages: ["*"] },
+  kernel: { layers: ["nft", "model", "base"], packages: ["*"] },
+  sync: { layers: ["config", "kube", "kernel", "ruleset", "nft", "model", "base"], packages: ["*"] },
+  conntrack: { layers: ["kernel", "ruleset", "model", "base"], packages: ["*"] },
+  inspect: {
+    layers: ["conntrack", "sync", "config", "kube", "kernel", "trace", "ruleset", "nft", "model", "base"],
+    packages: ["*"],
+  },
+  daemon: {
+    layers: ["conntrack", "sync", "config", "kube", "kernel", "ruleset", "nft", "model", "base"],
+    packages: ["*"],
+  },
+  cli: { layers: ["*"], packages: ["*"] },
+};
+
+const root = process.argv[2] ?? "src";
+const files = readdirSync(root, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+  .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+  .sort();
+const imports = files.flatMap(importsOf);
+const complaints = [...imports.flatMap(wrongDirection), ...circles()];
+for (const complaint of complaints) console.error(complaint);
+process.exit(complaints.length === 0 ? 0 : 1);
+
+/** Every import, export from and dynamic import of a file; `target` is a file of the sources, or undefined. */
+function importsOf(file) {
+  const text = readFileSync(join(root, file), "utf8");
+  return [...text.matchAll(/(?:^(?:import|export|\}).*? from |^import |\bimport\()"([^"]+)"/gm)].map(([, name]) => {
+    const target = name.startsWith(".") ? normalize(join(dirname(file), name)) : undefined;
+    return { file, name, target };
+  });
+}
+
+function wrongDirection({ file, name, target }) {
+  const layer = layerOf(file);
+  const allowed = LAYERS[layer];
+  if (allowed === undefined) return [`${file}: src/${layer} is no known folder (scripts/import-directions.mjs)`];
+  if (target === undefined) return refuse(file, name, allowed.packages);
+  const to = layerOf(target);
+  // The schemas stand beside the sources, for all of them.
+  return to === layer || to === ".." ? [] : refuse(file, to, allowed.layers);
+}
+
+function refuse(file, imported, allowed) {
+  if (allowed.includes(imported) || allowed.includes("*")) return [];
+  return [`${file} imports ${imported}, and may import ${allowed.join(", ") || "nothing"}`];
+}
+
+function layerOf(file) {
+  return file.split("/")[0];
+}
+
+/** Folders, sub-folders included, that import each other, directly or around others. */
+function circles() {
+  const edges = new Map();
+  for (const { file, target } of imports) {
+    if (target === undefined || target.startsWith("..")) continue;
+    const [from, to] = [dirname(file), dirname(target)];
+    if (from === to) continue;
+    if (!edges.has(from)) edges.set(from, new Map());
+    edges.get(from).set(to, `${file} imports ${target}`);
+  }
+  const found = [];
+  const [visiting, done] = [[], new Set()];
+  const visit = (folder) => {
+    if (done.has(folder)) return;
+    const start = visiting.indexOf(folder);
+    if (start >= 0) {
+      const circle = [...visiting.slice(start), folder];
+      const reasons = circle.slice(1).map((to, at) => `  ${edges.get(circle[at]).get(to)}`);
+      found.push([`circle of folders: ${circle.join(" -> ")}`, ...reasons].join("\n"));
+      return;
+    }
+    visiting.push(folder);
+    for (const to of edges.get(folder)?.keys() ?? []) visit(to);
+    visiting.pop();
+    done.add(folder);
+  };
+  for (const folder of [...edges.keys()].sort()) visit(folder);
+  return found;
+}
