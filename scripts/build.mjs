@@ -1,4 +1,4 @@
-// Bundles src/cli/main.ts into one file, dist/nft-proxy.js, which is also the package's bin, and writes the licences
+// Bundles src/cli/program/main.ts into one file, dist/nft-proxy.js, which is also the package's bin, and writes the licences
 // of what it contains beside it.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
@@ -9,7 +9,7 @@ import { thirdPartyLicenses } from "./third-party-licenses.mjs";
 const { version } = JSON.parse(readFileSync("package.json", "utf8"));
 
 const { metafile } = await build({
-  entryPoints: ["src/cli/main.ts"],
+  entryPoints: ["src/cli/program/main.ts"],
   outfile: "dist/nft-proxy.js",
   bundle: true,
   platform: "node",

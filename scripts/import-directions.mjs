@@ -6,12 +6,12 @@ import { dirname, join, normalize, relative } from "node:path";
 
 /** What each layer may import besides itself: other layers, and which of Node's modules and packages; "*" is all. */
 const LAYERS = {
-  base: { layers: [], packages: ["node:crypto"] },
+  base: { layers: [], packages: ["leven"] },
   model: { layers: ["base"], packages: [] },
   nft: { layers: ["base"], packages: ["ajv"] },
-  ruleset: { layers: ["model", "nft", "base"], packages: [] },
+  ruleset: { layers: ["model", "nft", "base"], packages: ["node:crypto"] },
   trace: { layers: ["nft", "base"], packages: [] },
-  config: { layers: ["model", "base"], packages: ["ajv", "leven", "yaml"] },
+  config: { layers: ["model", "base"], packages: ["ajv", "yaml"] },
   kube: { layers: ["model", "base"], packages: ["*"] },
   kernel: { layers: ["nft", "model", "base"], packages: ["*"] },
   sync: { layers: ["config", "kube", "kernel", "ruleset", "nft", "model", "base"], packages: ["*"] },

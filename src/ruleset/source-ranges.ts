@@ -1,4 +1,3 @@
-// biome-ignore lint/style/noRestrictedImports: a hash is as pure as the text that it is made of
 import { createHash } from "node:crypto";
 import { intervalText, joinIntervals, parseInterval } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { COMMANDS } from "../../../src/cli/commands.ts";
 import { FLAGS } from "../../../src/cli/flags.ts";
+import { COMMANDS } from "../../../src/cli/program/commands.ts";
 import { defaultText } from "../../../src/config/flags.ts";
 import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
 import type { Flag } from "../../../src/config/option.ts";

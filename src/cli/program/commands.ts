@@ -1,4 +1,4 @@
-import type { Command } from "./command.ts";
+import type { Command } from "../command.ts";
 
 /** The flags that decide what a node is to have. */
 const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
@@ -14,14 +14,14 @@ export const COMMANDS: readonly Command[] = [
     summary: "Program this node from a cluster, as a daemon",
     flags: ["from", "dry-run", "cleanup", "init-only", "write-config-to"],
     common: [...ASKING, "v"],
-    load: async () => await import("./commands/run.ts"),
+    load: async () => await import("../commands/run.ts"),
   },
   {
     name: "apply",
     summary: "Program this node from files, once",
     flags: ["from"],
     common: [...NODE, "daemon-socket"],
-    load: async () => await import("./commands/apply.ts"),
+    load: async () => await import("../commands/apply.ts"),
   },
   {
     name: "dump",
@@ -30,7 +30,7 @@ export const COMMANDS: readonly Command[] = [
     flags: ["from", "output", "service", "namespace", "family", "diff"],
     meanings: { namespace: "The namespace of a Service that is named without one" },
     common: ASKING,
-    load: async () => await import("./commands/dump.ts"),
+    load: async () => await import("../commands/dump.ts"),
   },
   {
     name: "diff",
@@ -45,7 +45,7 @@ export const COMMANDS: readonly Command[] = [
       ["--outcomes --from OLD --with-objects NEW", "connections whose outcome differs with other objects"],
     ],
     common: ASKING,
-    load: async () => await import("./commands/diff.ts"),
+    load: async () => await import("../commands/diff.ts"),
   },
   {
     name: "check",
@@ -54,7 +54,7 @@ export const COMMANDS: readonly Command[] = [
     formats: ["text", "json", "github"],
     flags: ["from", "output", "strict", "no-strict"],
     common: NODE,
-    load: async () => await import("./commands/check.ts"),
+    load: async () => await import("../commands/check.ts"),
   },
   {
     name: "explain",
@@ -74,7 +74,7 @@ export const COMMANDS: readonly Command[] = [
       ["--all --problems --exit-code", "every frontend that is refused or dropped"],
     ],
     common: ASKING,
-    load: async () => await import("./commands/explain.ts"),
+    load: async () => await import("../commands/explain.ts"),
   },
   {
     name: "refusals",
@@ -86,7 +86,7 @@ export const COMMANDS: readonly Command[] = [
       ["--client 10.244.1.9 --watch", "of one client, as they happen"],
     ],
     common: ASKING,
-    load: async () => await import("./commands/refusals.ts"),
+    load: async () => await import("../commands/refusals.ts"),
   },
   {
     name: "trace",
@@ -105,7 +105,7 @@ export const COMMANDS: readonly Command[] = [
       ["--client 192.0.2.77 --duration 5m --rate 1", "everything from and to a client"],
     ],
     common: ASKING,
-    load: async () => await import("./commands/trace.ts"),
+    load: async () => await import("../commands/trace.ts"),
   },
   {
     name: "connections",
@@ -117,21 +117,21 @@ export const COMMANDS: readonly Command[] = [
       ["--service shop/cart --output json", "one Service's, for scripts"],
     ],
     common: ASKING,
-    load: async () => await import("./commands/connections.ts"),
+    load: async () => await import("../commands/connections.ts"),
   },
   {
     name: "cleanup",
     summary: "Remove the rules from this node",
     flags: ["kube-proxy", "dry-run", "force"],
     common: ["nft-path", "daemon-socket"],
-    load: async () => await import("./commands/cleanup.ts"),
+    load: async () => await import("../commands/cleanup.ts"),
   },
   {
     name: "config",
     summary: "Print the effective configuration, or validate a file",
     flags: ["defaults", "validate"],
     common: ASKING,
-    load: async () => await import("./commands/config.ts"),
+    load: async () => await import("../commands/config.ts"),
   },
   {
     name: "fleet",
@@ -141,7 +141,7 @@ export const COMMANDS: readonly Command[] = [
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "until all nodes are healthy, 10 minutes at most"]],
     common: CLUSTER,
-    load: async () => await import("./commands/fleet.ts"),
+    load: async () => await import("../commands/fleet.ts"),
   },
   {
     name: "support-bundle",
@@ -150,7 +150,7 @@ export const COMMANDS: readonly Command[] = [
     flags: ["redact"],
     examples: [["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"]],
     common: ["hostname-override", "nft-path", "daemon-socket"],
-    load: async () => await import("./commands/support-bundle.ts"),
+    load: async () => await import("../commands/support-bundle.ts"),
   },
   {
     name: "doctor",
@@ -160,7 +160,7 @@ export const COMMANDS: readonly Command[] = [
     meanings: { from: "With --migration: read the objects from these files and directories (- for standard input)" },
     examples: [["--migration", "also what changes for clients when nft-proxy takes over from kube-proxy"]],
     common: ASKING,
-    load: async () => await import("./commands/doctor.ts"),
+    load: async () => await import("../commands/doctor.ts"),
   },
   {
     name: "completion",
@@ -169,7 +169,7 @@ export const COMMANDS: readonly Command[] = [
     flags: [],
     examples: [["bash >> ~/.bashrc", "for all new shells"]],
     common: [],
-    load: async () => await import("./commands/completion.ts"),
+    load: async () => await import("./completion.ts"),
   },
 ];
 

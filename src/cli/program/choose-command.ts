@@ -1,9 +1,9 @@
-import { AppError } from "../base/errors.ts";
-import { didYouMean } from "../base/nearest.ts";
-import { listText } from "../base/text.ts";
-import { type Argv, type Command, flagsOf } from "./command.ts";
+import { AppError } from "../../base/errors.ts";
+import { didYouMean } from "../../base/nearest.ts";
+import { listText } from "../../base/text.ts";
+import { type Argv, type Command, flagsOf } from "../command.ts";
+import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
-import { parseArguments } from "./parse-arguments.ts";
 
 /** What a command line asks for. */
 export type Choice =

@@ -1,10 +1,10 @@
 import type { Options, Argv as Yargs } from "yargs";
-import { alternatives } from "../base/text.ts";
-import { defaultText } from "../config/flags.ts";
-import type { Flag, FlagType } from "../config/option.ts";
-import { type Command, shownFlags } from "./command.ts";
+import { alternatives } from "../../base/text.ts";
+import { defaultText } from "../../config/flags.ts";
+import type { Flag, FlagType } from "../../config/option.ts";
+import { type Command, shownFlags } from "../command.ts";
+import { emptyParser } from "../parse-arguments.ts";
 import { COMMANDS } from "./commands.ts";
-import { emptyParser } from "./parse-arguments.ts";
 
 /** Shorter lines are easier to read than those of a wide terminal. */
 const MAX_COLUMNS = 100;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { COMMANDS, commandOf } from "../../../src/cli/commands.ts";
-import { FLAGS } from "../../../src/cli/flags.ts";
-import { commandHelp, completedNames, programHelp } from "../../../src/cli/help.ts";
+import { FLAGS } from "../../../../src/cli/flags.ts";
+import { COMMANDS, commandOf } from "../../../../src/cli/program/commands.ts";
+import { commandHelp, completedNames, programHelp } from "../../../../src/cli/program/help.ts";
 
 async function helpOf(name: string, showAll = false): Promise<string> {
   const command = commandOf(name);

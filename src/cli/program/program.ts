@@ -1,9 +1,9 @@
-import { AppError } from "../base/errors.ts";
-import { systemReason } from "../kube/files/diagnostic.ts";
+import { AppError } from "../../base/errors.ts";
+import { systemReason } from "../../kube/files/diagnostic.ts";
+import { COMPLETION_ARGUMENT, type Command } from "../command.ts";
+import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "../output.ts";
+import { type ProgressStream, terminalProgress } from "../terminal.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
-import { COMPLETION_ARGUMENT, type Command } from "./command.ts";
-import { type CommandResult, EXIT, errorText, exitCodeOf, type ProgramContext } from "./output.ts";
-import { type ProgressStream, terminalProgress } from "./terminal.ts";
 
 /**
  * Runs one command line. The only place that prints results and errors.
@@ -35,7 +35,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
 
 /** Prints the completions of the last word, one a line. */
 async function printCompletions(words: readonly string[], { stdout }: ProgramContext): Promise<number> {
-  const { completions } = await import("./commands/completion.ts");
+  const { completions } = await import("./completion.ts");
   await write(stdout, (await completions(words)).map((value) => `${value}\n`).join(""));
   return EXIT.ok;
 }

@@ -4,11 +4,11 @@ import { quoted } from "../../base/schema-error.ts";
 import type { Flag } from "../../config/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { type Argv, COMPLETION_ARGUMENT, type Command, textArgument } from "../command.ts";
-import { commandOf, takesWord } from "../commands.ts";
-import { completedNames } from "../help.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
+import { commandOf, takesWord } from "./commands.ts";
+import { completedNames } from "./help.ts";
 
 /**
  * `completion`: a script that asks this program for the completions of a command line.
