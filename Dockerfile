@@ -25,7 +25,7 @@ COPY scripts/image-files.sh /usr/local/bin/
 RUN sh /usr/local/bin/image-files.sh /image
 RUN ["ln", "-s", "/usr/local/lib/nft-proxy/nft-proxy.mjs", "/image/usr/local/bin/nft-proxy"]
 
-# Three programs, the libraries that they load and one file of ours: no shell, no package manager.
+# Four programs, the libraries that they load and one file of ours: no shell, no package manager.
 FROM scratch
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="nft-proxy" \

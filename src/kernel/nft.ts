@@ -8,6 +8,7 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
 import { firstLine, NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
+import { withMemoryLimit } from "./nft-memory.ts";
 import { type ProcessLimits, type ProcessResult, type ProgramEnd, type RunProcess, runProcess } from "./process.ts";
 import { SpareProcess } from "./spare-process.ts";
 import { ProgramError, type StreamText, streamText } from "./stream-lines.ts";
@@ -21,6 +22,8 @@ export interface NftOptions {
   readonly run?: RunProcess;
   readonly stream?: StreamText;
   readonly limits?: ProcessLimits;
+  /** What nft may take for a large transaction or listing, see {@link nftMemoryLimit}; not limited when absent. */
+  readonly memoryBytes?: number | undefined;
   /** Keeps a process ready for {@link Nft.apply}, replaced by this clock; {@link Nft.close} ends it. */
   readonly spare?: Clock;
 }
@@ -46,6 +49,12 @@ export interface AppliedTransaction {
 /** A listing of 1,000,000 elements takes a minute and 200 MB; whatever takes more hangs or is not ours. */
 const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
 
+/**
+ * A transaction of so many characters of JSON is large: nft 1.1.3 takes some 30 bytes for each. Smaller ones go to the
+ * process that waits for them, which is not limited: limiting costs the start of one more program.
+ */
+const LARGE_INPUT = 1_000_000;
+
 const APPLY: readonly string[] = ["-j", "-f", "-"];
 
 /** What nft says of a table, set, map or element that is not there. */
@@ -58,14 +67,17 @@ export class Nft {
   readonly #run: RunProcess;
   readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
+  readonly #memoryBytes: number | undefined;
   readonly #reading = new AbortController();
   readonly #spare: SpareProcess | undefined;
 
-  constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, spare }: NftOptions) {
+  constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, ...options }: NftOptions) {
+    const { spare, memoryBytes } = options;
     this.path = path;
     this.#through = through;
     this.#stream = stream;
     this.#limits = limits;
+    this.#memoryBytes = memoryBytes;
     this.#spare = spare && new SpareProcess({ path, args: APPLY, limits, clock: spare });
     this.#run = this.#spare?.run ?? run;
   }
@@ -142,7 +154,7 @@ export class Nft {
     signal?: AbortSignal,
   ): AsyncGenerator<string, void, undefined> {
     const listing = ["-j", "list", kind, family, TABLE_NAME, name];
-    const [program, args] = this.#commandLine(listing);
+    const [program, args] = this.#largeCommandLine(listing);
     const limits = this.#readingLimits(signal);
     try {
       yield* this.#stream(program, args, limits);
@@ -208,6 +220,12 @@ export class Nft {
     return [program, [...rest, ...args]];
   }
 
+  /** As {@link Nft.#commandLine}, for what may take much memory. */
+  #largeCommandLine(args: readonly string[]): readonly [program: string, args: readonly string[]] {
+    const [program, all] = this.#commandLine(args);
+    return this.#memoryBytes === undefined ? [program, all] : withMemoryLimit(this.#memoryBytes, program, all);
+  }
+
   /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own` */
   #readingLimits(own?: AbortSignal): ProcessLimits {
     const signal = own === undefined ? this.#reading.signal : AbortSignal.any([this.#reading.signal, own]);
@@ -216,7 +234,8 @@ export class Nft {
   }
 
   async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {
-    const [program, all] = this.#commandLine(args);
+    const isLarge = input.length > LARGE_INPUT;
+    const [program, all] = isLarge ? this.#largeCommandLine(args) : this.#commandLine(args);
     const result = await this.#run(program, all, input, limits);
     this.#assertWorked(args, result, limits);
     return result;

@@ -12,8 +12,11 @@ import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
+import { hostFiles } from "../../kernel/host.ts";
 import { DryRunNft, Nft } from "../../kernel/nft.ts";
+import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
+import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
@@ -56,7 +59,9 @@ interface DaemonParts {
 
 async function serve(parts: DaemonParts): Promise<CommandResult> {
   const { argv, options, watch, logger, dryRun } = parts;
-  const nft = dryRun ? new DryRunNft(options.nftPath, logger) : new Nft({ path: options.nftPath, spare: systemClock });
+  const nft = dryRun
+    ? new DryRunNft(options.nftPath, logger)
+    : new Nft({ path: options.nftPath, spare: systemClock, memoryBytes: await nftMemoryLimit(hostFiles, runProcess) });
   let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
   const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);

@@ -38,6 +38,7 @@ describe("the Dockerfile", () => {
     const files = readFileSync(`${ROOT}scripts/image-files.sh`, "utf8");
     expect(/^programs="(.*)"$/m.exec(files)?.[1]?.split(" ")).toEqual([
       "/usr/bin/env",
+      "/usr/bin/prlimit",
       "/usr/bin/node",
       "/usr/sbin/nft",
       "/usr/sbin/conntrack",

@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { Nft } from "../../src/kernel/nft.ts";
+import type { Transaction } from "../../src/nft/ast/json.ts";
+
+const ADDRESSES = Array.from({ length: 300_000 }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
+const DESTINATION = { typeof: { payload: { protocol: "ip", field: "daddr" } } };
+const LARGE: Transaction = {
+  nftables: [
+    { add: { table: { family: "ip", name: "nft-proxy" } } },
+    { add: { set: { family: "ip", table: "nft-proxy", name: "cluster-ips", type: DESTINATION } } },
+    { add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ADDRESSES } } },
+  ],
+};
+
+test("nft that may take too little memory fails for its lack, which is no refusal, and with enough succeeds", async () => {
+  const check = (memoryBytes: number) => new Nft({ path: "nft", memoryBytes }).check(LARGE);
+  await expect(check(80_000_000)).rejects.toMatchObject({
+    code: "NFT_FAILED",
+    message: expect.stringContaining("emory"),
+  });
+  await expect(check(1_000_000_000)).resolves.toMatchObject({ bytes: expect.any(Number) });
+});
