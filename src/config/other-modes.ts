@@ -2,7 +2,7 @@ import { quoted } from "../base/schema-error.ts";
 import { alternatives } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
-import { type Field, fieldFlag, setting } from "./option.ts";
+import { boolean, choice, type Field, integer, setting, text } from "./option.ts";
 
 /** What other modes of kube-proxy than nftables look at: a configuration as it was given, valid by the schema. */
 export interface ModeSettings {
@@ -130,69 +130,52 @@ function ipvsWarnings(given: ModeSettings, names: SettingNames): ConfigWarning[]
   return [{ subject, message }];
 }
 
-const MODES: readonly string[] = ["", "nftables", "iptables", "ipvs"];
+const MODES = ["nftables", "iptables", "ipvs"] as const;
 
-/** The fields of kube-proxy's other modes. They have an effect on the defaults of options. */
+/** The fields of kube-proxy's other modes. They only change the defaults of options, and take effect as these do. */
 export const MODE_FIELDS: readonly Field[] = [
-  {
+  choice({
     path: "mode",
-    schema: { enum: MODES },
+    words: MODES,
     preset: "nftables",
-    flags: [
-      fieldFlag(
-        {
-          ...setting("proxy-mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
-          refuse: refuseOtherModes,
-        },
-        "string",
-        "mode",
-      ),
-    ],
+    flag: {
+      ...setting("proxy-mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
+      refuse: refuseOtherModes,
+    },
+    reload: "now",
     note: 'nftables; "", iptables and ipvs are accepted with a warning, and run as nftables',
-  },
-  {
+  }),
+  boolean({
     path: "iptables.masqueradeAll",
-    schema: { type: "boolean" },
     preset: undefined,
-    flags: [],
+    reload: "now",
     note: "in every mode but nftables, as in kube-proxy",
-  },
-  {
+  }),
+  integer({
     path: "iptables.masqueradeBit",
-    schema: { type: "integer", minimum: 0, maximum: 31 },
+    between: [0, 31],
     preset: undefined,
-    flags: [
-      fieldFlag(
-        {
-          ...setting(
-            "iptables-masquerade-bit",
-            "The bit of the packet mark that asks for masquerading, 0..31; not with --proxy-mode=nftables",
-          ),
-          refuse: refuseNoBit,
-        },
-        "integer",
-        "iptables.masqueradeBit",
+    flag: {
+      ...setting(
+        "iptables-masquerade-bit",
+        "The bit of the packet mark that asks for masquerading, 0..31; not with --proxy-mode=nftables",
       ),
-    ],
+      refuse: refuseNoBit,
+    },
+    reload: "now",
     note: "in every mode but nftables, as in kube-proxy, unless nftables.masqueradeBit is given",
-  },
-  {
+  }),
+  text({
     path: "ipvs.scheduler",
-    schema: { type: "string" },
     preset: undefined,
-    flags: [
-      fieldFlag(
-        setting(
-          "ipvs-scheduler",
-          "With --proxy-mode=ipvs, the default scheduler: rr, wrr, sh and mh have an equivalent, others are replaced",
-        ),
-        "string",
-        "ipvs.scheduler",
-      ),
-    ],
+    flag: setting(
+      "ipvs-scheduler",
+      "With --proxy-mode=ipvs, the default scheduler: rr, wrr, sh and mh have an equivalent, others are replaced",
+    ),
+    reload: "now",
     note: "with mode ipvs: rr, wrr, sh and mh have an equivalent, others are replaced with a warning",
-  },
-];
+  }),
+].flatMap(({ fields }) => fields);
 
 /** Whether the default of an option depends on a field. */
 export function isModeField(path: string): boolean {
@@ -200,7 +183,7 @@ export function isModeField(path: string): boolean {
 }
 
 function refuseOtherModes(text: string): string | undefined {
-  return MODES.includes(text)
+  return text === "" || MODES.some((mode) => mode === text)
     ? undefined
     : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
 }
