@@ -2,7 +2,8 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, schedulers, recorded refusals, drift, restart, quarantine, stale chains, the scratch register and resets.
+ * affinity, schedulers, recorded refusals, drift, restart, quarantine, stale chains, the scratch register, resets
+ * and the fast path.
  */
 export default defineConfig({
   test: {
@@ -19,6 +20,7 @@ export default defineConfig({
       "test/kernel/stale-chains.test.ts",
       "test/kernel/bridged-pods.test.ts",
       "test/kernel/vanished-set.test.ts",
+      "test/kernel/fast-path.test.ts",
     ],
     globalSetup: "test/support/private-namespace.ts",
     fileParallelism: false,

@@ -2,7 +2,8 @@
 # kernels-instructions.sh RULES...: counts the instructions of round trips in a guest of kernels.sh whose clock moves by 1 ns
 # with each instruction, and prints them as JSON. This guest is the node of the recorded town; endpoints of some Services, a
 # client pod and a client outside are network namespaces beside it, and what both ends execute is counted too. RULES are
-# none, kube-proxy (its own, as recorded) or names of transactions in /instructions. Exit 1 when a packet is lost.
+# none, kube-proxy (its own, as recorded) or names of transactions in /instructions; of fast-path the flow tables get the
+# interfaces here, as the daemon puts them in. Exit 1 when a packet is lost.
 set -euo pipefail
 
 ROUND_TRIPS=3000
@@ -65,6 +66,9 @@ load() {
     kube-proxy) sed 's/^[[:space:]]*timeout .*/&; gc-interval 1d/' test/fixtures/kube-proxy/town.nft | nft -f - ;;
     *) nft -j -f "$folder/$1.json" ;;
   esac
+  [[ $1 != fast-path ]] || for family in "ip -1" "ip6 0"; do
+    nft "add flowtable ${family% *} nft-proxy fast-path { hook ingress priority ${family#* }; devices = { pod, endpoints, outside }; }"
+  done
 }
 
 # count RULES WAY FLOW NAMESPACE PROTOCOL FRONTEND PORT ENDPOINT PORT: without rules, the client takes the endpoint itself.

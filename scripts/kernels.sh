@@ -2,7 +2,7 @@
 # kernels.sh [RELEASE...]: boots the cloud kernel of each Debian release (all of them: bullseye 5.10, bookworm 6.1,
 # trixie 6.12 and sid's) in qemu without hardware virtualisation, runs the tests of vitest.kernels.config.ts there, and
 # prints a table of what passed. Then it boots trixie's again and counts the instructions of round trips, without rules, with
-# kube-proxy's and with this checkout's (scripts/kernels-instructions.sh). Needs no root; Debian's apt, dpkg-deb, e2fsprogs,
+# kube-proxy's and with this checkout's, these without and with the fast path (scripts/kernels-instructions.sh). Needs no root; Debian's apt, dpkg-deb, e2fsprogs,
 # cpio and xz, gcc to count, some 3 GB in .cache, a built bundle (npm run build), 10 to 20 minutes a kernel on 2 cores, and 3
 # to count. Exit 1 when a test failed, a kernel did not end or a budget of scripts/instruction-results.mjs is exceeded.
 # KERNELS_MINUTES is how long one kernel may take, 60 unless set.
@@ -114,8 +114,10 @@ make_instructions() {
   command -v gcc >/dev/null || fail "gcc is missing (packages gcc and libc6-dev); KERNELS_TESTS can choose tests without counting"
   mkdir -p "$instructions"
   gcc -O2 -static -o "$instructions/round-trips" test/bench/round-trips.c || fail "gcc cannot compile test/bench/round-trips.c"
-  node dist/nft-proxy.js dump --from test/fixtures/town/objects --hostname-override node-1 \
-    --cluster-cidr 10.244.0.0/16,fd00:244::/32 --nodeport-addresses primary >"$instructions/nft-proxy.json"
+  local -a dump=(node dist/nft-proxy.js dump --from test/fixtures/town/objects --hostname-override node-1
+    --cluster-cidr 10.244.0.0/16,fd00:244::/32 --nodeport-addresses primary)
+  "${dump[@]}" >"$instructions/nft-proxy.json"
+  "${dump[@]}" --fast-path >"$instructions/fast-path.json"
   [[ -z ${KERNELS_TRANSACTION:-} ]] || cp "$KERNELS_TRANSACTION" "$instructions/other.json"
 }
 
@@ -126,7 +128,7 @@ run_tests() {
 
 # count_instructions RELEASE: -icount moves the guest's clock by 1 ns (2^0) with each instruction, and asks for one thread.
 count_instructions() {
-  local rules=none,kube-proxy,nft-proxy
+  local rules=none,kube-proxy,nft-proxy,fast-path
   [[ -z ${KERNELS_TRANSACTION:-} ]] || rules+=,other
   boot "instructions-$1" "$1" "instructions=$rules" -accel tcg,thread=single -icount shift=0,sleep=off -smp 1
 }

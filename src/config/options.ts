@@ -357,6 +357,42 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
+  /** Forward established connections to Services past most of the kernel's network stack, by a flow table. */
+  fastPath: boolean({
+    path: "nftProxy.fastPath",
+    preset: false,
+    flag: own(
+      "fast-path",
+      "Forward established connections past the network stack's later steps; other software's rules do not see them",
+    ),
+    reload: "restart",
+  }),
+  /** Packets of the client after which, on average, a connection takes the fast path. */
+  fastPathAfter: integer({
+    path: "nftProxy.fastPathAfter",
+    between: [1, MOST_31_BITS],
+    preset: 20,
+    flag: own("fast-path-after", "Packets of a connection's client after which, on average, it takes the fast path"),
+    reload: "restart",
+  }),
+  /** Patterns of the interfaces with a fast path; none for those that forward by default. */
+  fastPathInterfaces: optionOf<readonly string[], readonly string[]>(
+    {
+      path: "nftProxy.fastPathInterfaces",
+      preset: [],
+      flag: own(
+        "fast-path-interfaces",
+        "Network interfaces with a fast path, * at the end for any name; by default all of Ethernet but ports of bridges and bonds",
+      ),
+      reload: "restart",
+    },
+    {
+      schema: { type: "array", items: { type: "string", format: "interface-pattern" } },
+      flagType: "list",
+      parse: (list) => list,
+      print: (list) => list,
+    },
+  ),
   /** The reaction to a change of the configuration file: apply what is safe, or exit in order to be restarted. */
   configChange: choice({
     path: "nftProxy.configChange",

@@ -2,6 +2,7 @@ import type { Logger } from "../base/logger.ts";
 import type { ListenAddress } from "../config/addresses.ts";
 import { configurationOf } from "../config/configuration.ts";
 import { unfollowedResources } from "../kube/source.ts";
+import type { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { type DaemonSocketParts, daemonSocketRoutes, prepareSocket } from "./daemon-socket.ts";
 import type { HealthReport } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
@@ -27,6 +28,8 @@ export interface DaemonServersParts extends DaemonSocketParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined where connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
+  /** Undefined where no connection takes the fast path. */
+  readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
   /** One of the two TCP servers cannot bind its address. */
   readonly onFailure: (server: "healthz" | "metrics", error: unknown) => void;
 }
@@ -125,6 +128,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     timeline: timeline.minutes(now),
     ...(refusals === undefined ? {} : { refusals }),
     ...(vanished === undefined ? {} : { vanished }),
+    ...(parts.fastPath === undefined ? {} : { fastPathInterfaces: parts.fastPath.count }),
     counts,
   };
 }

@@ -17,6 +17,7 @@ import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
+import { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { QuietListings } from "../sync/listings.ts";
 import { NodeContextReader } from "../sync/node-context.ts";
 import { QuietTime } from "../sync/quiet-time.ts";
@@ -169,6 +170,16 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     onVerified: (at) => history.verified(at),
   });
   const heap = new HeapKeeper(clock, system.compactHeap);
+  const fastPath =
+    current.fastPath && !dryRun
+      ? new FastPathDevices({
+          nft,
+          clock,
+          logger,
+          interfaces: system.interfaces(current.fastPathInterfaces),
+          expected: () => loop.expectation,
+        })
+      : undefined;
   const udpPorts = new UdpServicePorts(cache);
   // Subscribers that change the host, or listen on ports of Services.
   const hostSubscribers: SyncSubscriber[] = [
@@ -190,6 +201,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     verifier,
     heap,
     ...(dryRun ? [] : hostSubscribers),
+    ...(fastPath === undefined ? [] : [fastPath]),
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
     firstSync(input.onFirstSync),
   ];
@@ -213,6 +225,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     conntrack: system.conntrack,
     connectionCounts: counts,
     resetPackets: resets,
+    fastPath,
   });
   const servers = daemonServers({
     version,
@@ -240,6 +253,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     refusals,
     connectionCounts: counts,
     resetPackets: resets,
+    fastPath,
     onFailure: (server, error) => events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
   });
 
@@ -250,6 +264,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     loop.start();
     source.start();
     upkeep.start();
+    fastPath?.start();
     refusals?.start();
   };
   const start = async () => {
@@ -264,6 +279,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     refusals?.stop();
     source.stop();
     upkeep.stop();
+    fastPath?.stop();
     const ended = loop.stop();
     nft.stopReading();
     await ended;

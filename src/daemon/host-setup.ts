@@ -1,12 +1,12 @@
-import { messageOf } from "../base/errors.ts";
+import { type AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { probeFeatures } from "../kernel/probe.ts";
+import { missingFeatures, probeFeatures } from "../kernel/probe.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
-import { requiredFeatures } from "../ruleset/required-features.ts";
+import { fastPathFeatures, requiredFeatures } from "../ruleset/required-features.ts";
 
 /** Sets what kube-proxy sets on its host: the OOM score and conntrack's sysctls. Logs a warning for each failure. */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
@@ -19,12 +19,31 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
  * exist only once its module is loaded, and on a node that has just booted nothing else may have done so. A failure is
  * logged: the daemon ends with the same one.
  */
-export async function loadKernelModules(nft: Nft, logger: Logger): Promise<void> {
+export async function loadKernelModules(
+  nft: Nft,
+  { fastPath }: Pick<ProxyOptions, "fastPath">,
+  logger: Logger,
+): Promise<void> {
   try {
     await probeFeatures(nft, requiredFeatures());
+    if (fastPath) await missingFeatures(nft, fastPathFeatures());
   } catch (error) {
     logger.warn({ error: messageOf(error) }, "cannot check the rules, so kernel modules may be missing");
   }
+}
+
+/** Returns what `--fast-path` asks for and this kernel or nft lacks; undefined for nothing. Logs it as a warning. */
+export async function missingFastPath(
+  nft: Nft,
+  { fastPath }: Pick<ProxyOptions, "fastPath">,
+  logger: Logger,
+): Promise<AppError | undefined> {
+  if (!fastPath) return undefined;
+  const missing = await missingFeatures(nft, fastPathFeatures());
+  if (missing !== undefined) {
+    logger.warn({ error: missing.message, hint: missing.hint }, "no connection takes the fast path");
+  }
+  return missing;
 }
 
 /**

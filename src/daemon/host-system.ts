@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
+import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
@@ -17,6 +18,8 @@ export interface HostSystem {
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
   readonly reservedPorts: ReservedPortFiles;
+  /** The network interfaces whose packets may take the fast path: see {@link interfaceReader}. */
+  readonly interfaces: (patterns: readonly string[]) => InterfaceReader;
   /** The network namespace of this process, as /proc names it: `net:[4026531840]`; "" when /proc does not tell. */
   readonly netNamespace: () => string;
   /** Of the network namespace: one daemon has it. */
@@ -35,6 +38,7 @@ export const hostSystem: HostSystem = {
     capacity: () => conntrackSize(hostFiles, "max"),
   },
   reservedPorts: reservedPortFiles,
+  interfaces: (patterns) => interfaceReader(hostFiles, patterns),
   netNamespace,
   lock: namespaceLock(),
   compactHeap,

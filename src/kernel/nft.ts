@@ -189,6 +189,11 @@ export class Nft {
     return (await this.#list(["list", "chains"])) ?? "";
   }
 
+  /** Lists the flow tables of this network namespace with their devices, everyone's. @returns nft's JSON text */
+  async listFlowtables(): Promise<string> {
+    return (await this.#list(["list", "flowtables"])) ?? '{"nftables": []}';
+  }
+
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
     return (await this.#execute(["--version"], "", this.#readingLimits())).stdout.trim();

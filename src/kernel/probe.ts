@@ -39,6 +39,24 @@ export async function probeFeatures(
   });
 }
 
+/**
+ * Asks for features that are not required.
+ * @returns the error that names what is missing; undefined when nothing is
+ * @throws as {@link probeFeatures} when nft cannot work at all
+ */
+export async function missingFeatures(
+  nft: Nft,
+  features: Parameters<typeof probeFeatures>[1],
+): Promise<AppError | undefined> {
+  try {
+    await probeFeatures(nft, features);
+    return undefined;
+  } catch (error) {
+    if (error instanceof AppError && error.code === "NFT_FEATURE") return error;
+    throw error;
+  }
+}
+
 async function refusalOf(nft: Nft, transaction: Transaction): Promise<string | undefined> {
   try {
     await nft.check(transaction);

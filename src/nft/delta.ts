@@ -1,5 +1,5 @@
 import type { Family } from "../base/family.ts";
-import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import type { Chain, ElementSet, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import type { Element } from "./elements.ts";
 import { SetComparison } from "./set-comparison.ts";
 
@@ -18,6 +18,8 @@ export interface TableDelta {
   readonly mode: "create" | "recreate" | "change";
   readonly addedSets: readonly SetSpec[];
   readonly deletedSets: readonly SetSpec[];
+  readonly addedFlowtable?: Flowtable;
+  readonly deletedFlowtable?: Flowtable;
   /** New chains and chains with other rules: declared, emptied and filled. */
   readonly writtenChains: readonly Chain[];
   /** Base chains whose hook, priority or policy differ: deleted before they are written. */
@@ -61,6 +63,7 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
     mode: "change",
     addedSets: [...desired.sets.values()].filter((set) => !actual.sets.has(set.spec.name)).map((set) => set.spec),
     deletedSets: [...actual.sets.values()].filter((set) => !desired.sets.has(set.spec.name)).map((set) => set.spec),
+    ...diffFlowtables(actual.flowtable, desired.flowtable),
     writtenChains: [...desired.chains.values()].filter((chain) => !sameChain(actual.chains.get(chain.name), chain)),
     replacedChains: [...desired.chains.values()]
       .filter((chain) => isReplaced(actual.chains.get(chain.name), chain))
@@ -68,6 +71,15 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
     deletedChains: [...actual.chains.keys()].filter((name) => !desired.chains.has(name)),
     elements: [],
   };
+}
+
+/** Other properties cannot be changed in place: see {@link canChangeInPlace}. */
+function diffFlowtables(
+  actual: Flowtable | undefined,
+  desired: Flowtable | undefined,
+): Pick<TableDelta, "addedFlowtable" | "deletedFlowtable"> {
+  if (desired === undefined) return actual === undefined ? {} : { deletedFlowtable: actual };
+  return actual === undefined ? { addedFlowtable: desired } : {};
 }
 
 /** Compares both tables; a family absent from `desired` is not looked at. */
@@ -83,6 +95,7 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
     mode,
     addedSets: [...desired.sets.values()].map((set) => set.spec),
     deletedSets: [],
+    ...diffFlowtables(undefined, desired.flowtable),
     writtenChains: [...desired.chains.values()],
     replacedChains: [],
     deletedChains: [],
@@ -149,7 +162,8 @@ export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
 /** Whether a delta of an existing table changes nothing. */
 export function isEmptyDelta(delta: TableDelta): boolean {
   const { chains, sets, elements } = deltaSize([delta]);
-  return chains + sets + elements === 0;
+  const flowtables = [delta.addedFlowtable, delta.deletedFlowtable].filter((one) => one !== undefined).length;
+  return chains + sets + elements + flowtables === 0;
 }
 
 /** A set's declaration cannot be changed in place, and a chain that becomes or ceases to be a base chain may be in use. */
@@ -158,6 +172,7 @@ function canChangeInPlace(actual: Table, desired: Table): boolean {
     const known = actual.sets.get(spec.name);
     if (known !== undefined && !sameSpec(known.spec, spec)) return false;
   }
+  if (!sameFlowtable(actual.flowtable, desired.flowtable)) return false;
   for (const chain of desired.chains.values()) {
     const known = actual.chains.get(chain.name);
     if (known !== undefined && (known.base === undefined) !== (chain.base === undefined)) return false;
@@ -175,6 +190,11 @@ function sameSpec(a: SetSpec, b: SetSpec): boolean {
     a.timeout === b.timeout &&
     a.interval === b.interval
   );
+}
+
+/** Whether one can take the place of the other, as none can. */
+function sameFlowtable(a: Flowtable | undefined, b: Flowtable | undefined): boolean {
+  return a === undefined || b === undefined || (a.name === b.name && a.hook === b.hook && a.prio === b.prio);
 }
 
 function sameBase(a: Chain, b: Chain): boolean {

@@ -15,7 +15,7 @@ export function selectElements(table: Table, isWanted: (set: string, key: string
   const chains = reachedChains(table, [...filled.values()].flatMap(targetsOf));
   const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
   return {
-    ...table,
+    ...withFlowtable(table, looked),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map([...filled].filter(([name, { elements }]) => elements.size > 0 || looked.has(name))),
   };
@@ -27,10 +27,15 @@ export function selectChains(table: Table, names: readonly string[]): Table {
   const looked = new Set(chains.flatMap(({ rules }) => referencesOf(rules).sets));
   const sets = [...table.sets].filter(([name]) => looked.has(name));
   return {
-    ...table,
+    ...withFlowtable(table, looked),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map(sets.map(([name, { spec }]) => [name, { spec, elements: new Map() }])),
   };
+}
+
+/** A table's name, and its flow table if that is one of the objects that rules look into. */
+function withFlowtable({ family, name, flowtable }: Table, looked: ReadonlySet<string>) {
+  return { family, name, ...(flowtable !== undefined && looked.has(flowtable.name) && { flowtable }) };
 }
 
 function targetsOf({ spec, elements }: ElementSet): string[] {

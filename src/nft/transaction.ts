@@ -1,8 +1,8 @@
 import type { Family } from "../base/family.ts";
 import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.ts";
-import type { Chain, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import type { Chain, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
-import type { ElementsDelta, TableDelta } from "./delta.ts";
+import { type ElementsDelta, isEmptyDelta, type TableDelta } from "./delta.ts";
 import { addedElements, deletedElements } from "./elements.ts";
 
 /**
@@ -62,9 +62,10 @@ function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<
   if (chunk.length > 0) yield toTransaction(chunk);
 }
 
-function onlyElements(delta: TableDelta, elements: readonly ElementsDelta[]): TableDelta {
+function onlyElements({ family, table }: TableDelta, elements: readonly ElementsDelta[]): TableDelta {
   return {
-    ...delta,
+    family,
+    table,
     mode: "change",
     addedSets: [],
     deletedSets: [],
@@ -90,7 +91,7 @@ export function removalTransaction(tables: readonly { readonly family: Family; r
 }
 
 /**
- * Takes the deletions of chains out of deltas, and with them those of sets, which these chains may look into. Some
+ * Takes the deletions of chains out of deltas, and with them those of sets and flow tables, which these chains may use. Some
  * kernels before 6.2 answer EBUSY when a chain is deleted in the transaction that takes away the last element that led to it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
@@ -98,13 +99,14 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly deletions: TableDelta[];
 } {
   return {
-    main: deltas.map((delta) => ({ ...delta, deletedChains: [], deletedSets: [] })),
+    main: deltas.map(({ deletedFlowtable: _, ...delta }) => ({ ...delta, deletedChains: [], deletedSets: [] })),
     deletions: deltas
-      .filter(({ deletedChains, deletedSets }) => deletedChains.length + deletedSets.length > 0)
       .map((delta) => {
-        const { deletedChains, deletedSets } = delta;
-        return { ...onlyElements(delta, []), deletedChains, deletedSets };
-      }),
+        const { deletedChains, deletedSets, deletedFlowtable } = delta;
+        const flowtable = deletedFlowtable === undefined ? {} : { deletedFlowtable };
+        return { ...onlyElements(delta, []), deletedChains, deletedSets, ...flowtable };
+      })
+      .filter((delta) => !isEmptyDelta(delta)),
   };
 }
 
@@ -116,6 +118,7 @@ function tableCommands(delta: TableDelta): Command[] {
     ...(delta.mode === "change" ? [] : [{ add: table }]),
     ...(delta.mode === "recreate" ? [{ delete: table }, { add: table }] : []),
     ...delta.addedSets.map((spec) => ({ add: declaredSet(family, name, spec) })),
+    ...(delta.addedFlowtable === undefined ? [] : [{ add: declaredFlowtable(family, name, delta.addedFlowtable) }]),
     ...delta.replacedChains.flatMap((chainName) => [{ flush: chain(chainName) }, { delete: chain(chainName) }]),
     ...delta.writtenChains.map((written) => ({ add: declaredChain(family, name, written) })),
     ...delta.elements.flatMap((elements) => deletions(family, name, elements)),
@@ -124,6 +127,9 @@ function tableCommands(delta: TableDelta): Command[] {
     ...delta.writtenChains.flatMap((written) => rules(family, name, written)),
     ...delta.elements.flatMap((elements) => additions(family, name, elements)),
     ...delta.deletedSets.map((spec) => ({ delete: setReference(family, name, spec) })),
+    ...(delta.deletedFlowtable === undefined
+      ? []
+      : [{ delete: flowtableReference(family, name, delta.deletedFlowtable) }]),
     ...delta.deletedChains.map((chainName) => ({ delete: chain(chainName) })),
   ];
 }
@@ -136,6 +142,7 @@ function rebuildCommands(table: Table): Command[] {
   return [
     { add: { table: { family, name } } },
     ...sets.map(({ spec }) => ({ add: declaredSet(family, name, spec) })),
+    ...(table.flowtable === undefined ? [] : [{ add: declaredFlowtable(family, name, table.flowtable) }]),
     ...chains.map((chain) => ({ add: declaredChain(family, name, chain) })),
     ...chains.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
     ...filled.map(({ spec }) => ({ flush: setReference(family, name, spec) })),
@@ -176,6 +183,39 @@ function additions(family: Family, table: string, { spec, added }: ElementsDelta
 
 function declaredChain(family: Family, table: string, { name, base }: Chain): CommandObject {
   return { chain: { family, table, name, ...base } };
+}
+
+function declaredFlowtable(family: Family, table: string, { name, hook, prio }: Flowtable): CommandObject {
+  return { flowtable: { family, table, name, hook, prio } };
+}
+
+function flowtableReference(family: Family, table: string, { name }: Flowtable): CommandObject {
+  return { flowtable: { family, table, name } };
+}
+
+/**
+ * Adds devices to the flow table of a table, which keeps those that it has.
+ * @param devices names of network interfaces; older kernels (before 6.16) refuse one that there is not
+ */
+export function flowtableAddition({ family, name, flowtable }: Table, devices: readonly string[]): Command[] {
+  if (flowtable === undefined || devices.length === 0) return [];
+  return [{ add: { flowtable: { family, table: name, ...flowtable, dev: devices } } }];
+}
+
+/**
+ * Makes the flow table of a table anew with other devices: nft's JSON cannot take devices out of one (1.1.3). All connections
+ * leave the fast path, and come back with their next packet.
+ */
+export function flowtableReplacement(table: Table, devices: readonly string[]): Command[] {
+  const { family, name, flowtable, chains } = table;
+  if (flowtable === undefined) return [];
+  const users = [...chains.values()].filter(({ rules: of }) => of.some((rule) => rule.some((one) => "flow" in one)));
+  return [
+    ...users.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
+    { delete: flowtableReference(family, name, flowtable) },
+    { add: { flowtable: { family, table: name, ...flowtable, ...(devices.length > 0 && { dev: devices }) } } },
+    ...users.flatMap((chain) => rules(family, name, chain)),
+  ];
 }
 
 function declaredSet(family: Family, table: string, spec: SetSpec): CommandObject {

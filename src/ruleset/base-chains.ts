@@ -2,6 +2,7 @@ import { assign, atLeast, CONNECTION_HAS_DNAT, CONNECTION_IS_NOT_NEW, meta } fro
 import type { Rule, Statement } from "../nft/ast/json.ts";
 import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
 import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChainName } from "./chain-names.ts";
+import { TO_FAST_PATH } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
 import type { FamilyContext } from "./node-context.ts";
@@ -28,8 +29,10 @@ const RESET_PRIORITY: Rule = [atLeast(meta("priority"), LEAST_REGISTER_VALUE), a
 /** What was translated has an endpoint, and its address is no Service's any more. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
+const CHECKED_IF_NEW: readonly Rule[] = [RESET_PRIORITY, UNLESS_TRANSLATED];
+
 /** Of a new connection; others are accepted before. */
-const CHECKED: readonly Rule[] = [UNLESS_NEW, RESET_PRIORITY, UNLESS_TRANSLATED];
+const CHECKED: readonly Rule[] = [UNLESS_NEW, ...CHECKED_IF_NEW];
 
 /** A chain that does not depend on Services. */
 export interface StaticChain extends Chain {
@@ -75,7 +78,12 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   {
     name: "filter-forward",
     base: hook("filter", "forward", FILTER),
-    rules: () => [...CHECKED, jump("service-endpoints-check"), jump(CLUSTER_IPS_CHECK)],
+    rules: (context) => [
+      ...(context.fastPathAfter === undefined ? [UNLESS_NEW] : [TO_FAST_PATH]),
+      ...CHECKED_IF_NEW,
+      jump("service-endpoints-check"),
+      jump(CLUSTER_IPS_CHECK),
+    ],
   },
   {
     name: "filter-output",

@@ -21,6 +21,7 @@ const STATIC_CHAINS = [
   "nodeport-endpoints-check",
   "vanished-endpoints-check",
   "cluster-ips-check",
+  "fast-path",
   "masquerading",
 ] as const;
 

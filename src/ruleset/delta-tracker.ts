@@ -27,10 +27,13 @@ export class DeltaTracker {
   /** Set name to the committed set, undefined for none; only for sets that were added or deleted. */
   readonly #sets = new Map<string, WritableSet | undefined>();
 
-  /** @param specs the sets and maps that the table always has, all empty */
-  constructor(family: Family, specs: readonly SetSpec[]) {
+  /**
+   * @param specs the sets and maps that the table always has, all empty
+   * @param flowtable what the table has of it, always
+   */
+  constructor(family: Family, specs: readonly SetSpec[], flowtable: Pick<Table, "flowtable"> = {}) {
     const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));
-    this.#table = { family, name: TABLE_NAME, chains: new Map(), sets };
+    this.#table = { family, name: TABLE_NAME, ...flowtable, chains: new Map(), sets };
   }
 
   /** The desired table; live: it changes with every write. */

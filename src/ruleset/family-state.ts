@@ -5,6 +5,7 @@ import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
+import { flowtableOf } from "./fast-path.ts";
 import { frontendKey, nodePortKey, parseFrontendKey } from "./keys.ts";
 import { ListIds, listId, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
@@ -42,7 +43,7 @@ export class FamilyState {
 
   /** @param ids of service ports that are known already; none when absent */
   constructor(context: FamilyContext, ids = new ListIds()) {
-    this.#tracker = new DeltaTracker(context.family, setSpecs(context));
+    this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
     this.setContext(context);

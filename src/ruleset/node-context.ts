@@ -35,6 +35,8 @@ export interface FamilyContext {
   readonly refusalLogSize: number;
   /** Clients of TCP endpoints that left every EndpointSlice are reset. */
   readonly resetVanished: boolean;
+  /** Packets of a client after which, on average, its connection takes the fast path; undefined where none does. */
+  readonly fastPathAfter: number | undefined;
   readonly counters: ServiceCounters;
   /** The most elements that one Service may have, in both families. */
   readonly maxServiceElements: number;

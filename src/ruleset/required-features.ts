@@ -6,6 +6,7 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { flowtableOf } from "./fast-path.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
@@ -44,6 +45,8 @@ const CONTEXT: FamilyContext = {
   refusalLogSize: 0,
   // Needs no more than reject and sets with timeouts do.
   resetVanished: false,
+  // Not required: see fastPathFeature.
+  fastPathAfter: undefined,
   counters: "off",
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
 };
@@ -79,6 +82,15 @@ export function requiredFeatures(): RequiredFeatures {
   };
 }
 
+/** What the fast path needs; kernels may lack it, and the daemon then works without. */
+export function fastPathFeatures(): RequiredFeatures {
+  const table = sampleTable({ ...CONTEXT, fastPathAfter: 1 });
+  const transaction = created(chainsOf(table, "filter-forward"));
+  const hint =
+    "load or build the kernel modules nf_flow_table, nf_flow_table_inet and nft_flow_offload (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD)";
+  return { whole: transaction, features: [{ name: "flow tables", hint, transaction }] };
+}
+
 /** A table with everything that Services can lead to; a set of source ranges needs no more than its declaration. */
 function sampleTable(context: FamilyContext): Table {
   const chains = [
@@ -90,6 +102,7 @@ function sampleTable(context: FamilyContext): Table {
   return {
     family: context.family,
     name: "nft-proxy-probe",
+    ...flowtableOf(context),
     chains: new Map(chains.map((chain) => [chain.name, chain])),
     sets: new Map(sets),
   };

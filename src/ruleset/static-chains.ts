@@ -20,6 +20,7 @@ import {
   MASQUERADING,
   REJECT_CHAIN,
 } from "./chain-names.ts";
+import { fastPathChains } from "./fast-path.ts";
 import {
   ANY_ADDRESS,
   addressSet,
@@ -56,6 +57,7 @@ export function staticChains(context: FamilyContext): StaticChain[] {
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(family), NO_ENDPOINTS)]],
     },
     ...vanishedCheck(context),
+    ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context) },
   ];

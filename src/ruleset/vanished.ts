@@ -1,4 +1,4 @@
-import { CONNECTION_HAS_DNAT, concat, matches, meta } from "../nft/ast/expression.ts";
+import { CONNECTION_HAS_DNAT, CONNECTION_IS_ESTABLISHED, concat, matches, meta } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { StaticChainName } from "./chain-names.ts";
 import type { FamilyContext } from "./node-context.ts";
@@ -24,10 +24,6 @@ interface VanishedCheckChain {
   readonly name: typeof VANISHED_CHECK;
   readonly rules: readonly Rule[];
 }
-
-const CONNECTION_IS_ESTABLISHED: Statement = {
-  match: { op: "in", left: { ct: { key: "state" } }, right: "established" },
-};
 
 /**
  * Leads packets of translated connections to {@link VANISHED_CHECK}; none unless that is asked for. The rule stands before

@@ -36,6 +36,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       affinityMapSize: options.affinityMapSize,
       refusalLogSize: options.refusalLogSize,
       resetVanished: options.resetVanished,
+      fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
       maxServiceElements: options.maxServiceElements,
     };

@@ -25,9 +25,12 @@ const UNDECIDED: Result = { kind: "undecided" };
 const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
 const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
 
+/** `flow` changes the way of later packets alone. */
+const PASSIVE = ["match", "counter", "flow", "noEffect", "condition"];
+
 /** Whether a statement only compares, counts or logs. */
 export function isPassive(statement: AnyStatement): boolean {
-  return "match" in statement || "counter" in statement || "noEffect" in statement || "condition" in statement;
+  return PASSIVE.some((kind) => kind in statement);
 }
 
 /** Runs one statement on the current packet. */
@@ -47,7 +50,7 @@ export function runStatement(evaluation: Evaluation, branch: Branch, statement: 
   if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
   if ("masquerade" in statement) return runMasquerade(evaluation, branch);
   if ("reject" in statement) return runReject(evaluation, branch, typeOfReject(statement.reject));
-  if ("counter" in statement || "noEffect" in statement) return CONTINUE;
+  if ("counter" in statement || "flow" in statement || "noEffect" in statement) return CONTINUE;
   if ("condition" in statement) return UNDECIDED;
   return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
 }

@@ -21,6 +21,7 @@ export function draftOf(ruleset: Ruleset): Draft {
     draft[table.family] = {
       family: table.family,
       name: table.name,
+      ...(table.flowtable && { flowtable: table.flowtable }),
       chains: new Map([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [...chain.rules] }])),
       sets: new Map([...table.sets].map(([name, { spec, elements }]) => [name, { spec, elements: new Map(elements) }])),
     };
@@ -55,6 +56,9 @@ function remove(draft: Draft, kind: string, object: JsonObject): void {
     case "map":
       memberOf(table.sets, name);
       table.sets.delete(name);
+      return;
+    case "flowtable":
+      delete table.flowtable;
       return;
     case "element": {
       const { spec, elements } = memberOf(table.sets, name);

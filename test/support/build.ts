@@ -176,6 +176,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     affinityMapSize: 1024,
     refusalLogSize: 65_536,
     resetVanished: false,
+    fastPathAfter: undefined,
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...options,

@@ -62,6 +62,7 @@ function refusedDeletion(draft: Draft, object: CommandObject): string | undefine
   if ("table" in object || "element" in object || "rule" in object) return undefined;
   const table = tableOf(draft, object);
   const rules = JSON.stringify([...table.chains.values()].flatMap((chain) => chain.rules));
+  if ("flowtable" in object) return rules.includes('"flow":') ? "the flow table is in use" : undefined;
   if (!("chain" in object)) {
     const { name } = "set" in object ? object.set : object.map;
     return rules.includes(`"@${name}"`) ? "the set is in use" : undefined;
@@ -86,7 +87,8 @@ function missingReference(table: Table, rule: string): string | undefined {
   for (const [, name = ""] of rule.matchAll(/"target":"([^"]+)"/g)) {
     if (!isRegularChain(table, name)) return `no chain ${name}`;
   }
-  for (const [, name = ""] of rule.matchAll(/"@([^"]+)"/g)) if (!table.sets.has(name)) return `no set ${name}`;
+  for (const [, name = ""] of rule.matchAll(/"@([^"]+)"/g))
+    if (!table.sets.has(name) && table.flowtable?.name !== name) return `no set ${name}`;
   return undefined;
 }
 

@@ -6,6 +6,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
+    interfaces: () => async () => [],
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },

@@ -30,8 +30,8 @@ export function townCache(town: ScenarioName): ObjectCache {
 }
 
 /** The rules for a recorded cluster, with the options that it was recorded with. */
-export function townRuleset(town: ScenarioName): Ruleset {
-  return rulesetOfCache(townCache(town));
+export function townRuleset(town: ScenarioName, context: ContextOptions = {}): Ruleset {
+  return rulesetOfCache(townCache(town), context);
 }
 
 /** The context that an object cache makes, with the options of the recorded clusters where not told otherwise. */

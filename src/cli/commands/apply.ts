@@ -4,18 +4,21 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { interfaceReader } from "../../kernel/interfaces.ts";
 import { Nft } from "../../kernel/nft.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
+import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { flowtableAddition } from "../../nft/transaction.ts";
+import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { adoptVanished, allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import type { Argv } from "../command.ts";
 import { conflictNotices, diagnosticText, hasErrors, missingNodeNotices, missingNodeText } from "../notices.ts";
-import { commandOptions, loadRequest } from "../options.ts";
+import { type CommandOptions, commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
@@ -23,7 +26,7 @@ import { type CommandResult, EXIT } from "../output.ts";
  * the kernel has and the files have not are gone at once: nothing waits here.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
-  const command = commandOptions(argv);
+  const command = await supportedOptions(commandOptions(argv));
   const { options, notices: optionNotices } = command;
   const desired = await loadFromFiles(loadRequest(argv, command));
   const { cache, state, diagnostics } = desired;
@@ -41,7 +44,9 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const adopt = options.resetVanished
     ? (kernel: Ruleset) => adoptVanished(allSlicesOf(cache, Date.now), nft, kernel, state)
     : undefined;
-  const report = await fullSync(nft, await tablesOfHost(state.ruleset), { state, adopt });
+  const tables = await tablesOfHost(state.ruleset);
+  const report = await fullSync(nft, tables, { state, adopt });
+  if (options.fastPath) await addInterfaces(nft, tables, options);
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),
@@ -52,6 +57,23 @@ export async function run(argv: Argv): Promise<CommandResult> {
       ...(await daemonNotices(options)),
     ],
   };
+}
+
+/** The options, without the fast path where nft or the kernel lack it, and a notice of that. */
+async function supportedOptions(command: CommandOptions): Promise<CommandOptions> {
+  const { options, notices } = command;
+  if (!options.fastPath) return command;
+  const missing = await missingFeatures(new Nft({ path: options.nftPath }), fastPathFeatures());
+  if (missing === undefined) return command;
+  const notice = `warning: ${missing.message}: no connection takes the fast path; ${missing.hint}`;
+  return { ...command, options: { ...options, fastPath: false }, notices: [...notices, notice] };
+}
+
+/** Puts the interfaces of this moment into the flow tables; nothing keeps them there. */
+async function addInterfaces(nft: Nft, tables: Ruleset, { fastPathInterfaces }: ProxyOptions): Promise<void> {
+  const interfaces = await interfaceReader(hostFiles, fastPathInterfaces)();
+  const commands = Object.values(tables).flatMap((table) => flowtableAddition(table, interfaces));
+  if (commands.length > 0) await nft.apply({ nftables: commands });
 }
 
 /**

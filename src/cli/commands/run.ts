@@ -7,7 +7,13 @@ import { planReload } from "../../config/reload.ts";
 import { ConfigWatch } from "../../daemon/config-watch.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
 import { NO_EVENTS } from "../../daemon/events/event-recorder.ts";
-import { loadKernelModules, removeStaleTraces, setConntrackAgain, setUpHost } from "../../daemon/host-setup.ts";
+import {
+  loadKernelModules,
+  missingFastPath,
+  removeStaleTraces,
+  setConntrackAgain,
+  setUpHost,
+} from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -41,7 +47,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   for (const notice of notices) logger.warn({}, notice);
   const dryRun = isSet(argv, "dry-run");
   const initOnly = isSet(argv, "init-only");
-  if (initOnly && !dryRun) await loadKernelModules(new Nft({ path: options.nftPath }), logger);
+  if (initOnly && !dryRun) await loadKernelModules(new Nft({ path: options.nftPath }), options, logger);
   if (!dryRun) await setUpHost(options, logger);
   if (initOnly) return { exitCode: EXIT.ok };
   return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
@@ -68,15 +74,18 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
   let objects: ObjectOrigin | undefined;
   try {
     await probeFeatures(nft, requiredFeatures());
+    const isFastPathMissing = (await missingFastPath(nft, options, logger)) !== undefined;
+    const supported = (given: ProxyOptions): ProxyOptions =>
+      isFastPathMissing ? { ...given, fastPath: false } : given;
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
     logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
     objects = await objectOrigin(parts, nodeName);
-    const daemon = await assemble(parts, nodeName, nft, objects);
+    const daemon = await assemble({ ...parts, options: supported(options) }, nodeName, nft, objects);
     assembled = daemon;
     await daemon.start();
     watch.start(() => {
-      const reload = planned(argv, daemon.options, logger);
+      const reload = planned(argv, daemon.options, supported, logger);
       if (reload === undefined) return;
       if (daemon.options.configChange === "exit") return ended.end("the configuration changed");
       logger.level = logLevel(reload.logVerbosity);
@@ -126,10 +135,15 @@ async function assemble(
 }
 
 /** The options of the changed configuration; undefined when it cannot be used, or changes nothing. */
-function planned(argv: Argv, current: ProxyOptions, logger: Logger): ProxyOptions | undefined {
+function planned(
+  argv: Argv,
+  current: ProxyOptions,
+  supported: (options: ProxyOptions) => ProxyOptions,
+  logger: Logger,
+): ProxyOptions | undefined {
   try {
     const { options, notices } = commandOptions(argv);
-    const { options: next, taken, needRestart } = planReload(current, options);
+    const { options: next, taken, needRestart } = planReload(current, supported(options));
     if (taken.length + needRestart.length === 0) return undefined;
     for (const notice of notices) logger.warn({}, notice);
     logger.info({ taken }, "the configuration changed");

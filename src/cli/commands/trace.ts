@@ -49,10 +49,14 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ...desired.notices,
       ...desired.diagnostics.map(diagnosticText),
       ...omittedNotices(omitted),
+      ...(options.fastPath ? [FAST_PATH_NOTICE] : []),
       `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
     ],
   };
 }
+
+const FAST_PATH_NOTICE =
+  "note: packets of connections on the fast path come by no rule and are not traced; nft-proxy connections lists these as offloaded";
 
 function omittedNotices(omitted: number): string[] {
   if (omitted === 0) return [];

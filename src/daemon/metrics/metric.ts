@@ -5,6 +5,7 @@ import type { ObjectSource } from "../../kube/source.ts";
 import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
+import type { FastPathDevices } from "../../sync/fast-path-devices.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
@@ -55,6 +56,8 @@ export interface ScrapedParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined where connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
+  /** Undefined where no connection takes the fast path. */
+  readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
 }
 
 /** Reads how full the kernel's connection tracking is. Both give undefined where the kernel tracks nothing yet. */
@@ -78,7 +81,7 @@ export interface Metric {
   /** Every series with its value, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
   /** The daemon has this metric only where it has that part. */
-  readonly needs?: "connectionCounts" | "resetPackets";
+  readonly needs?: "connectionCounts" | "resetPackets" | "fastPath";
 }
 
 /** One sample without labels, or with these. */

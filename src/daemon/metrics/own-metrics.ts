@@ -216,6 +216,12 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     needs: "connectionCounts",
     scrape: async ({ connectionCounts }) => ((await connectionCounts?.())?.endpoints ?? []).map(connectionSample),
   },
+  nft_proxy_fast_path_interfaces: {
+    kind: "gauge",
+    help: "Network interfaces between which established connections take the fast path",
+    needs: "fastPath",
+    scrape: ({ fastPath }) => one(fastPath?.count ?? 0),
+  },
   nft_proxy_reset_packets_total: {
     kind: "counter",
     help: "Packets to endpoints that left every EndpointSlice, answered with a TCP reset",

@@ -42,6 +42,8 @@ export interface DaemonStatus {
   readonly refusals?: RecentRefusals;
   /** Absent where connections to vanished endpoints are not reset. */
   readonly vanished?: VanishedStatus;
+  /** Network interfaces between which connections take the fast path; absent where none does. */
+  readonly fastPathInterfaces?: number;
   /** undefined where connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
 }

@@ -19,7 +19,7 @@ const LONG_OUT_OF_SYNC = 30_000;
 /** The state of the daemon: syncs, verification, repairs, sources, and excluded Services. */
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
-${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}
+${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${fastPathCard(status)}
 ${syncsCard(status)}${outOfSyncCard(status)}
 </section>
 ${sourcesHtml(status)}`;
@@ -106,6 +106,15 @@ function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
     `${counted(resetPackets, "packet")} of their clients reset`,
     ...listed(lines),
+  ]);
+}
+
+/** Nothing where no connection takes the fast path. */
+function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
+  if (fastPathInterfaces === undefined) return undefined;
+  const value = counted(fastPathInterfaces, "interface");
+  return card("Fast path", fastPathInterfaces === 0 ? "idle" : "good", value, [
+    "counters and other software's rules do not see the connections between them once they are established",
   ]);
 }
 

@@ -6,7 +6,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { findRefused } from "../../sync/quarantine.ts";
 
@@ -32,6 +32,9 @@ export async function askKernel(path: string, state: RulesetState, nodeContext: 
   try {
     const version = await new Nft({ path }).version();
     await probeFeatures(nft, requiredFeatures());
+    if (nodeContext.some(({ fastPathAfter }) => fastPathAfter !== undefined)) {
+      await probeFeatures(nft, fastPathFeatures());
+    }
     return await verdict(nft, version, state, nodeContext);
   } catch (error) {
     if (error instanceof AppError) return notAsked(error);

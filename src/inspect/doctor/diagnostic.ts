@@ -20,6 +20,7 @@ export type CheckName =
   | "calico"
   | "cluster-cidr"
   | "firewall"
+  | "fast-path"
   | "daemon"
   | "migration"
   | "migration-forward"

@@ -13,8 +13,16 @@ import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
 import type { HostDiagnostic } from "./diagnostic.ts";
+import { judgeFastPath } from "./fast-path-check.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
-import { type DoctorHost, gatherFacts, gatherHealth, gatherProxyMode, type HealthFact } from "./host-facts.ts";
+import {
+  type DoctorHost,
+  gatherFacts,
+  gatherHealth,
+  gatherMissingFastPath,
+  gatherProxyMode,
+  type HealthFact,
+} from "./host-facts.ts";
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
 import { judgeCalico, judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeClusterCidr, judgeSettings, type UsedFamilies } from "./settings-check.ts";
@@ -51,6 +59,7 @@ export async function examineHost(
     ...judgeOtherProxies(facts),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
+    ...(options.fastPath ? judgeFastPath({ chains, missing: await gatherMissingFastPath(nft) }) : []),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
     ...judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
     ...(migrating === undefined

@@ -4,11 +4,11 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { probeFeatures } from "../../kernel/probe.ts";
+import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
 import { asObject, asTagged } from "../../nft/canonical/shape.ts";
-import { requiredFeatures } from "../../ruleset/required-features.ts";
+import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-features.ts";
 import { getAnswer, type HttpAnswer } from "../http-answer.ts";
 import { SETTING_PATHS, type Settings } from "./settings-check.ts";
 
@@ -129,6 +129,18 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   } catch (error) {
     const hint = error instanceof AppError ? error.hint : undefined;
     return { path: nft.path, version, problem: { message: messageOf(error), hint } };
+  }
+}
+
+/** Asks our nft for what the fast path needs. Returns what is missing; undefined for nothing. Never rejects. */
+export async function gatherMissingFastPath(
+  nft: Nft,
+): Promise<{ message: string; hint: string | undefined } | undefined> {
+  try {
+    const missing = await missingFeatures(nft, fastPathFeatures());
+    return missing && { message: missing.message, hint: missing.hint };
+  } catch (error) {
+    return { message: messageOf(error), hint: undefined };
   }
 }
 

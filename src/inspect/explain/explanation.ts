@@ -125,7 +125,16 @@ export interface ExcludedEndpoint {
 
 /** A further fact about the connection: its topic, and a sentence. */
 export interface Note {
-  readonly topic: "source" | "affinity" | "scheduler" | "loopback" | "source ranges" | "conflict" | "hints" | "reset";
+  readonly topic:
+    | "source"
+    | "affinity"
+    | "scheduler"
+    | "loopback"
+    | "source ranges"
+    | "conflict"
+    | "hints"
+    | "reset"
+    | "fast path";
   readonly message: string;
 }
 

@@ -37,6 +37,7 @@ export function explainNotes(
     ...schedulerNotes(match, own),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
+    ...fastPathNotes(connection, own, input),
   ];
 }
 
@@ -78,6 +79,15 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
     : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";
+}
+
+/** Of connections that this node forwards; the kernel has a fast path for TCP and UDP. */
+function fastPathNotes({ protocol }: Connection, outcomes: readonly Outcome[], { nodeContext }: ExplainInput): Note[] {
+  const after = nodeContext.find(({ fastPathAfter }) => fastPathAfter !== undefined)?.fastPathAfter;
+  const isForwarded = outcomes.some((one) => one.kind === "delivered" && one.translated && !one.local);
+  if (after === undefined || !isForwarded || protocol === "sctp") return [];
+  const message = `after some ${after} packets of the client the connection takes it: then no counter and no rule of other software sees its packets`;
+  return [{ topic: "fast path", message }];
 }
 
 /** Taken from the affinity map's updates while the packet is followed, not from the Service's fields. */

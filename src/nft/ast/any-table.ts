@@ -3,7 +3,7 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { PayloadField, RawPayload, Verdict } from "./json.ts";
+import type { FlowStatement, PayloadField, RawPayload, Verdict } from "./json.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -82,6 +82,7 @@ export type AnyStatement =
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
   | { readonly counter: null }
+  | { readonly flow: FlowStatement }
   /** Counts, logs, or changes something on which no rule here depends. */
   | { readonly noEffect: unknown }
   /** Holds or does not hold, by something that is not known of a packet: a rate, a quota, an xtables match. */

@@ -49,6 +49,11 @@ export function masked(value: Expression, mask: Expression): Expression {
 /** A packet of a connection that the kernel knows already, or none at all. */
 export const CONNECTION_IS_NOT_NEW: Statement = { match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } };
 
+/** A packet of a connection that both sides have sent packets of. */
+export const CONNECTION_IS_ESTABLISHED: Statement = {
+  match: { op: "in", left: { ct: { key: "state" } }, right: "established" },
+};
+
 /** The connection's destination was translated, by us or by another. */
 export const CONNECTION_HAS_DNAT: Statement = { match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" } };
 

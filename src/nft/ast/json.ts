@@ -66,6 +66,8 @@ export type Statement =
   | { readonly masquerade: { readonly flags: string } }
   /** Counts packets and bytes. */
   | { readonly counter: null }
+  /** `flow add @f`: later packets of the connection take the fast path. */
+  | { readonly flow: FlowStatement }
   /** With an ICMP error, or of TCP with a reset. */
   | { readonly reject: null | { readonly type: "tcp reset" } };
 
@@ -75,6 +77,13 @@ export interface MapStatement {
   readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
   readonly data: Expression;
   readonly map: string;
+}
+
+/** Puts a connection into a flow table. The kernel ignores it for packets that it cannot forward by one. */
+export interface FlowStatement {
+  readonly op: "add";
+  /** With its `@`. */
+  readonly flowtable: string;
 }
 
 /** `update @s { k timeout t counter }`. */
@@ -115,6 +124,7 @@ export type CommandObject =
     }
   | { readonly set: SetJson }
   | { readonly map: SetJson & { readonly map: TypeJson } }
+  | { readonly flowtable: FlowtableJson }
   | {
       readonly element: {
         readonly family: Family;
@@ -133,6 +143,16 @@ export interface ChainJson {
   readonly hook?: string;
   readonly prio?: number;
   readonly policy?: string;
+}
+
+/** A flow table; hook, priority and devices only where it is added. */
+export interface FlowtableJson {
+  readonly family: Family;
+  readonly table: string;
+  readonly name: string;
+  readonly hook?: "ingress";
+  readonly prio?: number;
+  readonly dev?: readonly string[];
 }
 
 /** The type of keys or values: one name, several, or the type of an expression. */

@@ -47,10 +47,21 @@ export interface ElementSet {
   readonly elements: ReadonlyMap<string, string>;
 }
 
+/**
+ * A flow table: the kernel forwards the packets of the connections in it as they come in, past prerouting, forward and
+ * postrouting. Its devices come and go with the host's, and are not compared.
+ */
+export interface Flowtable {
+  readonly name: string;
+  readonly hook: "ingress";
+  readonly prio: number;
+}
+
 /** One of our two tables. */
 export interface Table {
   readonly family: Family;
   readonly name: string;
+  readonly flowtable?: Flowtable;
   readonly chains: ReadonlyMap<string, Chain>;
   readonly sets: ReadonlyMap<string, ElementSet>;
 }
@@ -60,3 +71,6 @@ export type Ruleset = Readonly<Partial<Record<Family, Table>>>;
 
 /** The name of our tables. */
 export const TABLE_NAME = "nft-proxy";
+
+/** The name of the flow table in each of them. */
+export const FLOWTABLE_NAME = "fast-path";

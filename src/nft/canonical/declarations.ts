@@ -1,10 +1,10 @@
 import type { AnySet } from "../ast/any-table.ts";
-import type { BaseChain, DataType, SetSpec } from "../ast/ruleset.ts";
+import type { BaseChain, DataType, Flowtable, SetSpec } from "../ast/ruleset.ts";
 import { type ConstantType, typeOfName, typesOfKey } from "../data-types.ts";
 import { readElements } from "./elements.ts";
 import { readExpression } from "./expression.ts";
 import { readPassing } from "./rule.ts";
-import { asFlags, asList, asNumber, asObject, asText, type JsonObject, notUnderstood } from "./shape.ts";
+import { asFlags, asList, asNumber, asObject, asObjectOf, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 const OUR_TYPES: ReadonlySet<ConstantType> = new Set<DataType>([
   "ipv4_addr",
@@ -37,6 +37,23 @@ export function parseBaseChain(chain: JsonObject): BaseChain | undefined {
   const known = (type === "filter" || type === "nat") && (policy === "accept" || policy === "drop");
   if (!known || !HOOKS.includes(asText(hook, "hook"))) throw notUnderstood("base chain", chain);
   return { type, hook: hook as BaseChain["hook"], prio: parsePriority(chain.prio), policy };
+}
+
+/**
+ * Reads a flow table, with its devices: nft lists one as text, several as a list, and none where there are none.
+ * @throws AppError NFT_OUTPUT for one with properties that ours never has
+ */
+export function parseFlowtable(object: JsonObject): {
+  readonly flowtable: Flowtable;
+  readonly devices: readonly string[];
+} {
+  const members = ["family", "name", "table", "handle", "hook", "prio", "dev"];
+  const { name, hook, prio, dev = [] } = asObjectOf(object, members, "flow table");
+  if (hook !== "ingress") throw notUnderstood("hook of a flow table", object);
+  return {
+    flowtable: { name: asText(name, "name"), hook, prio: parsePriority(prio) },
+    devices: asFlags(dev, "devices"),
+  };
 }
 
 /** A chain's priority: a number, or a name with or without an offset (`dstnat`, `filter - 10`). */

@@ -1,10 +1,19 @@
 import { AppError } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { Rule } from "../ast/json.ts";
-import { type Chain, type ElementSet, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "../ast/ruleset.ts";
+import {
+  type Chain,
+  type ElementSet,
+  FLOWTABLE_NAME,
+  type Flowtable,
+  type Ruleset,
+  type SetSpec,
+  TABLE_NAME,
+  type Table,
+} from "../ast/ruleset.ts";
 import type { TimedElement } from "../elements.ts";
 import { canonicalRule } from "./canonical-rule.ts";
-import { parseBaseChain, parseSetSpec } from "./declarations.ts";
+import { parseBaseChain, parseFlowtable, parseSetSpec } from "./declarations.ts";
 import { parseElement, splitElement } from "./elements.ts";
 import { asList, asNumber, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
@@ -54,6 +63,7 @@ export type Draft = Partial<Record<Family, DraftTable>>;
 export interface DraftTable extends Table {
   readonly chains: Map<string, DraftChain>;
   readonly sets: Map<string, DraftSet>;
+  flowtable?: Flowtable;
 }
 
 interface DraftChain extends Chain {
@@ -102,7 +112,9 @@ export function place(draft: Draft, kind: string, body: unknown): void {
   else if (kind === "rule") memberOf(table.chains, object.chain).rules.push(canonicalRule(object.expr));
   else if (kind === "set" || kind === "map") placeSet(table, kind, object);
   else if (kind === "element") placeElements(memberOf(table.sets, object.name), asList(object.elem, kind));
-  else throw notUnderstood(`object "${kind}"`, body);
+  else if (kind === "flowtable" && object.name === FLOWTABLE_NAME) {
+    table.flowtable ??= parseFlowtable(object).flowtable;
+  } else throw notUnderstood(`object "${kind}"`, body);
 }
 
 function placeChain(table: DraftTable, object: JsonObject): void {
@@ -125,6 +137,19 @@ function placeElements({ spec, elements }: DraftSet, list: readonly unknown[]): 
     const { key, value } = parseElement(spec, item);
     elements.set(key, value);
   }
+}
+
+/** The devices of our flow tables in a listing (`nft -j list flowtables`), sorted. @throws AppError NFT_OUTPUT */
+export function flowtableDevices(listing: Listing): Partial<Record<Family, readonly string[]>> {
+  const devices: Partial<Record<Family, readonly string[]>> = {};
+  for (const listed of listing.objects) {
+    const [kind, body] = asTagged(listed, "listed object");
+    if (kind !== "flowtable") continue;
+    const object = asObject(body, kind);
+    const family = ownFamily(kind, object);
+    if (family !== undefined && object.name === FLOWTABLE_NAME) devices[family] = parseFlowtable(object).devices;
+  }
+  return devices;
 }
 
 /** The elements that packets have put into the dynamic maps of a listing (`nft -j list map ip nft-proxy affinity` does, too). */

@@ -16,7 +16,7 @@ import {
 } from "./shape.ts";
 
 /** Statements that change nothing on which the way of a packet depends. */
-const WITHOUT_EFFECT = new Set(["log", "last", "continue", "flow", "ct helper", "ct timeout", "ct expectation"]);
+const WITHOUT_EFFECT = new Set(["log", "last", "continue", "ct helper", "ct timeout", "ct expectation"]);
 
 /** Statements that hold or not by traffic before this packet. */
 const CONDITIONS = new Set(["limit", "quota", "ct count"]);
@@ -47,6 +47,11 @@ function readStatement(statement: unknown): AnyStatement {
   switch (kind) {
     case "counter":
       return { counter: null };
+    case "flow": {
+      const { op, flowtable } = asObjectOf(body, ["op", "flowtable"], "flow statement");
+      if (op !== "add") throw notUnderstood("operation on a flow table", op);
+      return { flow: { op, flowtable: asText(flowtable, "flow table") } };
+    }
     case "match":
       return readMatch(asObjectOf(body, ["op", "left", "right"], kind));
     case "mangle":

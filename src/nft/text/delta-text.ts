@@ -1,7 +1,7 @@
 import type { Chain, SetSpec } from "../ast/ruleset.ts";
 import type { ElementsDelta, TableDelta } from "../delta.ts";
 import { ruleText } from "./rule-text.ts";
-import { baseChainText, type Comments, declarationLines, elementText } from "./table-text.ts";
+import { baseChainText, type Comments, declarationLines, elementText, flowtableLine } from "./table-text.ts";
 
 /**
  * Deltas as commands for `nft -f`, in the order in which {@link toTransaction} has them. Each element has a line of its
@@ -23,6 +23,9 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
     ...delta.addedSets.map(
       (spec) => `add ${kindOf(spec)} ${table} ${spec.name} { ${declarationLines(spec).join("; ")}; }`,
     ),
+    ...(delta.addedFlowtable === undefined
+      ? []
+      : [`add flowtable ${table} ${delta.addedFlowtable.name} { ${flowtableLine(delta.addedFlowtable)}; }`]),
     ...delta.replacedChains.flatMap((name) => [`flush chain ${table} ${name}`, `delete chain ${table} ${name}`]),
     ...delta.writtenChains.map((chain) => `add chain ${table} ${chain.name}${baseText(chain)}`),
     ...delta.elements.flatMap((elements) => deletedLines(table, elements, comments)),
@@ -33,6 +36,7 @@ function tableLines(delta: TableDelta, comments: Comments): string[] {
     ),
     ...delta.elements.flatMap((elements) => addedLines(table, elements, comments)),
     ...delta.deletedSets.map((spec) => `delete ${kindOf(spec)} ${table} ${spec.name}`),
+    ...(delta.deletedFlowtable === undefined ? [] : [`delete flowtable ${table} ${delta.deletedFlowtable.name}`]),
     ...delta.deletedChains.map((name) => `delete chain ${table} ${name}`),
   ];
 }

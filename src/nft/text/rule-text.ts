@@ -27,6 +27,7 @@ function statementText(statement: Statement): string {
   if ("dnat" in statement) return `dnat ${statement.dnat.family} to ${expressionText(statement.dnat.addr)}`;
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
   if ("counter" in statement) return "counter";
+  if ("flow" in statement) return `flow ${statement.flow.op} ${statement.flow.flowtable}`;
   if ("reject" in statement) return statement.reject === null ? "reject" : `reject with ${statement.reject.type}`;
   return verdictText(statement);
 }

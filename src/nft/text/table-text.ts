@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import type { BaseChain, Chain, DataType, ElementSet, SetSpec, Table } from "../ast/ruleset.ts";
+import type { BaseChain, Chain, DataType, ElementSet, Flowtable, SetSpec, Table } from "../ast/ruleset.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
 import { declaringExpression } from "../data-types.ts";
@@ -21,8 +21,9 @@ const ALIGNED = ",\n\t\t\t     ";
  */
 export function tableText(table: Table, comments: Comments = {}): string {
   const sets = [...table.sets.values()].map((set) => setText(set, comments));
+  const flowtables = table.flowtable === undefined ? [] : [flowtableText(table.flowtable)];
   const chains = [...table.chains.values()].map((chain) => chainText(chain, comments));
-  return `table ${table.family} ${table.name} {\n${[...sets, ...chains].join("\n")}}\n`;
+  return `table ${table.family} ${table.name} {\n${[...sets, ...flowtables, ...chains].join("\n")}}\n`;
 }
 
 /** A set or map with its elements as it stands in a table's listing. */
@@ -33,6 +34,15 @@ export function setText({ spec, elements }: ElementSet, comments: Comments = {})
     elements.size === 0 ? "" : `\t\telements = ${elementsText(spec, elements, comments)}\n`,
     "\t}\n",
   ].join("");
+}
+
+function flowtableText(flowtable: Flowtable): string {
+  return `\tflowtable ${flowtable.name} {\n\t\t${flowtableLine(flowtable)}\n\t}\n`;
+}
+
+/** The declaration of a flow table without devices: `hook ingress priority filter`. */
+export function flowtableLine({ hook, prio }: Flowtable): string {
+  return `hook ${hook} priority ${priorityText(hook, prio)}`;
 }
 
 /** The declaration of a set or map in lines: `typeof ip daddr : verdict`, `flags dynamic,timeout`. */
@@ -104,7 +114,7 @@ export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
 }
 
 /** nft prints a priority by a name that is at most 10 away, where the hook has that name. */
-function priorityText(hook: BaseChain["hook"], prio: number): string {
+function priorityText(hook: BaseChain["hook"] | Flowtable["hook"], prio: number): string {
   for (const [name, standard] of Object.entries(PRIORITIES)) {
     const offset = prio - standard;
     const hasName =

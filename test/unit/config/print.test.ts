@@ -68,6 +68,9 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   reserveNodePorts: fc.boolean(),
   acceptEmptyLists: fc.boolean(),
   resetVanished: fc.boolean(),
+  fastPath: fc.boolean(),
+  fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+  fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
@@ -132,6 +135,9 @@ describe("a printed configuration", () => {
         affinityMapSize: 1048576
         configChange: reload
         daemonSocket: /run/nft-proxy/daemon.sock
+        fastPath: false
+        fastPathAfter: 20
+        fastPathInterfaces: []
         fullResyncPeriod: 1h0m0s
         master: ""
         maxServiceAddresses: 2000

@@ -30,6 +30,7 @@ const flow = (destination: string, replySource: string): UdpFlow => ({
   destination: end(destination),
   replySource: end(replySource),
   zone: undefined,
+  isOffloaded: false,
 });
 const frontends = (rows: Readonly<Record<string, readonly string[]>>): UdpFrontends =>
   new Map(Object.entries(rows).map(([key, targets]) => [key, new Set(targets)]));

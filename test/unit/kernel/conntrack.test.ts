@@ -10,6 +10,7 @@ const TRANSLATED =
 const COUNTED =
   "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1";
 
+const OFFLOADED = TRANSLATED.replace("17 29", "17").replace("[UNREPLIED] ", "").replace("mark", "[OFFLOAD] mark");
 const ZONED = TRANSLATED.replace("mark=0", "mark=0 zone=7");
 
 function fakeTool(lines: readonly string[], stderr = "") {
@@ -28,12 +29,14 @@ describe("parseFlow", () => {
     [TRANSLATED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], undefined],
     [COUNTED, ["fd00::1", 9], ["fd00::10", 53], ["fd00::5", 5300], undefined],
     [ZONED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 7],
+    [OFFLOADED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], undefined],
   ] as const)('reads "%s"', (line, [client, clientPort], [to, port], [from, fromPort], zone) => {
     expect(parseFlow(line)).toEqual({
       client: { address: client, port: clientPort },
       destination: { address: to, port },
       replySource: { address: from, port: fromPort },
       zone,
+      isOffloaded: line === OFFLOADED,
     });
   });
 
@@ -52,6 +55,12 @@ describe("Conntrack", () => {
     for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
     expect(flows).toEqual(["10.96.0.10", "10.96.0.10"]);
     expect(calls).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
+  });
+
+  test("lists the flows after it gave offloaded ones no time to live, for the kernel to delete them", async () => {
+    const { tool, calls } = fakeTool([]);
+    await tool.deleteFlows([OFFLOADED].flatMap((line) => parseFlow(line) ?? []));
+    expect(calls.slice(1)).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
   });
 
   const flows = [TRANSLATED, COUNTED, ZONED].flatMap((line) => parseFlow(line) ?? []);

@@ -91,6 +91,24 @@ describe("the difference of two rulesets", () => {
     expect(turn(one, other)?.mode).toBe("recreate");
   });
 
+  const offloads: Chain = { name: "f", rules: [[{ flow: { op: "add", flowtable: "@fast-path" } }]] };
+  const withFlowtable = (prio = 0): Ruleset => {
+    const { ip } = ruleset([offloads]);
+    if (ip === undefined) throw new Error("no table");
+    return { ip: { ...ip, flowtable: { name: "fast-path", hook: "ingress", prio } } };
+  };
+
+  test("adds a flow table before the rules that use it, and deletes it after them", () => {
+    const none = ruleset([drops("x")]);
+    expect(turn(none, withFlowtable())).toMatchObject({ mode: "change", addedFlowtable: { name: "fast-path" } });
+    expect(turn(withFlowtable(), none)).toMatchObject({ mode: "change", deletedFlowtable: { name: "fast-path" } });
+    expect(turn(withFlowtable(), withFlowtable())).toBeUndefined();
+  });
+
+  test("recreates the table for a flow table with another priority", () => {
+    expect(turn(withFlowtable(), withFlowtable(10))?.mode).toBe("recreate");
+  });
+
   test("ignores the elements of dynamic maps", () => {
     const dynamic = (elements: Record<string, string>) =>
       ruleset([], [set("m", elements, { dynamic: true, value: ["classid"] })]);
@@ -113,6 +131,20 @@ test("withoutChainDeletions puts the deletion of chains into a second transactio
   expect(toTransaction(deletions).nftables.map((command) => Object.keys(command)[0])).toEqual(["flush", "delete"]);
   kernel.apply(toTransaction(deletions));
   expect(rulesetText(kernel.ruleset)).toBe(rulesetText(other));
+});
+
+test("withoutChainDeletions deletes a flow table with the chain that used it", () => {
+  const { ip } = ruleset([{ name: "f", rules: [[{ flow: { op: "add", flowtable: "@fast-path" } }]] }]);
+  if (ip === undefined) throw new Error("no table");
+  const flowtable = { name: "fast-path", hook: "ingress", prio: 0 } as const;
+  const kernel = new FakeKernel();
+  kernel.apply(toTransaction(diffRuleset({}, { ip: { ...ip, flowtable } })));
+  const { main, deletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, ruleset([])));
+  kernel.apply(toTransaction(main));
+  expect(kernel.ruleset.ip?.flowtable).toEqual(flowtable);
+  kernel.apply(toTransaction(deletions));
+  expect(kernel.ruleset.ip).toMatchObject({ chains: new Map() });
+  expect(kernel.ruleset.ip?.flowtable).toBeUndefined();
 });
 
 describe("unexplained differences", () => {

@@ -103,6 +103,7 @@ describe("comparisons of other software's rules", () => {
     ],
     ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
+    ["a flow table, which later packets take", [{ flow: { op: "add", flowtable: "@f" } }], true],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
     [
       "a concatenation with a protocol by number, written into the rule",

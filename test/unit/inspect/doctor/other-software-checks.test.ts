@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { readFlags } from "../../../../src/config/flags.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { type DaemonFact, judgeDaemon } from "../../../../src/inspect/doctor/daemon-check.ts";
+import { judgeFastPath } from "../../../../src/inspect/doctor/fast-path-check.ts";
 import { judgeFirewalls } from "../../../../src/inspect/doctor/firewall-check.ts";
 import { type ForeignChain, foreignChains } from "../../../../src/inspect/doctor/host-facts.ts";
 import { judgeCalico, judgeOtherProxies, type ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
@@ -295,5 +296,38 @@ describe("the daemon", () => {
     const [finding] = judgeDaemon(fact, hasTables);
     expect(finding?.level).toBe(level);
     expect(`${finding?.found} ${finding?.means} ${finding?.action}`).toContain(text);
+  });
+});
+
+describe("judgeFastPath", () => {
+  const facts = {
+    chains: [base("ip nft-proxy", "forward", "accept"), base("inet fw", "input", "drop")],
+    missing: undefined,
+  };
+  const summary = (diagnostics: ReturnType<typeof judgeFastPath>) =>
+    diagnostics.map(({ level, found }) => `${level}: ${found}`);
+
+  test("finds nothing where the kernel has flow tables and others have no chain that misses packets", () => {
+    expect(summary(judgeFastPath(facts))).toEqual([
+      "ok: nft and this kernel have flow tables, and no base chain of others misses packets",
+    ]);
+  });
+
+  test("names base chains of others that miss packets", () => {
+    const chains = [...facts.chains, base("inet fw", "forward", "accept"), base("ip mangle", "postrouting", "accept")];
+    expect(summary(judgeFastPath({ ...facts, chains }))).toEqual([
+      "warning: 2 base chains of other software miss packets on the fast path: inet fw chain-forward (forward) and ip mangle chain-postrouting (postrouting)",
+    ]);
+  });
+
+  test("says what the kernel lacks before all else", () => {
+    const missing = { message: "this kernel lacks: flow tables", hint: "load the modules" };
+    expect(judgeFastPath({ chains: undefined, missing })).toMatchObject([
+      { level: "warning", found: missing.message, action: missing.hint },
+    ]);
+  });
+
+  test("says that chains could not be listed", () => {
+    expect(judgeFastPath({ ...facts, chains: undefined })).toMatchObject([{ level: "warning" }]);
   });
 });

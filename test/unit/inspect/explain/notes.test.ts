@@ -5,33 +5,34 @@ import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
 import type { Protocol } from "../../../../src/model/ids.ts";
 import type { Ruleset } from "../../../../src/nft/ast/ruleset.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
-import { cacheOf, endpoint, service, slice, testNodeContext } from "../../../support/build.ts";
+import type { RulesetState } from "../../../../src/ruleset/ruleset-state.ts";
+import { type ContextOptions, cacheOf, endpoint, service, slice, testNodeContext } from "../../../support/build.ts";
 
-/** The input of `explain --live` where the kernel resets clients of these endpoints. */
-function input(targets: readonly string[], vanished?: KnownVanished): ExplainInput {
+/** The input of `explain`: a Service, its endpoint 172.31.0.5, and what `more` has. */
+function inputOf(
+  context: ContextOptions,
+  more: (state: RulesetState) => Partial<ExplainInput> = () => ({}),
+): ExplainInput {
   const cache = cacheOf({ services: [service()], slices: [slice({ endpoints: [endpoint("172.31.0.5")] })] });
-  const nodeContext = testNodeContext({ resetVanished: true });
+  const nodeContext = testNodeContext(context);
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state } = renderer;
-  state.families.ip?.setVanished(new Set(targets));
-  const ruleset: Ruleset = Object.fromEntries(Object.values(state.families).map(({ table }) => [table.family, table]));
-  return {
-    cache,
-    nodeContext,
-    state,
-    ignored: [],
-    objectsKnown: true,
-    loadBalancers: [],
-    host: hostOf(nodeContext, []),
-    live: {
-      ruleset,
-      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
-      interfaceTo: () => undefined,
-      affinityEntries: [],
-    },
-    ...(vanished === undefined ? {} : { vanished }),
-  };
+  const host = hostOf(nodeContext, []);
+  return { cache, nodeContext, state, ignored: [], objectsKnown: true, loadBalancers: [], host, ...more(state) };
+}
+
+/** The input of `explain --live` where the kernel resets clients of these endpoints. */
+function input(targets: readonly string[], vanished?: KnownVanished): ExplainInput {
+  return inputOf({ resetVanished: true }, (state) => {
+    state.families.ip?.setVanished(new Set(targets));
+    const ruleset: Ruleset = Object.fromEntries(
+      Object.values(state.families).map(({ table }) => [table.family, table]),
+    );
+    const otherTables = { tables: [], older: { ip: 0, ip6: 0 } };
+    const live = { ruleset, otherTables, interfaceTo: () => undefined, affinityEntries: [] };
+    return { live, ...(vanished === undefined ? {} : { vanished }) };
+  });
 }
 
 function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp"): readonly string[] {
@@ -57,5 +58,20 @@ describe("the notes on vanished endpoints", () => {
   test("are absent for addresses of no Service, for UDP, and where no endpoint left", () => {
     const of = input(["172.31.0.9 . 8080"]);
     expect([...resets(of, "198.51.100.7"), ...resets(of, "10.96.0.10", "udp"), ...resets(input([]))]).toEqual([]);
+  });
+});
+
+describe("the note on the fast path", () => {
+  const notesOf = (fastPathAfter: number | undefined) => {
+    const of = inputOf({ fastPathAfter });
+    const { notes } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), of);
+    return notes.flatMap(({ topic, message }) => (topic === "fast path" ? [message] : []));
+  };
+
+  test("says after how many packets a connection takes it, where connections do", () => {
+    expect(notesOf(20)).toEqual([
+      expect.stringMatching(/^after some 20 packets of the client the connection takes it/),
+    ]);
+    expect(notesOf(undefined)).toEqual([]);
   });
 });

@@ -61,6 +61,7 @@ const SAME: readonly (readonly [string, object, object])[] = [
     match({ fib: { result: "type", flags: ["saddr"] } }, "local"),
   ],
   ["a protocol", match({ meta: { key: "l4proto" } }, 6), match({ meta: { key: "l4proto" } }, "tcp")],
+  ["a flow", { flow: { op: "add", flowtable: "@fast-path" } }, { flow: { flowtable: "@fast-path", op: "add" } }],
   ["a TCP flag", match({ payload: { protocol: "tcp", field: "flags" } }, 16, "in"), ACK],
   [
     "a deletion",

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
-import { dynamicElements, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
+import { dynamicElements, flowtableDevices, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../../support/apply-transaction.ts";
 
 const fixture = (name: string): string =>
@@ -112,7 +112,22 @@ describe("parseListing", () => {
     expect([...(table?.sets.get("s")?.elements.keys() ?? [])]).toEqual(["udp . 53", "sctp . 53"]);
   });
 
+  const flowtable = { family: "ip", table: "nft-proxy", name: "fast-path", handle: 2, hook: "ingress", prio: 0 };
+
+  test.each([[undefined], ["eth0"], [["eth0", "veth1"]]])("reads our flow table without its devices (%j)", (dev) => {
+    const listed = { flowtable: { ...flowtable, ...(dev !== undefined && { dev }) } };
+    expect(parse(listed)?.flowtable).toEqual({ name: "fast-path", hook: "ingress", prio: 0 });
+    const devices = flowtableDevices(readListing(listing(listed)));
+    expect(devices).toEqual({ ip: dev === undefined ? [] : [dev].flat() });
+  });
+
+  test("reads the devices of our flow tables alone", () => {
+    const other = { flowtable: { ...flowtable, table: "other", dev: "eth0" } };
+    expect(flowtableDevices(readListing(listing(other)))).toEqual({});
+  });
+
   test.each([
+    ["a flow table that hardware handles", { flowtable: { ...flowtable, flags: "offload" } }],
     ["a foreign type", map({ type: "mark" })],
     ["a foreign flag", map({ flags: ["constant"] })],
     ["a short key", map({ elem: [[{ concat: ["10.0.0.1"] }, "none"]] })],

@@ -1,0 +1,215 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { rebuildTransaction } from "../../src/nft/transaction.ts";
+import { apiService, apiSlice } from "../support/api-objects.ts";
+import { bundle, townFlags } from "../support/command.ts";
+import { DaemonLab } from "../support/daemon-lab.ts";
+import { hasFlowtables } from "../support/flowtables.ts";
+import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import { HeldFlow } from "../support/held-flow.ts";
+import { createLab, type Lab } from "../support/lab/lab.ts";
+import { lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
+import { PATIENCE } from "../support/patience.ts";
+import type { RunningDaemon } from "../support/running-daemon.ts";
+import { townList } from "../support/stub-api/town.ts";
+import { townRuleset } from "../support/town-ruleset.ts";
+
+const CAN = hasFlowtables();
+
+const DNS = { port: 53, protocol: "UDP", targetPort: 53, nodePort: 30_053 } as const;
+const ECHO = { port: 7000, targetPort: 7000, nodePort: 30_700 } as const;
+const FLAGS = ["--fast-path", "--fast-path-after=6", "--reset-vanished", "--iptables-min-sync-period=10ms"];
+const CONTEXT = { fastPathAfter: 6, resetVanished: true };
+const DNS_IP = "10.96.7.53";
+const [ECHO_IP, ECHO_IP6] = ["10.96.8.1", "fd00:10:96::81"];
+const [POD1, POD1_IP6, POD2, FAR] = ["10.244.1.11", "fd00:244:1::11", "10.244.1.12", "10.244.2.12"];
+
+let lab: DaemonLab;
+let daemon: RunningDaemon;
+
+/** Services for UDP and TCP; the daemon is not started. */
+async function makeLab(): Promise<DaemonLab> {
+  const made = await DaemonLab.create();
+  for (const resource of ["nodes", "servicecidrs"] as const) made.cluster.load(resource, townList("town", resource));
+  made.cluster.put("services", apiService("dns", { clusterIP: DNS_IP, ports: [DNS] }));
+  made.cluster.put("services", apiService("echo", { clusterIP: ECHO_IP, ports: [ECHO] }));
+  made.cluster.put(
+    "services",
+    apiService("echo-six", { clusterIP: ECHO_IP6, ports: [{ port: 7000, targetPort: 7000 }] }),
+  );
+  made.cluster.put("endpointslices", apiSlice("dns", [POD1], [DNS]));
+  made.cluster.put("endpointslices", apiSlice("echo", [POD1], [ECHO]));
+  made.cluster.put("endpointslices", apiSlice("echo-six", [POD1_IP6], [ECHO]));
+  return made;
+}
+
+describe.runIf(CAN)("the fast path", () => {
+  beforeAll(async () => {
+    lab = await makeLab();
+    await Promise.all((["pod1", "pod2"] as const).map((pod) => serveEcho(lab.lab, pod, 7000)));
+    daemon = lab.start(FLAGS);
+    await lab.converged(CONTEXT);
+  });
+  afterAll(() => lab?.close());
+
+  test("has the host's interfaces", async () => {
+    for (const family of ["ip", "ip6"]) {
+      await expect.poll(() => devices(family)).toEqual(expect.arrayContaining(["eth0", "pod1", "pod2", "pod3"]));
+    }
+  });
+
+  async function devices(family = "ip"): Promise<string[]> {
+    const text = await lab.nft("list", "flowtable", family, "nft-proxy", "fast-path");
+    return [...(/devices = \{ (.*) \}/.exec(text)?.[1] ?? "").matchAll(/[\w.-]+/g)].map(String);
+  }
+
+  /** The offloaded connections to an address, in conntrack's words. */
+  async function offloaded(address: string, ...filter: readonly string[]): Promise<number> {
+    const family = address.includes(":") ? "ipv6" : "ipv4";
+    const { stdout } = await lab.lab.exec(["conntrack", "-L", "-f", family, "--orig-dst", address, ...filter]);
+    return [...stdout.matchAll(/\[OFFLOAD\]/g)].length;
+  }
+
+  test("takes over UDP flows by ClusterIP and by NodePort, whose client's address is the node's", async () => {
+    const flows = [new HeldFlow(lab.lab, "pod2", DNS_IP, 53), new HeldFlow(lab.lab, "ext", "192.0.2.2", 30_053)];
+    for (const flow of flows) await flow.answeredBy(POD1);
+    await expect.poll(() => offloaded(DNS_IP), PATIENCE).toBe(1);
+    await expect.poll(() => offloaded("192.0.2.2", "-p", "udp"), PATIENCE).toBe(1);
+    for (const flow of flows) await flow.answeredBy(POD1);
+  });
+
+  test("UDP flows leave it for another endpoint when theirs is gone", async () => {
+    const flow = new HeldFlow(lab.lab, "pod3", DNS_IP, 53);
+    await flow.answeredBy(POD1);
+    await expect.poll(() => offloaded(DNS_IP, "--orig-src", "10.244.1.13"), PATIENCE).toBe(1);
+    lab.cluster.put("endpointslices", apiSlice("dns", [FAR], [DNS]));
+    await flow.answeredBy(FAR);
+    await expect.poll(() => offloaded(DNS_IP, "--orig-src", "10.244.1.13"), PATIENCE).toBe(1);
+    lab.cluster.put("endpointslices", apiSlice("dns", [], [DNS]));
+    await flow.answeredBy("nobody");
+  });
+
+  test("takes over TCP connections of both families, by NodePort, and of a pod to itself, and gives them back at their end", async () => {
+    const held = await HeldConnection.openAll(lab.lab, [
+      ["pod4", ECHO_IP, 7000],
+      ["pod4", ECHO_IP6, 7000],
+      ["ext", "192.0.2.2", 30_700],
+      ["pod1", ECHO_IP, 7000],
+    ]);
+    await expect.poll(() => offloaded(ECHO_IP), PATIENCE).toBe(2);
+    await expect.poll(() => offloaded(ECHO_IP6), PATIENCE).toBe(1);
+    await expect.poll(() => offloaded("192.0.2.2", "-p", "tcp"), PATIENCE).toBe(1);
+    await Promise.all(held.map((one) => one.stillAnswered()));
+    const short = `const socket = require("node:net").connect(7000, "${ECHO_IP}"); let n = 0;
+      socket.on("data", () => ++n < 20 ? socket.write("x") : socket.end()).on("connect", () => socket.write("x"))`;
+    await lab.lab.mustRun("pod5", [process.execPath, "-e", short], { timeoutMs: PATIENCE.timeout });
+    await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.15"), PATIENCE).toBe(0);
+  });
+
+  test("a large answer passes a route with a smaller MTU", async () => {
+    await lab.lab.exec(["ip", "route", "change", "10.244.1.16/32", "dev", "pod6", "mtu", "1300"]);
+    const ask = `const socket = require("node:net").connect(7000, "${ECHO_IP}"); let left = 2_000_000;
+      socket.on("data", ({ length }) => { left -= length; if (left <= 0) process.exit(0); });
+      socket.write(Buffer.alloc(2_000_000))`;
+    await lab.lab.mustRun("pod6", [process.execPath, "-e", ask], { timeoutMs: PATIENCE.timeout });
+  });
+
+  test("has interfaces as they come and go", async () => {
+    await lab.lab.exec(["ip", "link", "add", "late0", "type", "veth", "peer", "name", "late1"]);
+    for (const family of ["ip", "ip6"]) await expect.poll(() => devices(family), PATIENCE).toContain("late0");
+    await lab.lab.exec(["ip", "link", "del", "late0"]);
+    await lab.lab.exec(["ip", "link", "add", "later0", "type", "veth", "peer", "name", "later1"]);
+    await expect.poll(() => devices(), PATIENCE).toContain("later0");
+    expect(daemon.log.filter(({ msg }) => msg.includes("flow tables"))).toEqual([]);
+  });
+
+  test("stays as it is over a restart and kill -9, and connections with it", async () => {
+    const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
+    await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
+    const before = await devices();
+    daemon.signal("SIGKILL");
+    await daemon.ended;
+    await held.stillAnswered();
+    daemon = lab.start(FLAGS);
+    expect(await daemon.saying("full sync")).toMatchObject({ sent: 0 });
+    await held.stillAnswered();
+    expect((await devices()).sort()).toEqual(before.sort());
+  });
+
+  test("is repaired with its interfaces when somebody removes the rule, or the tables", async () => {
+    const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
+    await lab.nft("flush", "chain", "ip", "nft-proxy", "fast-path");
+    await lab.converged(CONTEXT);
+    await lab.nft("flush", "ruleset");
+    await lab.converged(CONTEXT);
+    await expect.poll(() => devices(), PATIENCE).toContain("eth0");
+    await held.stillAnswered();
+    await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
+    expect(await lab.metric("nft_proxy_fast_path_interfaces")).toBeGreaterThan(5);
+  });
+
+  test("is part of what diff and explain see", async () => {
+    const ask = (...args: string[]) => lab.lab.exec([process.execPath, bundle, ...args]);
+    expect(await ask("explain", "--live", `${ECHO_IP}:7000`)).toMatchObject({ exitCode: 0 });
+    const { stdout } = await ask("connections");
+    expect(stdout).toContain("offloaded");
+  });
+
+  test("connections to an endpoint that vanished leave it, and are reset", async () => {
+    const held = await HeldConnection.open(lab.lab, "pod4", ECHO_IP, 7000);
+    await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
+    lab.cluster.put("endpointslices", apiSlice("echo", [POD2], [ECHO]));
+    await expect.poll(() => held.brokenBy, PATIENCE).toBe("ECONNRESET");
+  });
+
+  test("is gone after a restart without the option", async () => {
+    await daemon.stop();
+    daemon = lab.start();
+    await lab.converged();
+    expect(await lab.nft("list", "table", "ip", "nft-proxy")).not.toContain("fast-path");
+  });
+});
+
+describe.runIf(CAN)("the rules with a fast path from the first packet on, for the recorded town", () => {
+  let town: Lab;
+  beforeAll(async () => {
+    town = await createLab();
+  });
+  afterAll(() => town?.close());
+
+  test.each(["town", "town-after"] as const)("treat every packet of %s as kube-proxy did", async (name) => {
+    await town.loadTransaction(JSON.stringify(rebuildTransaction(townRuleset(name, { fastPathAfter: 1 }))));
+    const { stdout } = await town.exec(["ip", "-o", "link"]);
+    const names = [...stdout.matchAll(/^\d+: ([\w.-]+)/gm)]
+      .map(([, link = ""]) => link)
+      .filter((link) => link !== "lo");
+    for (const family of ["ip", "ip6"]) {
+      const prio = family === "ip" ? -1 : 0;
+      const added = `add flowtable ${family} nft-proxy fast-path { hook ingress priority ${prio}; devices = { ${names.join(", ")} }; }`;
+      await town.mustRun("node", ["nft", added]);
+    }
+    expect(await lastingDifferences(await loadScenario(name), town)).toEqual([]);
+  });
+});
+
+describe.skipIf(CAN)("a kernel without flow tables", () => {
+  beforeAll(async () => {
+    lab = await makeLab();
+    daemon = lab.start(FLAGS);
+  });
+  afterAll(() => lab?.close());
+
+  test("gets the rules without a fast path, and one warning that names the modules", async () => {
+    await lab.converged({ resetVanished: true });
+    const warnings = daemon.said("no connection takes the fast path");
+    expect(warnings).toMatchObject([{ level: "warn", hint: expect.stringContaining("nft_flow_offload") }]);
+  });
+
+  test("gets them from apply, too, and dump shows the fast path all the same", async () => {
+    const from = ["--from", new URL("../fixtures/town/objects", import.meta.url).pathname, ...townFlags, "--fast-path"];
+    const dumped = await lab.lab.exec([process.execPath, bundle, "dump", "-o", "nft", ...from]);
+    expect(dumped.stdout).toMatch(/flowtable fast-path \{\n\t\thook ingress priority filter - 1\n/);
+    expect(dumped.stdout).toContain("numgen random mod 20 0 flow add @fast-path");
+    const applied = await lab.lab.exec([process.execPath, bundle, "apply", ...from, "--daemon-socket="]);
+    expect(applied).toMatchObject({ exitCode: 0, stderr: expect.stringContaining("flow tables") });
+  });
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from "vitest";
+import { FAMILIES } from "../../../src/base/family.ts";
+import { Nft } from "../../../src/kernel/nft.ts";
+import type { RunProcess } from "../../../src/kernel/process.ts";
+import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
+import { creation, type TableDelta } from "../../../src/nft/delta.ts";
+import { VANISHED } from "../../../src/ruleset/sets.ts";
+import { FastPathDevices } from "../../../src/sync/fast-path-devices.ts";
+import type { Expectation } from "../../../src/sync/sync-loop.ts";
+import { renderAll, service, testNodeContext } from "../../support/build.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+import { syncReport } from "../../support/sync-report.ts";
+
+const context = testNodeContext({ fastPathAfter: 20, resetVanished: true });
+const { ruleset } = renderAll({ services: [service()] }, context).state;
+const { ip } = ruleset;
+if (ip === undefined) throw new Error("no IPv4");
+const MADE_ANEW: TableDelta = creation(ip, "create");
+
+const ENDED = {
+  signal: undefined,
+  stdout: "",
+  startError: undefined,
+  timedOut: false,
+  tooMuchOutput: false,
+  aborted: false,
+  durationMs: 0,
+};
+
+/** The flow tables of a kernel that keeps the names of interfaces that are gone, and refuses some. */
+class FakeFlowtables {
+  devices: Partial<Record<string, string[]>> = { ip: [], ip6: [] };
+  readonly transactions: Transaction[] = [];
+  refuses: string | undefined;
+
+  readonly run: RunProcess = async (_path, args, input) => {
+    const result = { ...ENDED, exitCode: 0, stderr: "" };
+    if (!args.includes("-f")) return { ...result, stdout: this.#listing() };
+    this.transactions.push(JSON.parse(input));
+    if (this.refuses !== undefined && input.includes(`"${this.refuses}"`)) {
+      return { ...result, exitCode: 1, stderr: "Error: Could not process rule: No such file or directory" };
+    }
+    for (const command of (JSON.parse(input) as Transaction).nftables) this.#apply(command);
+    return result;
+  };
+
+  #listing(): string {
+    const objects = Object.entries(this.devices).map(([family, dev]) => ({
+      flowtable: { family, table: "nft-proxy", name: "fast-path", handle: 1, hook: "ingress", prio: 0, dev },
+    }));
+    return JSON.stringify({ nftables: [{ metainfo: {} }, ...objects] });
+  }
+
+  #apply(command: Transaction["nftables"][number]): void {
+    const object = Object.values(command)[0] as CommandObject;
+    if (!("flowtable" in object)) return;
+    const { family, dev = [] } = object.flowtable;
+    if ("delete" in command) this.devices[family] = [];
+    else this.devices[family] = [...new Set([...(this.devices[family] ?? []), ...dev])];
+  }
+}
+
+function setUp(interfaces: string[]) {
+  const kernel = new FakeFlowtables();
+  const clock = new ManualClock();
+  const logger = memoryLogger();
+  const host = { interfaces };
+  const view: { expectation: Expectation | undefined } = { expectation: { ruleset } };
+  const devices = new FastPathDevices({
+    nft: new Nft({ path: "nft", run: kernel.run }),
+    clock,
+    logger,
+    interfaces: async () => host.interfaces,
+    expected: () => view.expectation,
+  });
+  devices.start();
+  const poll = async (times = 1) => {
+    for (let n = 0; n < times; n++) {
+      clock.advance(2000);
+      while (clock.timers === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return { kernel, clock, logger, host, view, devices, poll };
+}
+
+const kindsOf = ({ nftables }: Transaction) =>
+  nftables.map((command) => `${Object.keys(command)[0]} ${Object.keys(Object.values(command)[0] ?? {})[0]}`);
+
+describe("FastPathDevices", () => {
+  test("puts the host's interfaces into the flow tables of both families, and new ones as they come", async () => {
+    const { kernel, host, devices, poll } = setUp(["eth0"]);
+    await poll();
+    expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
+    host.interfaces = ["eth0", "veth1"];
+    await poll();
+    expect(kernel.devices).toEqual({ ip: ["eth0", "veth1"], ip6: ["eth0", "veth1"] });
+    expect(kernel.transactions.map(kindsOf)).toEqual([
+      ["add flowtable", "add flowtable"],
+      ["add flowtable", "add flowtable"],
+    ]);
+    expect(devices.count).toBe(2);
+  });
+
+  test("sends nothing while nothing changes, and puts back what somebody took out within ten seconds", async () => {
+    const { kernel, poll } = setUp(["eth0"]);
+    await poll(3);
+    expect(kernel.transactions).toHaveLength(1);
+    kernel.devices = { ip: [], ip6: ["eth0"] };
+    await poll(5);
+    expect(kernel.devices.ip).toEqual(["eth0"]);
+  });
+
+  test("waits while a sync is due", async () => {
+    const { kernel, view, poll } = setUp(["eth0"]);
+    view.expectation = undefined;
+    await poll(6);
+    expect(kernel.transactions).toEqual([]);
+  });
+
+  test("makes flow tables anew that have devices by earlier options, at the start only", async () => {
+    const { kernel, host, poll } = setUp(["eth0"]);
+    kernel.devices = { ip: ["eth0", "eth1"], ip6: ["eth0"] };
+    await poll();
+    expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
+    expect(kindsOf(kernel.transactions[0] as Transaction)).toEqual([
+      "flush chain",
+      "delete flowtable",
+      "add flowtable",
+      "add rule",
+    ]);
+    host.interfaces = [];
+    await poll(6);
+    expect(kernel.transactions, "an interface that is gone stays").toHaveLength(1);
+  });
+
+  test("makes flow tables anew once many interfaces in them are gone", async () => {
+    const names = Array.from({ length: 65 }, (_, n) => `veth${n}`);
+    const { kernel, host, poll } = setUp(names);
+    await poll();
+    host.interfaces = ["eth0"];
+    await poll();
+    expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
+  });
+
+  test("compares after a full sync that made tables anew", async () => {
+    const { kernel, devices, poll } = setUp(["eth0"]);
+    await poll();
+    kernel.devices = { ip: [], ip6: ["eth0"] };
+    devices.synced(syncReport({ kind: "full", deltas: [MADE_ANEW] }));
+    await poll();
+    expect(kernel.devices.ip).toEqual(["eth0"]);
+  });
+
+  test("has all connections leave the fast path when an endpoint vanished, so that the rules see those to it", async () => {
+    const { kernel, devices, poll } = setUp(["eth0"]);
+    await poll();
+    const spec = ip.sets.get(VANISHED)?.spec;
+    if (spec === undefined) throw new Error("no set of vanished endpoints");
+    const elements = [{ spec, deleted: [], added: [{ key: "10.0.0.1 . 80", value: "" }] }];
+    devices.synced(syncReport({ kind: "partial", deltas: [{ ...MADE_ANEW, mode: "change", elements }] }));
+    await poll();
+    expect(kindsOf(kernel.transactions[1] as Transaction)).toContain("delete flowtable");
+    await poll(2);
+    expect(kernel.transactions).toHaveLength(2);
+  });
+
+  test("tries again without a warning when an interface went meanwhile, and warns of other refusals", async () => {
+    const { kernel, host, logger, poll } = setUp(["eth0", "veth1"]);
+    kernel.refuses = "veth1";
+    const gone = Object.getOwnPropertyDescriptor(host, "interfaces");
+    let reads = 0;
+    Object.defineProperty(host, "interfaces", { get: () => (reads++ === 0 ? ["eth0", "veth1"] : ["eth0"]) });
+    await poll(2);
+    expect(kernel.devices).toEqual({ ip: ["eth0"], ip6: ["eth0"] });
+    expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
+    Object.defineProperty(host, "interfaces", gone ?? {});
+    await poll();
+    expect(logger.lines.filter(({ level }) => level === "warn")).toHaveLength(1);
+  });
+
+  test("takes no more interfaces than the kernel does, and says so once", async () => {
+    const { kernel, logger, poll } = setUp(Array.from({ length: 300 }, (_, n) => `veth${n}`));
+    await poll(2);
+    for (const family of FAMILIES) expect(kernel.devices[family]).toHaveLength(256);
+    expect(logger.lines.filter(({ level }) => level === "warn")).toHaveLength(1);
+  });
+});
