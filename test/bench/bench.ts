@@ -11,6 +11,7 @@ import { connectionRate } from "./works/connection-rate.ts";
 import { connections } from "./works/connections.ts";
 import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
+import { fleet } from "./works/fleet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { loopback } from "./works/loopback.ts";
 import { outcomes } from "./works/outcomes.ts";
@@ -45,6 +46,7 @@ const WORKS: readonly Work[] = [
   connections,
   loopback,
   outcomes,
+  fleet,
 ];
 
 function chosen(names: readonly string[]): readonly Work[] {

@@ -14,12 +14,12 @@ export interface OutageLimits {
 
 /**
  * One attempt of a node in some 15 s, when a server has been away for long: 5,000 nodes make 330 a second. A server that
- * restarted has none of the versions that its clients know (kubernetes 86430): it can send so many lists within 20 s.
+ * restarted has none of the versions that its clients know (kubernetes 86430): it can send so many lists within 25 s.
  */
 const DEFAULT_OUTAGE: OutageLimits = {
   shortestPause: 1_500,
   longestPause: 15_000,
-  shortestSpread: 20_000,
+  shortestSpread: 25_000,
   longestSpread: 30_000,
 };
 
@@ -62,7 +62,10 @@ export class Availability {
 
   /** To be called for each answer of the API server, whatever its status: all that wait for their turn go on. */
   answered(): void {
-    if (this.#since !== undefined) this.#lastOutage = this.#clock.monotonic() - this.#since;
+    if (this.#since !== undefined) {
+      this.#lastOutage = this.#clock.monotonic() - this.#since;
+      this.#listsDue = Number.NEGATIVE_INFINITY;
+    }
     this.#since = undefined;
     this.#isFirst = true;
     this.#timer?.cancel();

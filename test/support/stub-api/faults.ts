@@ -23,17 +23,19 @@ export interface FaultRule {
   readonly resource?: ResourceName;
   readonly verb?: Verb;
   readonly fault: InjectedFault;
+  /** Of the matching requests, every n-th gets it; each one if not given. */
+  readonly every?: number;
   /** 1 if not given; Infinity for all to come. */
   readonly times?: number;
 }
 
 /** The faults to be injected. The first matching rule is used first. */
 export class FaultQueue {
-  #rules: (FaultRule & { left: number })[] = [];
+  #rules: (FaultRule & { left: number; seen: number })[] = [];
 
   /** Adds a rule behind those that wait. */
   add(rule: FaultRule): void {
-    this.#rules.push({ ...rule, left: rule.times ?? 1 });
+    this.#rules.push({ ...rule, left: rule.times ?? 1, seen: 0 });
   }
 
   /** Drops all rules. */
@@ -47,6 +49,8 @@ export class FaultQueue {
       (each) => (each.resource ?? resource) === resource && (each.verb ?? verb) === verb && each.left > 0,
     );
     if (rule === undefined) return undefined;
+    rule.seen += 1;
+    if (rule.seen % (rule.every ?? 1) !== 0) return undefined;
     rule.left -= 1;
     return rule.fault;
   }
