@@ -11,6 +11,7 @@ import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
+import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
@@ -18,6 +19,7 @@ import { REFUSED } from "../ruleset/sets.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { FastPathDevices } from "../sync/fast-path-devices.ts";
+import { KernelWatch } from "../sync/kernel-watch.ts";
 import { QuietListings } from "../sync/listings.ts";
 import { NodeContextReader } from "../sync/node-context.ts";
 import { QuietTime } from "../sync/quiet-time.ts";
@@ -82,6 +84,9 @@ export interface DaemonInput {
 /** Retries of a failed sync, milliseconds: soon at first, as the cause may be transient. */
 const FIRST_RETRY = 500;
 const MAX_RETRY = 30_000;
+
+/** From the first sync until nft monitor is started, milliseconds: it lists everything, and a start has enough to do. */
+const WATCH_DELAY = 5000;
 
 /** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
 const UNHEALTHY_AFTER_PERIODS = 2;
@@ -160,9 +165,19 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const timeline = new SyncTimeline(health);
   const quiet = new QuietTime(clock);
   const listings = new QuietListings(nft, quiet);
+  const watch = new KernelWatch({
+    nft,
+    quiet,
+    clock,
+    logger,
+    elements: () => elementCount(reconciler.state.ruleset),
+    onForeign: (change) => upkeep.foreign(change),
+    onBegun: () => void verifier.find(),
+  });
   const verifier = new Verifier({
     listings,
     quiet,
+    watch,
     clock,
     logger,
     reconciler,
@@ -195,7 +210,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     metrics.syncs(families),
     new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
-    syncEvents(cache, events),
+    syncEvents(cache, events, () => watch.author),
     schedulerEvents(cache, events),
     history,
     verifier,
@@ -203,10 +218,13 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     ...(dryRun ? [] : hostSubscribers),
     ...(fastPath === undefined ? [] : [fastPath]),
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
-    firstSync(input.onFirstSync),
+    firstSync(() => {
+      input.onFirstSync();
+      if (!dryRun) clock.after(WATCH_DELAY, () => watch.start());
+    }),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, quiet, subscribers });
-  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, dryRun });
+  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, watch, dryRun });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
   const refusals = isRefusalLogged
@@ -398,6 +416,11 @@ function refusalWatch(
     onPackets: (service, reason, packets) => metrics.observe("packetsRefused", { service, reason, packets }),
     onRefused: (service, summary) => events.record(refusedEvent(serviceSubject(cache, service), nodeName, summary)),
   });
+}
+
+function elementCount(ruleset: Ruleset): number {
+  const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
+  return sets.reduce((sum, { elements }) => sum + elements.size, 0);
 }
 
 function firstSync(onFirstSync: () => void): SyncSubscriber {

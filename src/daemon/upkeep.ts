@@ -6,6 +6,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { driftText } from "../sync/drift-summary.ts";
 import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
+import type { ForeignChange, KernelWatch } from "../sync/kernel-watch.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
 import { PeriodicTask } from "../sync/periodic-task.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
@@ -22,13 +23,13 @@ export interface UpkeepParts {
   readonly nodeContext: NodeContextReader;
   readonly loop: SyncLoop;
   readonly verifier: Verifier;
+  readonly watch: KernelWatch;
   /** Applies nothing: the kernel never has the desired rules, so it is not watched. */
   readonly dryRun: boolean;
 }
 
-/** Polling intervals of the tables and of the chains, milliseconds. */
-const TABLES_PERIOD = 300;
-const CHAINS_PERIOD = 10_000;
+/** Polling intervals of the tables and of the chains, milliseconds: where the kernel tells of changes, and where it does not. */
+const PERIODS = { watched: { tables: 10_000, chains: 60_000 }, polled: { tables: 300, chains: 10_000 } };
 
 /** Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and again. */
 const SOON = 10_000;
@@ -53,7 +54,8 @@ export class Upkeep {
   readonly #hostFailures: FailureLog;
 
   constructor(parts: UpkeepParts) {
-    const { nft, clock, logger, loop } = parts;
+    const { nft, clock, logger, loop, watch } = parts;
+    const periods = () => (watch.isTrusted ? PERIODS.watched : PERIODS.polled);
     this.#parts = parts;
     this.#hostFailures = new FailureLog(
       logger,
@@ -67,8 +69,8 @@ export class Upkeep {
       logger,
       expected: () => loop.expectation,
       onDrift: (drift) => this.#onDrift(drift),
-      tablesPeriodMs: TABLES_PERIOD,
-      chainsPeriodMs: CHAINS_PERIOD,
+      tablesPeriodMs: () => periods().tables,
+      chainsPeriodMs: () => periods().chains,
     });
   }
 
@@ -98,6 +100,7 @@ export class Upkeep {
   /** Ends. */
   stop(): void {
     this.#watcher.stop();
+    this.#parts.watch.stop();
     this.#parts.verifier.stop();
     this.#repair?.cancel();
     for (const task of this.#periodic) task.stop();
@@ -107,6 +110,11 @@ export class Upkeep {
   optionsChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
     void this.#maintain();
+  }
+
+  /** Repairs what somebody else changed. */
+  foreign({ deletedTables: missing, author }: ForeignChange): void {
+    this.#onDrift(missing.length > 0 ? { kind: "tables", missing, author } : { kind: "commit", author });
   }
 
   #onDrift(drift: Drift): void {
@@ -141,7 +149,10 @@ export class Upkeep {
     const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
     switch (drift.kind) {
       case "tables":
-        logger.warn({ tables: drift.missing, ...limit }, "tables missing: rebuilding");
+        logger.warn({ tables: drift.missing, ...byOf(drift.author), ...limit }, "tables missing: rebuilding");
+        break;
+      case "commit":
+        logger.warn({ ...byOf(drift.author), ...limit }, "rules changed by someone else: repairing");
         break;
       case "chain":
         logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
@@ -173,4 +184,8 @@ export class Upkeep {
   #every(period: () => number, action: () => Promise<void>): void {
     this.#periodic.push(new PeriodicTask(this.#parts.clock, period, action));
   }
+}
+
+function byOf(author: string | undefined): { readonly by?: string } {
+  return author === undefined ? {} : { by: author };
 }

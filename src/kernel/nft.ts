@@ -70,6 +70,8 @@ export class Nft {
   readonly #memoryBytes: number | undefined;
   readonly #reading = new AbortController();
   readonly #spare: SpareProcess | undefined;
+  #commits = 0;
+  #applying = 0;
 
   constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, ...options }: NftOptions) {
     const { spare, memoryBytes } = options;
@@ -90,6 +92,16 @@ export class Nft {
     this.#reading.abort(new NftStoppedError());
   }
 
+  /** How many transactions were applied. */
+  get commits(): number {
+    return this.#commits;
+  }
+
+  /** Whether a transaction is under way. */
+  get isApplying(): boolean {
+    return this.#applying > 0;
+  }
+
   /** Ends what waits for later calls; nothing is to be called after this. */
   close(): void {
     this.#spare?.stop();
@@ -101,7 +113,14 @@ export class Nft {
    * with NFT_TIMEOUT, NFT_FEATURE (a crash) or NFT_FAILED (killed, no memory); NFT_MISSING, HOST (not allowed)
    */
   async apply(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, APPLY, this.#limits);
+    this.#applying++;
+    try {
+      const applied = await this.#send(transaction, APPLY, this.#limits);
+      this.#commits++;
+      return applied;
+    } finally {
+      this.#applying--;
+    }
   }
 
   /**

@@ -10,8 +10,10 @@ import type { Expectation } from "./sync-loop.ts";
 
 /** A change of our tables that somebody else made. */
 export type Drift =
-  /** Tables that are missing, as `ip nft-proxy`. */
-  | { readonly kind: "tables"; readonly missing: readonly string[] }
+  /** Tables that are missing, as `ip nft-proxy`, and who deleted them where the kernel told. */
+  | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
+  /** A commit of somebody else in our tables. */
+  | { readonly kind: "commit"; readonly author: string }
   /** A chain that is missing or has other rules, as `ip services`. */
   | { readonly kind: "chain"; readonly chain: string }
   /** Differences found by comparing everything, in words. */
@@ -28,14 +30,14 @@ export interface DriftWatcherParts {
   readonly expected: () => Expectation | undefined;
   readonly onDrift: (drift: Drift) => void;
   /** Between two checks that the tables exist. One costs about 5 ms of CPU (nft 1.1.3). */
-  readonly tablesPeriodMs: number;
+  readonly tablesPeriodMs: () => number;
   /** Between two checks of chains and rules, without elements. One costs about 10 ms of CPU for each family. */
-  readonly chainsPeriodMs: number;
+  readonly chainsPeriodMs: () => number;
 }
 
 /**
- * Notices that somebody removed our tables or changed our chains, by polling: the kernel's own notifications
- * (`nft monitor`) carry every element of every transaction, ours included, and are lost when they come too fast.
+ * Notices that somebody removed our tables or changed our chains, by polling: seldom where the kernel tells of changes
+ * (kernel-watch.ts).
  */
 export class DriftWatcher {
   readonly #parts: DriftWatcherParts;
@@ -53,11 +55,7 @@ export class DriftWatcher {
   /** Begins to poll. */
   start(): void {
     const { clock, tablesPeriodMs } = this.#parts;
-    this.#task = new PeriodicTask(
-      clock,
-      () => tablesPeriodMs,
-      () => this.#poll(),
-    );
+    this.#task = new PeriodicTask(clock, tablesPeriodMs, () => this.#poll());
   }
 
   /** Ends the polling. Nothing is reported after this. */
@@ -84,7 +82,7 @@ export class DriftWatcher {
       .map(({ family, name }) => `${family} ${name}`)
       .filter((name) => !names.has(name));
     if (missing.length > 0) return this.#unlessOutdated(expectation, { kind: "tables", missing });
-    if (clock.monotonic() - this.#chainsCheckedAt < chainsPeriodMs) return undefined;
+    if (clock.monotonic() - this.#chainsCheckedAt < chainsPeriodMs()) return undefined;
     this.#chainsCheckedAt = clock.monotonic();
     return await this.#chainDrift(expectation);
   }

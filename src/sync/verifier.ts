@@ -5,6 +5,7 @@ import type { TableLister } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { compareKernel, type KernelComparison, type TableDifference } from "../kernel/read-kernel.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { KernelWatch } from "./kernel-watch.ts";
 import { PeriodicTask } from "./periodic-task.ts";
 import type { QuietTime } from "./quiet-time.ts";
 import type { Reconciler } from "./reconciler.ts";
@@ -15,6 +16,8 @@ export interface VerifierParts {
   /** Lists our tables while no sync changes them. */
   readonly listings: TableLister;
   readonly quiet: Pick<QuietTime, "isSpent">;
+  /** Tells whether somebody else changed our tables. */
+  readonly watch: Pick<KernelWatch, "isTrusted" | "isIntactSince">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly reconciler: Pick<Reconciler, "state" | "staleDeletions">;
@@ -45,6 +48,10 @@ const MIN_PERIOD = 10_000;
 /** A verification may take up to a hundredth of the time. */
 const PERIOD_IN_COSTS = 100;
 
+/** And up to a thousandth, once a minute at most, where the kernel told of nobody else's change since the last one. */
+const PERIOD_IN_COSTS_WATCHED = 1000;
+const MIN_PERIOD_WATCHED = 60_000;
+
 /** The longest time between two verifications while our tables change, milliseconds: then it is worth more. */
 const PERIOD_OF_CHANGE = 20_000;
 
@@ -73,7 +80,8 @@ interface Look {
 
 /**
  * Compares our tables in the kernel with the desired state element by element: every 10 s or every 100 times the length
- * of the last comparison, whichever is longer; every 20 s while they change; not within 10 s of a full sync, which compares
+ * of the last comparison, whichever is longer, and every 20 s while they change; every minute or every 1000 times where the kernel
+ * tells of each change and nobody else made one, for what was right and has only had our transactions since is right; not within 10 s of a full sync, which compares
  * as well; and for whoever asks. Syncs wait while one map is listed ({@link QuietTime}); what they change during a
  * comparison is no difference. Several that ask meanwhile share one comparison, which ends when nobody wants it any more.
  */
@@ -96,6 +104,8 @@ export class Verifier implements SyncSubscriber {
   #inDoubt = false;
   /** What was found last, and still holds but for what syncs have sent since. */
   #last: Finding | undefined;
+  /** How long the last comparison took, milliseconds. */
+  #cost = 0;
   #running: Promise<unknown> = Promise.resolve();
   #next: Look | undefined;
   readonly #failures: FailureLog;
@@ -172,6 +182,7 @@ export class Verifier implements SyncSubscriber {
 
   #pause(took: number): number {
     if (this.#waitFor > 0) return this.#waitFor;
+    if (this.#parts.watch.isTrusted) return Math.min(this.#parts.maxPeriodMs(), MIN_PERIOD);
     const period = Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
     return this.#changedAt > this.#turnAt ? Math.min(period, PERIOD_OF_CHANGE) : period;
   }
@@ -181,7 +192,17 @@ export class Verifier implements SyncSubscriber {
     this.#waitFor = this.#fullSyncAt + MIN_PERIOD - now;
     if (this.#waitFor > 0) return;
     this.#turnAt = now;
-    await this.#look();
+    if (this.#isUnchanged()) this.#parts.onVerified(this.#parts.clock.now());
+    else await this.#look();
+  }
+
+  /** Whether what was found right lately is right still: since then nobody changed our tables but our syncs. */
+  #isUnchanged(): boolean {
+    const { watch, clock, maxPeriodMs } = this.#parts;
+    if (this.#last?.comparison.kind !== "compared" || this.#last.comparison.differences.length > 0) return false;
+    const age = clock.now() - this.#last.at;
+    const period = Math.max(MIN_PERIOD_WATCHED, PERIOD_IN_COSTS_WATCHED * this.#cost);
+    return age < Math.min(maxPeriodMs(), period) && watch.isIntactSince(this.#last.at);
   }
 
   /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
@@ -208,12 +229,13 @@ export class Verifier implements SyncSubscriber {
 
   async #compare(signal: AbortSignal): Promise<Finding | undefined> {
     const { reconciler, listings, clock } = this.#parts;
-    const at = clock.now();
+    const [at, startedAt] = [clock.now(), clock.monotonic()];
     this.#changed = [];
     this.#inDoubt = false;
     const comparison = await compareKernel(listings, reconciler.state.ruleset, signal);
     const finding = { at, comparison: this.#explained(comparison, this.#changed) };
     this.#changed = undefined;
+    this.#cost = clock.monotonic() - startedAt;
     if (signal.aborted || this.#stopped) return finding;
     if (this.#inDoubt && comparison.kind === "compared") return undefined;
     this.#report(finding);

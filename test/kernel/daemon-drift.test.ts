@@ -59,7 +59,9 @@ async function repairs(kind: "table" | "element", interfere: () => Promise<unkno
   if (expected !== undefined) await expect.poll(() => summed(found())).toBe(expected);
   await expect.poll(async () => (await metric()) - before - found().length).toBe(0);
   for (const text of new Set(found())) {
-    const told = () => lab.api.events.filter(({ note }) => String(note).endsWith(`have been repaired: ${text}`)).length;
+    // Who made the change is told where the kernel told it.
+    const ending = (note: unknown) => String(note).replace(/, by \S+ \(process \d+\)$/, "");
+    const told = () => lab.api.events.filter(({ note }) => ending(note).endsWith(`have been repaired: ${text}`)).length;
     // An Event that the API server does not take in time is dropped.
     await expect.poll(async () => told() + (await lab.metric("nft_proxy_events_dropped_total"))).toBeGreaterThan(0);
     expect(told()).toBeLessThanOrEqual(1);
@@ -170,5 +172,17 @@ describe("a daemon whose next full sync is far in the future", () => {
     await lab.converged();
     const { lastVerified } = JSON.parse((await lab.get(10256, "/livez")).body);
     expect(Date.parse(lastVerified)).toBeGreaterThan(since);
+  });
+
+  test("names who changed the rules, in its log and in an Event, once it listens to the kernel", async () => {
+    const changed = () => daemon.said("rules changed by someone else: repairing");
+    for (let repairs = daemon.said(repaired).length; changed().length === 0; repairs++) {
+      await lab.nft("delete", "element", "ip", "nft-proxy", "lists", "{ 10.96.7.7 . tcp . 7000 }");
+      await daemon.saying(repaired, repairs + 1);
+      await lab.converged();
+    }
+    expect(changed()[0]?.by).toMatch(/^\S+ \(process \d+\)$/);
+    const notes = () => lab.api.events.map(({ note }) => String(note));
+    await expect.poll(notes).toContainEqual(expect.stringMatching(/1 element differed, by \S+ \(process \d+\)$/));
   });
 });

@@ -20,14 +20,23 @@ import { quarantinedText, quarantineWatch } from "./quarantine-watch.ts";
 /** What takes Events. */
 type Recorder = Pick<EventRecorder, "record">;
 
-/** Reports to the cluster what operators should know of syncs, as Events. */
-export function syncEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+/**
+ * Reports to the cluster what operators should know of syncs, as Events.
+ * @param driftAuthor who changed our rules just now, where the kernel told
+ */
+export function syncEvents(
+  cache: ObjectCache,
+  events: Recorder,
+  driftAuthor: () => string | undefined,
+): SyncSubscriber {
   const newlyLost = conflictWatch();
   const changeOf = quarantineWatch();
   return {
     synced(report: SyncReport): void {
       const drift = driftSummary(report);
-      if (drift !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), drift.text));
+      const author = driftAuthor();
+      const by = author === undefined ? "" : `, by ${author}`;
+      if (drift !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${drift.text}${by}`));
       for (const each of changeOf(report.quarantined, report.refused).begun) {
         const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);

@@ -23,8 +23,8 @@ function setUp() {
     logger,
     expected: () => view.expectation,
     onDrift: (drift) => found.push(drift),
-    tablesPeriodMs: 1000,
-    chainsPeriodMs: 10_000,
+    tablesPeriodMs: () => 1000,
+    chainsPeriodMs: () => 10_000,
   });
   watcher.start();
   const pass = async (seconds: number) => {

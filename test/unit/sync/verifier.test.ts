@@ -22,10 +22,12 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   const logger = memoryLogger();
   const verified: number[] = [];
   const quiet = new QuietTime(clock);
+  const watch = { isTrusted: false, isIntactSince: (_at: number) => watch.isTrusted };
   const found: TableDelta[] = [];
   const verifier = new Verifier({
     listings: new QuietListings(fake.nft, quiet),
     quiet,
+    watch,
     clock,
     logger,
     reconciler,
@@ -46,7 +48,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
     clock.advance(ms);
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { unreadable, logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
+  return { watch, unreadable, logger, cache, fake, clock, reconciler, verifier, verified, found, sync, pass };
 }
 
 describe("Verifier", () => {
@@ -123,6 +125,19 @@ describe("Verifier", () => {
     expect(verified).toHaveLength(2);
     await pass(1);
     expect(verified).toHaveLength(3);
+  });
+
+  test("has verified without a listing while the kernel tells of nobody else's change", async () => {
+    const { fake, verified, found, watch, pass } = await setUp();
+    watch.isTrusted = true;
+    await pass(10_000);
+    await pass(0);
+    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+    await pass(10_000);
+    expect([verified, found]).toEqual([[100_000, 110_000, 120_000], []]);
+    watch.isIntactSince = () => false;
+    await pass(10_000);
+    expect(found).not.toEqual([]);
   });
 
   test("compares only 10 s after a full sync, which compared as well", async () => {

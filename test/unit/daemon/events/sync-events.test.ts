@@ -30,7 +30,7 @@ function setUp() {
   const refuse = (error: Error | undefined) => {
     refusal = error;
   };
-  return { subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
+  return { subscriber: syncEvents(cache, events, () => undefined), sent, settle, clock, logger, refuse };
 }
 
 test("why the API server refuses Events is logged once, and the end of it", async () => {

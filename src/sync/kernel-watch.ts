@@ -1,0 +1,209 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import type { Logger } from "../base/logger.ts";
+import { hostFiles } from "../kernel/host.ts";
+import type { Nft } from "../kernel/nft.ts";
+import { type FollowedProgram, type FollowLines, followLines } from "../kernel/stream-lines.ts";
+import { untilListening } from "../kernel/trace-tables.ts";
+import type { QuietTime } from "./quiet-time.ts";
+
+/** Parts of a {@link KernelWatch}. */
+export interface KernelWatchParts {
+  readonly nft: Pick<Nft, "path" | "commits" | "isApplying">;
+  readonly quiet: Pick<QuietTime, "begin">;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** How many elements our tables have. */
+  readonly elements: () => number;
+  /** Told of each change of our tables that was not ours. */
+  readonly onForeign: (change: ForeignChange) => void;
+  /** Changes may have been missed until now: our tables are to be compared. */
+  readonly onBegun: () => void;
+  readonly follow?: FollowLines;
+  /** Resolves when a process listens to the kernel, or has ended. */
+  readonly isListening?: (pid: number) => Promise<void>;
+}
+
+/** A change of our tables by somebody else. */
+export interface ForeignChange {
+  /** Those of our tables that it deleted, as `ip nft-proxy`. */
+  readonly deletedTables: readonly string[];
+  /** Who made it, as `nft (process 4711)`. */
+  readonly author: string;
+}
+
+/** nft monitor keeps every element in memory, some 1.3 kB each (1.1.3): 10,000 Services of 10 endpoints take it 140 to 167 MB. */
+const MOST_ELEMENTS = 150_000;
+
+/**
+ * It keeps those that were deleted meanwhile, too: some 6 bytes for each character that it printed (1.1.3). After so many
+ * it is replaced by another.
+ */
+const MOST_PRINTED = 8_000_000;
+
+/** How soon a monitor is started again, milliseconds, doubled for each that had no quiet time to list everything. */
+const RETRY = 30_000;
+const MAX_RETRY = 1_800_000;
+
+/** How soon the changes are counted again that came while a transaction of ours was under way, milliseconds. */
+const RECOUNT = 20;
+
+/** For how long an author is named for a repair, milliseconds. */
+const AUTHOR_AGE = 30_000;
+
+const OURS = /^(add|insert|replace|delete|destroy|flush) (\w+) (ip6? nft-proxy)(?: |$)/;
+const GENERATION = /^# new generation \d+ by process (\d+) \((.*)\)$/;
+const LOSS = "# ERROR: We lost some netlink events";
+
+/**
+ * Listens by `nft monitor` to what is committed, whoever does it. Of our tables, each transaction of ours makes one
+ * generation: when there are more, somebody else changed them. While the monitor lists everything at its begin, it gets
+ * a time without changes; while we make tables anew, it rests. Where it ends or loses messages, changes may be missed
+ * until it has been started again: others look at the kernel themselves meanwhile.
+ */
+export class KernelWatch {
+  readonly #parts: KernelWatchParts;
+  #program: FollowedProgram | undefined;
+  /** When everything since is known, milliseconds since 1970; undefined while it is not. */
+  #since: number | undefined;
+  /** Our transactions when all commits were accounted for. */
+  #base = 0;
+  /** The commits that changed our tables since then. */
+  #observed = 0;
+  /** The characters that the monitor has printed. */
+  #printed = 0;
+  /** What the commit that is being printed does. */
+  #commit = { isOurs: false, deletedTables: [] as string[] };
+  #last: { readonly author: string; readonly deletedTables: readonly string[]; readonly at: number } | undefined;
+  /** Starts in a row that did not come to listen. */
+  #failures = 0;
+  #timer: Timer | undefined;
+  #recount: Timer | undefined;
+  #stopped = false;
+
+  constructor(parts: KernelWatchParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether it tells of every change from now on. */
+  get isTrusted(): boolean {
+    return this.#since !== undefined;
+  }
+
+  /** Whether nobody else changed our tables since a moment, milliseconds since 1970. */
+  isIntactSince(at: number): boolean {
+    if (this.#since === undefined || this.#since > at || this.#parts.nft.isApplying) return false;
+    const own = this.#parts.nft.commits - this.#base;
+    if (this.#observed === own) return true;
+    // One of ours changed nothing, or its message is still to come.
+    this.#balance();
+    return false;
+  }
+
+  /** Who changed our tables last, if that was just now. */
+  get author(): string | undefined {
+    const { clock } = this.#parts;
+    return this.#last !== undefined && clock.monotonic() - this.#last.at < AUTHOR_AGE ? this.#last.author : undefined;
+  }
+
+  /** Begins to listen, as soon as syncs allow it. To be called when our tables are there. */
+  start(): void {
+    void this.#begin();
+  }
+
+  /** Stops listening. */
+  stop(): void {
+    this.#stopped = true;
+    this.#rest(undefined);
+  }
+
+  async #begin(): Promise<void> {
+    const { nft, quiet, clock, elements, onBegun, follow = followLines, isListening = listening } = this.#parts;
+    if (this.#stopped) return;
+    if (elements() > MOST_ELEMENTS) {
+      this.#rest(RETRY);
+      return;
+    }
+    const time = await quiet.begin();
+    const program = follow(nft.path, ["monitor"], (line) => this.#read(line));
+    this.#program = program;
+    const ended = program.ended.catch((error: unknown) => this.#ended(program, error));
+    const isOver = new Promise((resolve) => time.signal.addEventListener("abort", resolve, { once: true }));
+    await Promise.race([isListening(program.pid ?? 0), isOver, ended]);
+    const isReady = !time.signal.aborted && this.#program === program;
+    time.end();
+    if (!isReady) {
+      this.#rest(Math.min(MAX_RETRY, RETRY * 2 ** this.#failures++));
+      return;
+    }
+    this.#failures = 0;
+    this.#printed = 0;
+    this.#balance();
+    this.#since = clock.now();
+    onBegun();
+  }
+
+  /** Everything that was committed is accounted for. */
+  #balance(): void {
+    this.#base = this.#parts.nft.commits;
+    this.#observed = 0;
+  }
+
+  #ended(program: FollowedProgram, error: unknown): void {
+    if (this.#program !== program) return;
+    this.#parts.logger.debug({ error: messageOf(error) }, "nft monitor ended, starting it again");
+    this.#rest(RETRY);
+  }
+
+  /** @param ms after which it begins again; undefined for never */
+  #rest(ms: number | undefined): void {
+    this.#since = undefined;
+    const program = this.#program;
+    this.#program = undefined;
+    program?.stop();
+    this.#timer?.cancel();
+    this.#recount?.cancel();
+    if (ms !== undefined && !this.#stopped) this.#timer = this.#parts.clock.after(ms, () => void this.#begin());
+  }
+
+  #read(line: string): void {
+    if (this.#since === undefined) return;
+    this.#printed += line.length;
+    if (line.startsWith(LOSS) || this.#printed > MOST_PRINTED) {
+      this.#rest(RETRY);
+      return;
+    }
+    const [, verb, kind, table] = OURS.exec(line) ?? [];
+    if (table !== undefined) {
+      this.#commit.isOurs = true;
+      if (verb === "delete" && kind === "table") this.#commit.deletedTables.push(table);
+    }
+    const [, pid, name] = GENERATION.exec(line) ?? [];
+    if (pid === undefined) return;
+    const { isOurs, deletedTables } = this.#commit;
+    this.#commit = { isOurs: false, deletedTables: [] };
+    if (!isOurs) return;
+    this.#observed++;
+    this.#last = { author: `${name} (process ${pid})`, deletedTables, at: this.#parts.clock.monotonic() };
+    this.#count();
+  }
+
+  /** nft prints our own commit before the process that made it has ended. */
+  #count(): void {
+    const { nft, clock, onForeign } = this.#parts;
+    this.#recount?.cancel();
+    if (nft.isApplying) {
+      this.#recount = clock.after(RECOUNT, () => this.#count());
+      return;
+    }
+    if (this.#since === undefined || this.#last === undefined || this.#observed <= nft.commits - this.#base) return;
+    this.#balance();
+    const { author, deletedTables } = this.#last;
+    onForeign({ author, deletedTables });
+    if (deletedTables.length > 0) this.#rest(RETRY);
+  }
+}
+
+function listening(pid: number): Promise<void> {
+  return untilListening(hostFiles, pid);
+}

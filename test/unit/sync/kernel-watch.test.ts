@@ -1,0 +1,133 @@
+import { describe, expect, test } from "vitest";
+import { type ForeignChange, KernelWatch } from "../../../src/sync/kernel-watch.ts";
+import { QuietTime } from "../../../src/sync/quiet-time.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
+import { memoryLogger } from "../../support/memory-logger.ts";
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A watch over a monitor whose lines a test writes. */
+async function setUp({ elements = 10 } = {}) {
+  const clock = new ManualClock(1000);
+  const quiet = new QuietTime(clock);
+  const nft = { path: "nft", commits: 5, isApplying: false };
+  const foreign: ForeignChange[] = [];
+  const monitors: { print: (line: string) => void; fail: (error: Error) => void; isStopped: boolean }[] = [];
+  const state = { begun: 0, listens: true };
+  const watch = new KernelWatch({
+    nft,
+    quiet,
+    clock,
+    logger: memoryLogger(),
+    elements: () => elements,
+    onForeign: (change) => foreign.push(change),
+    onBegun: () => state.begun++,
+    follow: (_path, args, print) => {
+      expect(args).toEqual(["monitor"]);
+      const monitor = { print, fail: (_error: Error) => {}, isStopped: false };
+      const ended = new Promise<void>((_, reject) => {
+        monitor.fail = reject;
+      });
+      monitors.push(monitor);
+      return { pid: 4711, stop: () => (monitor.isStopped = true), ended } as never;
+    },
+    isListening: () => (state.listens ? Promise.resolve() : new Promise(() => {})),
+  });
+  watch.start();
+  await turn();
+  const commit = (...lines: readonly string[]) => {
+    for (const line of [...lines, "# new generation 7 by process 99 (other)"]) monitors.at(-1)?.print(line);
+  };
+  return { clock, quiet, nft, foreign, monitors, state, watch, commit };
+}
+
+const OURS = "add element ip nft-proxy endpoints { 1 : 10.0.0.1 . 80 }";
+const AUTHOR = "other (process 99)";
+
+describe("KernelWatch", () => {
+  test("tells of a commit of somebody else in our tables, and who made it", async () => {
+    const { foreign, commit, watch, clock } = await setUp();
+    expect([watch.isTrusted, watch.isIntactSince(1000), watch.author]).toEqual([true, true, undefined]);
+    commit("delete element ip nft-proxy endpoints { 1 : 10.0.0.1 . 80 }", OURS);
+    expect([foreign, watch.author]).toEqual([[{ author: AUTHOR, deletedTables: [] }], AUTHOR]);
+    clock.advance(30_000);
+    expect(watch.author).toBeUndefined();
+  });
+
+  test("tells nothing of our own transactions, nor of tables of others", async () => {
+    const { foreign, commit, watch, nft } = await setUp();
+    nft.commits++;
+    commit(OURS);
+    commit("add table ip docker", "add rule ip docker nft-proxy accept");
+    expect([foreign, watch.isIntactSince(1000)]).toEqual([[], true]);
+  });
+
+  test("counts a commit that comes while a transaction of ours is under way when that has ended", async () => {
+    const { foreign, commit, nft, clock } = await setUp();
+    nft.isApplying = true;
+    commit(OURS);
+    commit(OURS);
+    clock.advance(20);
+    expect(foreign).toEqual([]);
+    nft.commits++;
+    nft.isApplying = false;
+    clock.advance(20);
+    expect(foreign).toHaveLength(1);
+  });
+
+  test("is not intact while a transaction of ours has not been told of", async () => {
+    const { watch, nft } = await setUp();
+    nft.commits++;
+    expect(watch.isIntactSince(1000)).toBe(false);
+    expect(watch.isIntactSince(999), "it did not listen yet").toBe(false);
+  });
+
+  test("names deleted tables, and rests while they are made again", async () => {
+    const { foreign, commit, watch, monitors, clock } = await setUp();
+    commit("delete table ip nft-proxy", "delete table ip6 nft-proxy");
+    expect(foreign).toEqual([{ author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] }]);
+    expect([watch.isTrusted, monitors[0]?.isStopped]).toEqual([false, true]);
+    clock.advance(30_000);
+    await turn();
+    expect([watch.isTrusted, monitors.length]).toEqual([true, 2]);
+  });
+
+  test.each([
+    ["loses messages", (print: (line: string) => void) => print("# ERROR: We lost some netlink events!")],
+    [
+      "has printed so much that its memory has grown",
+      (print: (line: string) => void) => print(`add element ip docker names { ${"x".repeat(9_000_000)} }`),
+    ],
+    ["ends", (_print: unknown, fail: (error: Error) => void) => fail(new Error("nft failed"))],
+  ])("is not trusted when the monitor %s, and starts another", async (_what, happen) => {
+    const { watch, monitors, clock, state } = await setUp();
+    const [monitor] = monitors;
+    if (monitor !== undefined) happen(monitor.print, monitor.fail);
+    await turn();
+    expect([watch.isTrusted, state.begun]).toEqual([false, 1]);
+    clock.advance(30_000);
+    await turn();
+    expect([watch.isTrusted, state.begun]).toEqual([true, 2]);
+  });
+
+  test("gives a start up for a sync that has waited 1 s, and tries again later each time", async () => {
+    const { watch, monitors, clock, quiet, state, commit } = await setUp();
+    commit("delete table ip nft-proxy");
+    state.listens = false;
+    for (const wait of [30_000, 30_000, 60_000]) {
+      clock.advance(wait);
+      await turn();
+      const sync = quiet.sync(async () => "synced");
+      clock.advance(1000);
+      expect(await sync).toBe("synced");
+      await turn();
+      expect([watch.isTrusted, monitors.at(-1)?.isStopped]).toEqual([false, true]);
+    }
+    expect(monitors).toHaveLength(4);
+  });
+
+  test("does not start a monitor that would take too much memory", async () => {
+    const { watch, monitors } = await setUp({ elements: 200_000 });
+    expect([watch.isTrusted, monitors.length]).toEqual([false, 0]);
+  });
+});
