@@ -14,7 +14,7 @@ const PLACE = "nft-proxy: the items";
  * Parses an API list item by item while its text arrives, so that neither the text nor the objects of the list are in memory
  * as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed at once. The text is split wherever it repeats the
  * beginning of the first item. A part that is not valid JSON was split within an item, and is joined with the next one.
- * The split is right because all parts and the frame around them are valid JSON in the end.
+ * Safe: every part, and the frame around them, must parse as JSON.
  */
 export class ListDecoder {
   readonly #take: (item: unknown) => void;
