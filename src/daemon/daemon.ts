@@ -3,8 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { nodePortHosts, UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
+import { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refusals.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
@@ -12,7 +11,6 @@ import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
@@ -45,7 +43,7 @@ import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
-import { reservedPorts, staleFlows } from "./host-subscribers.ts";
+import { reservedPorts, staleFlowCleaner, staleFlows } from "./host-subscribers.ts";
 import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -53,6 +51,7 @@ import { waitForLock } from "./namespace-lock.ts";
 import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
 import { RefusalWatch } from "./readings/refusal-watch.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
+import { stateSnapshot } from "./state-file.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 import { SyncLog } from "./sync-log.ts";
 import { Upkeep } from "./upkeep.ts";
@@ -90,15 +89,6 @@ const WATCH_DELAY = 5000;
 
 /** Unhealthy is a kernel that has not been brought up to date for this many sync periods, as in kube-proxy. */
 const UNHEALTHY_AFTER_PERIODS = 2;
-
-/** Reads the host's addresses of both families, whatever the options. */
-const ALL_ADDRESSES = {
-  nodePortAddresses: {
-    primary: false,
-    localhost: { ip: false, ip6: false },
-    cidrs: { ip: ["0.0.0.0/0"], ip6: ["::/0"] },
-  },
-};
 
 /** A service proxy; its parts that can be looked at are here for tests. */
 export interface Daemon {
@@ -381,23 +371,6 @@ function loopbackProxy(
   });
 }
 
-function staleFlowCleaner(
-  ports: UdpServicePorts,
-  nodeContext: NodeContextReader,
-  metrics: Metrics,
-  { clock, flows, readHost }: HostSystem,
-  logger: Logger,
-): StaleFlowCleaner {
-  return new StaleFlowCleaner({
-    table: flows,
-    frontends: () => udpFrontends(ports.ports()),
-    nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
-    clock,
-    logger,
-    onCleaned: (report) => metrics.observe("flowsCleaned", report),
-  });
-}
-
 /** Watches what the rules refuse. */
 function refusalWatch(
   { system, logger, nodeName }: DaemonInput,
@@ -430,17 +403,5 @@ function firstSync(onFirstSync: () => void): SyncSubscriber {
       if (isFirst) onFirstSync();
       isFirst = false;
     },
-  };
-}
-
-function stateSnapshot({ state, quarantined }: Reconciler): Record<string, unknown> {
-  return {
-    quarantined: Object.fromEntries(quarantined),
-    conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
-      return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
-    }),
-    pending: toTransaction(state.pending()),
-    desired: rebuildTransaction(state.ruleset),
-    committed: rebuildTransaction(state.committedRuleset()),
   };
 }

@@ -1,14 +1,17 @@
 import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
-import type { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import type { UdpServicePorts } from "../conntrack/stale-flows.ts";
+import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
+import { nodePortHosts, type UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { LISTS, NO_ENDPOINTS } from "../ruleset/sets.ts";
+import type { NodeContextReader } from "../sync/node-context.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
+import type { HostSystem } from "./host-system.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 
 /**
  * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync: while
@@ -21,6 +24,33 @@ export function staleFlows(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleane
       if (isChanged || kind === "full") void cleaner.clean();
     },
   };
+}
+
+/** Reads the host's addresses of both families, whatever the options. */
+const ALL_ADDRESSES = {
+  nodePortAddresses: {
+    primary: false,
+    localhost: { ip: false, ip6: false },
+    cidrs: { ip: ["0.0.0.0/0"], ip6: ["::/0"] },
+  },
+};
+
+/** Deletes stale UDP flows, and counts them. */
+export function staleFlowCleaner(
+  ports: UdpServicePorts,
+  nodeContext: NodeContextReader,
+  metrics: Metrics,
+  { clock, flows, readHost }: HostSystem,
+  logger: Logger,
+): StaleFlowCleaner {
+  return new StaleFlowCleaner({
+    table: flows,
+    frontends: () => udpFrontends(ports.ports()),
+    nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
+    clock,
+    logger,
+    onCleaned: (report) => metrics.observe("flowsCleaned", report),
+  });
 }
 
 /**
