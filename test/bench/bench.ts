@@ -13,6 +13,7 @@ import { counters } from "./works/counters.ts";
 import { firstPacket } from "./works/first-packet.ts";
 import { fleet } from "./works/fleet.ts";
 import { fullSync } from "./works/full-sync.ts";
+import { hostile } from "./works/hostile.ts";
 import { loopback } from "./works/loopback.ts";
 import { outcomes } from "./works/outcomes.ts";
 import { repair } from "./works/repair.ts";
@@ -47,6 +48,7 @@ const WORKS: readonly Work[] = [
   loopback,
   outcomes,
   fleet,
+  hostile,
 ];
 
 function chosen(names: readonly string[]): readonly Work[] {

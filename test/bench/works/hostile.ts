@@ -1,0 +1,124 @@
+import type { Decoded } from "../../../src/kube/decode/decode.ts";
+import { decodeEndpointSlice } from "../../../src/kube/decode/endpoint-slice.ts";
+import { decodeService } from "../../../src/kube/decode/service.ts";
+import { ObjectCache } from "../../../src/model/object-cache.ts";
+import { toTransaction } from "../../../src/nft/transaction.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { apiService, apiSlice } from "../../support/api-objects.ts";
+import { testNodeContext } from "../../support/build.ts";
+import { HOSTILE } from "../../support/hostile-objects.ts";
+import { StubApi } from "../../support/stub-api/stub-api.ts";
+import { DaemonProcess } from "../daemon-process.ts";
+import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
+import { clearTables } from "../kernel.ts";
+import { peakBytes } from "../memory.ts";
+
+/** Without a limit, so that everything is computed. */
+const NO_BUDGET = {
+  maxServiceElements: Number.POSITIVE_INFINITY,
+  maxServiceSourceRanges: Number.POSITIVE_INFINITY,
+  maxServiceAddresses: Number.POSITIVE_INFINITY,
+};
+
+/** Of what, how many, and the milliseconds of CPU time that it may take to decode them. */
+const ROWS: readonly (readonly [what: string, count: number, budget?: number])[] = [
+  ["source ranges", 40_000, 500],
+  ["source ranges", 80_000, 1000],
+  ["source ranges of 100 ports", 80_000],
+  ["external addresses", 15_000],
+  ["external addresses", 30_000],
+  ["ports", 5000],
+  ["ports", 10_000],
+  ["Services with one address", 5000],
+  ["Services with one address", 10_000],
+  ["EndpointSlices of one Service", 1000],
+];
+
+interface Taken {
+  readonly decodeMs: number;
+  readonly renderMs: number;
+}
+
+function taken(what: string, count: number, budget = NO_BUDGET): Taken {
+  const { services, slices } = HOSTILE[what]?.(count) ?? { services: [], slices: [] };
+  const start = cpuNow();
+  const decoded = services.map((service) => usable(decodeService(service, budget)));
+  const decodedSlices = slices.map((slice) => usable(decodeEndpointSlice(slice)));
+  const decodeMs = cpuNow() - start;
+  const cache = new ObjectCache("node-1");
+  const renderer = new Renderer(cache, testNodeContext({ maxServiceElements: budget.maxServiceElements }));
+  const begun = cpuNow();
+  for (const service of decoded) cache.putService(service);
+  for (const slice of decodedSlices) cache.putSlice(slice);
+  renderer.update(cache.takeDirty());
+  JSON.stringify(toTransaction(renderer.state.pending()));
+  return { decodeMs, renderMs: cpuNow() - begun };
+}
+
+/** CPU time of this process, milliseconds: other work on the machine makes it no longer. */
+function cpuNow(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+function usable<T>(decoded: Decoded<T>): T {
+  if (decoded.kind !== "valid") throw new Error(`the object is ${decoded.kind}`);
+  return decoded.value;
+}
+
+function objectFigures(): Figure[] {
+  return ROWS.flatMap(([what, count, budget]): Figure[] => {
+    const { decodeMs, renderMs } = taken(what, count);
+    const name = `${count.toLocaleString("en")} ${what}`;
+    return [
+      {
+        work: `${name}: decoded (CPU)`,
+        value: time(decodeMs),
+        ...(budget === undefined ? {} : { budget: atMost(decodeMs, budget, time(budget)) }),
+      },
+      { work: `${name}: rendered and written (CPU)`, value: time(renderMs) },
+    ];
+  });
+}
+
+/** A Service of 1.7 million elements beside one of three: until that one is served, and what memory it takes. */
+async function neighbourFigures(): Promise<Figure[]> {
+  const ports = Array.from({ length: 100 }, (_, i) => ({ port: 1000 + i }));
+  const externalIPs = Array.from({ length: 500 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
+  const huge = apiService("huge", { clusterIP: "10.96.77.77", ports, spec: { externalIPs } });
+  const annotations = { "nft-proxy.io/scheduler": "source-hash" };
+  const pods = Array.from({ length: 1000 }, (_, i) => `10.244.${8 + (i >> 8)}.${i & 255}`);
+  await clearTables();
+  const api = await StubApi.start();
+  api.cluster.put("services", { ...huge, metadata: { ...huge.metadata, annotations } });
+  api.cluster.put("endpointslices", apiSlice("huge", pods, ports));
+  api.cluster.put("services", apiService("neighbour", { clusterIP: "10.96.7.3" }));
+  api.cluster.put("endpointslices", apiSlice("neighbour", ["10.244.2.12"]));
+  const started = performance.now();
+  const daemon = new DaemonProcess(api.url);
+  try {
+    await daemon.synced();
+    const ms = performance.now() - started;
+    const bytes = peakBytes(daemon.pid);
+    return [
+      {
+        work: "start to synced beside a Service of 100 ports, 500 addresses, 1,000 endpoints, source-hash",
+        value: time(ms),
+        budget: atMost(ms, 5000, "5 s"),
+        memory: daemon.memory.stop(),
+      },
+      { work: "the same: peak of node", value: megabytes(bytes), budget: atMost(bytes, 900e6, "900 MB") },
+    ];
+  } finally {
+    daemon.memory.stop();
+    await daemon.stop();
+    await api.close();
+  }
+}
+
+/** Objects that a tenant may create, with as much as an API server accepts: time against size. */
+export const hostile: Work = {
+  name: "hostile",
+  summary: "objects with tens of thousands of one thing, and the neighbour of a Service beyond its budget",
+  run: async () => [...objectFigures(), ...(await neighbourFigures())],
+};
