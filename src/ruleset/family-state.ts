@@ -165,6 +165,11 @@ export class FamilyState {
       .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
   }
 
+  /** The service ports that want a frontend and do not have it, in the order in which they would take over. */
+  losersOf(frontend: string): readonly ServicePort[] {
+    return (this.#conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
+  }
+
   /** The service ports whose rules the kernel does not have yet, sorted, with the rules that it has instead. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
     return [...this.#before].map(([key, before]) => ({ key, before })).sort((a, b) => (a.key < b.key ? -1 : 1));

@@ -148,6 +148,24 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect(stdout).toContain("the kernel refuses the transaction (nftables v9)");
   });
 
+  test("names 20 faults of an object, errors first, and counts the others", async () => {
+    const ranges = Array.from({ length: 1000 }, (_, i) => `20.0.${i >> 8}.${i & 255}/24`);
+    const spec = {
+      type: "LoadBalancer",
+      clusterIP: "10.96.0.7",
+      ports: [{ port: 80 }],
+      loadBalancerSourceRanges: ranges,
+    };
+    const unknown = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`field${i}`, 1]));
+    const service = { apiVersion: "v1", kind: "Service", metadata: { name: "web" }, spec: { ...spec, ...unknown } };
+    const { stdout } = await nftProxy(["check", "--from", "-"], JSON.stringify(service));
+    const lines = stdout.split("\n").filter((line) => line.includes("Service default/web"));
+    expect(lines.filter((line) => line.includes("is not a field of the API"))).toHaveLength(20);
+    expect(stdout).toContain("Service default/web: has 5 more errors");
+    expect(stdout).toMatch(/Service default\/web: has 2\d more warnings/);
+    expect(lines).toHaveLength(22);
+  });
+
   test("ends with exit code 2 for bad arguments", async () => {
     expect((await check("--from", faulty, "--output=xml")).exitCode).toBe(2);
     expect((await check("--from", "/nowhere")).exitCode).toBe(2);

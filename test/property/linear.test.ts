@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
+import type { ExplainInput } from "../../src/inspect/explain/explain-input.ts";
+import { reportOf } from "../../src/inspect/explain/report.ts";
 import type { Decoded } from "../../src/kube/decode/decode.ts";
 import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
 import { decodeService } from "../../src/kube/decode/service.ts";
@@ -7,7 +9,7 @@ import { ObjectCache } from "../../src/model/object-cache.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { viewService } from "../../src/ruleset/service-view.ts";
-import { testNodeContext } from "../support/build.ts";
+import { cacheOf, service, slice, testNodeContext } from "../support/build.ts";
 import { HOSTILE, HOSTILE_NAMES, type HostileObjects } from "../support/hostile-objects.ts";
 import { countOperations } from "../support/operations.ts";
 
@@ -69,4 +71,27 @@ describe("the work for objects with many", () => {
         expect(growth, `${step}: ${few[step]} to ${operations} operations`).toBeLessThan(FOUR_TIMES);
     }
   });
+});
+
+test("the work to explain a Service with many addresses grows with their number, not with its square", () => {
+  const explainAll = (count: number): number => {
+    const externalIPs = Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 255}`);
+    const cache = cacheOf({ services: [service({ externalIPs })], slices: [slice({ endpoints: ["10.244.2.1"] })] });
+    const nodeContext = testNodeContext();
+    const renderer = new Renderer(cache, nodeContext);
+    renderer.update(cache.takeDirty());
+    const input: ExplainInput = {
+      cache,
+      nodeContext,
+      objectsKnown: true,
+      state: renderer.state,
+      ignored: [],
+      loadBalancers: [],
+      host: { localAddresses: new Set(["192.0.2.2"]) },
+    };
+    const query = { kind: "all", problemsOnly: false, from: {} } as const;
+    return countOperations(() => reportOf(query, input));
+  };
+  const few = explainAll(100);
+  expect(explainAll(400) / few).toBeLessThan(FOUR_TIMES);
 });

@@ -4,6 +4,7 @@ import { type CheckReport, countOf, summaryLines } from "../../inspect/check/rep
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
 import { checkWarnings, serviceSubjects } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
+import { bounded } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { serviceOf } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
@@ -32,13 +33,33 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
-  const diagnostics = [...found, ...refusals(kernel, desired)].sort(compareDiagnostics);
+  const diagnostics = boundedByObject([...found, ...refusals(kernel, desired)]).sort(compareDiagnostics);
   const passed =
     !hasErrors(diagnostics) && kernel.kind !== "refused" && !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
     exitCode: passed ? EXIT.ok : EXIT.refused,
     output: print(reportOf(desired, diagnostics, kernel, passed)),
     notices,
+  };
+}
+
+/** The first diagnostics of each object, and how many more it has. */
+function boundedByObject(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  const byObject = new Map<string, Diagnostic[]>();
+  for (const one of diagnostics) {
+    const key = JSON.stringify([one.file, one.document, one.object]);
+    const known = byObject.get(key);
+    if (known === undefined) byObject.set(key, [one]);
+    else known.push(one);
+  }
+  return [...byObject.values()].flatMap((ofOne) =>
+    ofOne[0]?.object === undefined ? ofOne : bounded(ofOne, moreOf(ofOne[0])),
+  );
+}
+
+function moreOf({ file, document, object = "" }: Diagnostic) {
+  return (reason: string, severity: Diagnostic["severity"]): Diagnostic => {
+    return { file, document, path: "", object, reason, severity };
   };
 }
 

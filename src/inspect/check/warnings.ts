@@ -1,5 +1,6 @@
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import { bounded, type FieldDiagnostic } from "../../kube/decode/decode.ts";
 import type { RawService } from "../../kube/decode/raw-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FileObjects, type FilesResult, type FromFile, writtenBy } from "../../kube/files/object-gatherer.ts";
@@ -134,23 +135,28 @@ const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::
 function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache): Diagnostic[] {
   const written = writtenBy(subject) as RawService;
   const slices = cache.slices(service.name);
-  return [
-    ...endpointWarnings(subject, service, written, slices),
+  const found = [
+    ...endpointWarnings(service, written, slices),
     ...FAMILIES.flatMap((family) => portWarnings(subject, service, slices, family)),
-    ...sourceRangeWarnings(subject, service, written),
+    ...sourceRangeWarnings(service, written),
     ...addressWarnings(subject, service, written, cache),
   ];
+  // Before their lines are looked up: there may be tens of thousands.
+  return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) => warningAt(subject, path, reason));
+}
+
+function warning(path: string, reason: string): FieldDiagnostic {
+  return { path, reason, severity: "warning" };
 }
 
 /** With a selector, a controller creates the EndpointSlices; without one, they must be among the files. */
 function endpointWarnings(
-  subject: Subject,
   { ports }: Service,
   { spec }: RawService,
   slices: readonly EndpointSlice[],
-): Diagnostic[] {
+): FieldDiagnostic[] {
   if (slices.length > 0 || Object.keys(spec.selector ?? {}).length > 0 || ports.length === 0) return [];
-  return [warningAt(subject, "spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
+  return [warning("spec", "has no selector, and there is no EndpointSlice for it: it has no endpoints")];
 }
 
 function portWarnings(
@@ -158,23 +164,30 @@ function portWarnings(
   { clusterIPs, ports }: Service,
   slices: readonly EndpointSlice[],
   family: Family,
-): Diagnostic[] {
+): FieldDiagnostic[] {
   const filled = slices.filter((slice) => slice.family === family && slice.endpoints.length > 0);
   if (clusterIPs[family] === "" || filled.length === 0) return [];
   const offered = filled.flatMap((slice) => slice.ports);
   const words = new Set(offered.map(portWords));
-  const known = words.size === 0 ? "are none" : `are ${[...words].sort().join(", ")}`;
+  const known = words.size === 0 ? "are none" : `are ${namesText([...words].sort())}`;
   return ports.flatMap((port) => {
-    if (offered.some(({ name, protocol }) => name === port.name && protocol === port.protocol)) return [];
+    if (words.has(portWords(port))) return [];
     const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
     return [
-      warningAt(
-        subject,
+      warning(
         path,
         `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`,
       ),
     ];
   });
+}
+
+/** The most ports that are named. */
+const MOST_NAMES = 10;
+
+function namesText(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  return `${names.slice(0, MOST_NAMES).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
@@ -190,27 +203,23 @@ function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
   );
 }
 
-function sourceRangeWarnings(subject: Subject, service: Service, { spec }: RawService): Diagnostic[] {
+function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagnostic[] {
   const texts = spec.loadBalancerSourceRanges ?? [];
   if (texts.length === 0) return [];
   const field = "spec.loadBalancerSourceRanges";
   if (spec.type !== "LoadBalancer") {
-    return [warningAt(subject, field, "has no effect: the Service is not of type LoadBalancer")];
+    return [warning(field, "has no effect: the Service is not of type LoadBalancer")];
   }
   const open = FAMILIES.filter((family) => {
     return service.clusterIPs[family] !== "" && service.loadBalancerSourceRanges[family].length === 0;
   });
   return [
     ...open.map((family) => {
-      return warningAt(
-        subject,
-        field,
-        `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`,
-      );
+      return warning(field, `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`);
     }),
     ...texts.flatMap((text, index) => {
       const reason = rangeReason(text.trim(), service);
-      return reason === undefined ? [] : [warningAt(subject, joinPath(field, index), reason)];
+      return reason === undefined ? [] : [warning(joinPath(field, index), reason)];
     }),
   ];
 }
@@ -234,7 +243,7 @@ function addressWarnings(
   service: Service,
   { spec, status }: RawService,
   cache: ObjectCache,
-): Diagnostic[] {
+): FieldDiagnostic[] {
   const serviceCIDRs = cache.serviceCIDRs();
   const inServiceCIDR = (address: string) =>
     serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
@@ -242,19 +251,19 @@ function addressWarnings(
     const address = canonicalAddress(text);
     if (address === undefined || !inServiceCIDR(address)) return [];
     const path = joinPath("spec.externalIPs", index);
-    return [warningAt(subject, path, `${address} is in a ServiceCIDR: it may become another Service's cluster IP`)];
+    return [warning(path, `${address} is in a ServiceCIDR: it may become another Service's cluster IP`)];
   });
   const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) => {
     const address = canonicalAddress(ip ?? "");
     if (address === undefined || !isLinkLocal(address)) return [];
     const path = joinPath(joinPath("status.loadBalancer.ingress", index), "ip");
-    return [warningAt(subject, path, `${address} is link-local: routers do not forward packets to it`)];
+    return [warning(path, `${address} is link-local: routers do not forward packets to it`)];
   });
   const outside = FAMILIES.flatMap((family) => {
     const address = service.clusterIPs[family];
     const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
     if (address === "" || !known || inServiceCIDR(address) || isPlaceholder(subject)) return [];
-    return [warningAt(subject, "spec.clusterIP", `${address} is not in any ServiceCIDR`)];
+    return [warning("spec.clusterIP", `${address} is not in any ServiceCIDR`)];
   });
   return [...external, ...ingress, ...outside];
 }

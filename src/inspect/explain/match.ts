@@ -1,3 +1,4 @@
+import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
@@ -33,20 +34,34 @@ export function nodePortAt(destination: Destination, input: ExplainInput): Match
 
 function frontendAt(
   { to, port: number, protocol }: Destination,
-  { cache, nodeContext, state }: ExplainInput,
+  input: ExplainInput,
   hasNodePorts: boolean,
 ): Match | undefined {
-  const family = state.families[familyOf(to)];
-  const found = family?.frontendAt(to, protocol, number, hasNodePorts);
-  if (family === undefined || found === undefined) return undefined;
-  const { key, port } = found;
-  const view = viewService(cache, port.service.name, nodeContext, state.families).find(
-    (one) => one.port.key === port.key,
+  const family = input.state.families[familyOf(to)];
+  const owned = family?.frontendAt(to, protocol, number, hasNodePorts);
+  if (family === undefined || owned === undefined) return undefined;
+  const { key, port } = owned;
+  const found = viewsOf(port.service.name, input).get(`${port.key} ${key}`);
+  return found && { port, ...found, losers: family.losersOf(key) };
+}
+
+/** The frontends of a Service by service port and key. */
+type Views = ReadonlyMap<string, Pick<Match, "view" | "frontend">>;
+
+/** Those of the Service that was asked for last: all its frontends are asked for in turn, and there may be thousands. */
+const lastViews = new WeakMap<ExplainInput, { readonly service: ServiceName; readonly views: Views }>();
+
+function viewsOf(service: ServiceName, input: ExplainInput): Views {
+  const last = lastViews.get(input);
+  if (last?.service === service) return last.views;
+  const { cache, nodeContext, state } = input;
+  const views = new Map(
+    viewService(cache, service, nodeContext, state.families).flatMap((view) =>
+      view.frontends.map((frontend) => [`${view.port.key} ${frontend.key}`, { view, frontend }] as const),
+    ),
   );
-  const frontend = view?.frontends.find((one) => one.key === key);
-  if (view === undefined || frontend === undefined) return undefined;
-  const losers = family.conflicts().find((conflict) => conflict.frontend === key)?.losers ?? [];
-  return { port, view, frontend, losers };
+  lastViews.set(input, { service, views });
+  return views;
 }
 
 /** Whether NodePorts are served at an address. */

@@ -28,27 +28,38 @@ export type Decoded<T> =
 /** How many diagnostics are reported for one object: it may have tens of thousands, and each reaches the log. */
 const MOST_DIAGNOSTICS = 20;
 
-/** Returns the first 20 diagnostics of an object, errors before warnings, and how many more there are; up to 20 as they are. */
-function bounded(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
+/**
+ * Returns the first 20 diagnostics of an object, errors before warnings, and how many more there are; up to 20 as they are.
+ * @param more makes the diagnostic that tells how many there are
+ */
+export function bounded<T extends Pick<FieldDiagnostic, "severity">>(
+  diagnostics: readonly T[],
+  more: (reason: string, severity: FieldDiagnostic["severity"]) => T,
+): readonly T[] {
   if (diagnostics.length <= MOST_DIAGNOSTICS) return diagnostics;
   const of = (severity: FieldDiagnostic["severity"]) => diagnostics.filter((one) => one.severity === severity);
   const sorted = [...of("error"), ...of("warning")];
   const rest = sorted.slice(MOST_DIAGNOSTICS);
-  const more = (["error", "warning"] as const).flatMap((severity): FieldDiagnostic[] => {
+  const counts = (["error", "warning"] as const).flatMap((severity) => {
     const count = rest.filter((one) => one.severity === severity).length;
-    return count === 0 ? [] : [{ path: "", reason: `has ${counted(count, `more ${severity}`)}`, severity }];
+    return count === 0 ? [] : [more(`has ${counted(count, `more ${severity}`)}`, severity)];
   });
-  return [...sorted.slice(0, MOST_DIAGNOSTICS), ...more];
+  return [...sorted.slice(0, MOST_DIAGNOSTICS), ...counts];
+}
+
+/** As {@link bounded}, about the whole object. */
+function boundedInObject(diagnostics: readonly FieldDiagnostic[]): readonly FieldDiagnostic[] {
+  return bounded(diagnostics, (reason, severity) => ({ path: "", reason, severity }));
 }
 
 /** An object that is used. */
 export function valid<T>(value: T, diagnostics: readonly FieldDiagnostic[]): Decoded<T> {
-  return { kind: "valid", value, diagnostics: bounded(diagnostics) };
+  return { kind: "valid", value, diagnostics: boundedInObject(diagnostics) };
 }
 
 /** An object that cannot be used. */
 export function invalid(diagnostics: readonly FieldDiagnostic[]): Decoded<never> {
-  return { kind: "invalid", diagnostics: bounded(diagnostics) };
+  return { kind: "invalid", diagnostics: boundedInObject(diagnostics) };
 }
 
 /** A field that may be absent; in the API, `null` means the same. */
