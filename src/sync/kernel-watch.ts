@@ -74,7 +74,9 @@ export class KernelWatch {
   #printed = 0;
   /** What the commit that is being printed does. */
   #commit = { isOurs: false, deletedTables: [] as string[] };
-  #last: { readonly author: string; readonly deletedTables: readonly string[]; readonly at: number } | undefined;
+  #last:
+    | { readonly pid: string; readonly name: string; readonly deletedTables: readonly string[]; readonly at: number }
+    | undefined;
   /** Starts in a row that did not come to listen. */
   #failures = 0;
   #timer: Timer | undefined;
@@ -100,10 +102,10 @@ export class KernelWatch {
     return false;
   }
 
-  /** Who changed our tables last, if that was just now. */
+  /** The program that changed our tables last, if that was just now. */
   get author(): string | undefined {
     const { clock } = this.#parts;
-    return this.#last !== undefined && clock.monotonic() - this.#last.at < AUTHOR_AGE ? this.#last.author : undefined;
+    return this.#last !== undefined && clock.monotonic() - this.#last.at < AUTHOR_AGE ? this.#last.name : undefined;
   }
 
   /** Begins to listen, as soon as syncs allow it. To be called when our tables are there. */
@@ -178,13 +180,13 @@ export class KernelWatch {
       this.#commit.isOurs = true;
       if (verb === "delete" && kind === "table") this.#commit.deletedTables.push(table);
     }
-    const [, pid, name] = GENERATION.exec(line) ?? [];
+    const [, pid, name = ""] = GENERATION.exec(line) ?? [];
     if (pid === undefined) return;
     const { isOurs, deletedTables } = this.#commit;
     this.#commit = { isOurs: false, deletedTables: [] };
     if (!isOurs) return;
     this.#observed++;
-    this.#last = { author: `${name} (process ${pid})`, deletedTables, at: this.#parts.clock.monotonic() };
+    this.#last = { pid, name, deletedTables, at: this.#parts.clock.monotonic() };
     this.#count();
   }
 
@@ -198,8 +200,8 @@ export class KernelWatch {
     }
     if (this.#since === undefined || this.#last === undefined || this.#observed <= nft.commits - this.#base) return;
     this.#balance();
-    const { author, deletedTables } = this.#last;
-    onForeign({ author, deletedTables });
+    const { pid, name, deletedTables } = this.#last;
+    onForeign({ author: `${name} (process ${pid})`, deletedTables });
     if (deletedTables.length > 0) this.#rest(RETRY);
   }
 }

@@ -22,7 +22,8 @@ type Recorder = Pick<EventRecorder, "record">;
 
 /**
  * Reports to the cluster what operators should know of syncs, as Events.
- * @param driftAuthor who changed our rules just now, where the kernel told
+ * @param driftAuthor the program that changed our rules just now, where the kernel told; without its process id, so that
+ * repeated Events are one
  */
 export function syncEvents(
   cache: ObjectCache,

@@ -49,7 +49,7 @@ describe("KernelWatch", () => {
     const { foreign, commit, watch, clock } = await setUp();
     expect([watch.isTrusted, watch.isIntactSince(1000), watch.author]).toEqual([true, true, undefined]);
     commit("delete element ip nft-proxy endpoints { 1 : 10.0.0.1 . 80 }", OURS);
-    expect([foreign, watch.author]).toEqual([[{ author: AUTHOR, deletedTables: [] }], AUTHOR]);
+    expect([foreign, watch.author]).toEqual([[{ author: AUTHOR, deletedTables: [] }], "other"]);
     clock.advance(30_000);
     expect(watch.author).toBeUndefined();
   });
