@@ -3,7 +3,7 @@ import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
-import type { Transaction } from "../nft/ast/json.ts";
+import type { Command, Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { readListing } from "../nft/canonical/parse.ts";
 import { validateTransaction } from "../nft/validate.ts";
@@ -60,6 +60,9 @@ const APPLY: readonly string[] = ["-j", "-f", "-"];
 /** What nft says of a table, set, map or element that is not there. */
 const NO_SUCH_OBJECT = /^Error: (?:Could not process rule: )?No such file or directory/;
 
+/** What nft says of a transaction that the kernel refuses; one that nft itself cannot read fails with other words. */
+const BY_KERNEL = "Could not process rule";
+
 /** The only way to the kernel's tables. Knows how nft is called, not what is in a transaction. */
 export class Nft {
   readonly path: string;
@@ -72,6 +75,8 @@ export class Nft {
   readonly #spare: SpareProcess | undefined;
   #commits = 0;
   #applying = 0;
+  /** False once this nft could not read a transaction for the listing at its end alone. */
+  #canNarrow = true;
 
   constructor({ path, through = [], run = runProcess, stream = streamText, limits = LIMITS, ...options }: NftOptions) {
     const { spare, memoryBytes } = options;
@@ -231,9 +236,16 @@ export class Nft {
 
   async #send(transaction: Transaction, args: readonly string[], limits: ProcessLimits): Promise<AppliedTransaction> {
     const input = written(transaction);
-    const result = await this.#execute(args, input, limits).catch((error: unknown) => {
-      throw ofTransaction(error);
-    });
+    const send = (text: string) =>
+      this.#execute(args, text, limits).catch((error: unknown) => {
+        throw ofTransaction(error);
+      });
+    const narrow = this.#canNarrow ? narrowed(transaction) : undefined;
+    let result = await send(narrow ?? input);
+    if (narrow !== undefined && result.exitCode !== 0 && !result.stderr.includes(BY_KERNEL)) {
+      result = await send(input);
+      this.#canNarrow = result.exitCode !== 0;
+    }
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
   }
@@ -278,6 +290,26 @@ export class Nft {
 function written(transaction: Transaction): string {
   validateTransaction(transaction);
   return JSON.stringify(transaction);
+}
+
+/**
+ * The transaction with a listing at its end of which there is nothing in our tables. nft reads the sets of every table
+ * before a transaction with elements or rules (2 us for each, others' too), but only those of the table that the last
+ * command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See docs/decisions/others-sets.md.
+ * @returns undefined for a transaction that nft has to read more for: of two families, or one that makes or deletes a table
+ */
+function narrowed({ nftables }: Transaction): string | undefined {
+  const families = new Set(nftables.map(familyInTable));
+  const [family] = families;
+  if (families.size !== 1 || family === undefined) return undefined;
+  return JSON.stringify({ nftables: [...nftables, { list: { counters: { family, table: TABLE_NAME } } }] });
+}
+
+/** The family of our table in which a command changes something; undefined for other tables, and for a table itself. */
+function familyInTable(command: Command): Family | undefined {
+  const [object = {}] = Object.values(command);
+  const [changed] = Object.values(object) as { readonly family: Family; readonly table?: string }[];
+  return changed?.table === TABLE_NAME ? changed.family : undefined;
 }
 
 function tableName(object: unknown): string[] {

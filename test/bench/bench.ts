@@ -5,7 +5,7 @@ import { type Figure, tableText, type Work } from "./figures.ts";
 import { clearTables } from "./kernel.ts";
 import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
-import { change, growth, listGrowth } from "./works/change.ts";
+import { besideOthers, change, growth, listGrowth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
 import { connectionRate } from "./works/connection-rate.ts";
 import { connections } from "./works/connections.ts";
@@ -32,6 +32,7 @@ const WORKS: readonly Work[] = [
   fullSync,
   apply,
   change,
+  besideOthers,
   growth,
   scaling,
   listGrowth,

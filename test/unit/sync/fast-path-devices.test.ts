@@ -8,6 +8,7 @@ import { VANISHED } from "../../../src/ruleset/sets.ts";
 import { FastPathDevices } from "../../../src/sync/fast-path-devices.ts";
 import type { Expectation } from "../../../src/sync/sync-loop.ts";
 import { renderAll, service, testNodeContext } from "../../support/build.ts";
+import { withoutListing } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import { syncReport } from "../../support/sync-report.ts";
@@ -37,11 +38,12 @@ class FakeFlowtables {
   readonly run: RunProcess = async (_path, args, input) => {
     const result = { ...ENDED, exitCode: 0, stderr: "" };
     if (!args.includes("-f")) return { ...result, stdout: this.#listing() };
-    this.transactions.push(JSON.parse(input));
+    const transaction = withoutListing(JSON.parse(input));
+    this.transactions.push(transaction);
     if (this.refuses !== undefined && input.includes(`"${this.refuses}"`)) {
       return { ...result, exitCode: 1, stderr: "Error: Could not process rule: No such file or directory" };
     }
-    for (const command of (JSON.parse(input) as Transaction).nftables) this.#apply(command);
+    for (const command of transaction.nftables) this.#apply(command);
     return result;
   };
 
