@@ -4,6 +4,7 @@ import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
+import { costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
 import { driftText } from "../sync/drift-summary.ts";
 import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
 import type { ForeignChange, KernelWatch } from "../sync/kernel-watch.ts";
@@ -39,6 +40,9 @@ const PROMPT_REPAIRS = 5;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
+/** Between two looks at the sets of other software, milliseconds. */
+const OTHERS_PERIOD = 600_000;
+
 /** Does what is due from time to time, and has drift repaired: what reads the kernel and the host while nothing changes. */
 export class Upkeep {
   readonly #parts: UpkeepParts;
@@ -52,6 +56,7 @@ export class Upkeep {
   /** A repair that waits. */
   #repair: Timer | undefined;
   readonly #hostFailures: FailureLog;
+  #hasToldOfOthers = false;
 
   constructor(parts: UpkeepParts) {
     const { nft, clock, logger, loop, watch } = parts;
@@ -86,6 +91,10 @@ export class Upkeep {
       async () => loop.retryRefused(),
     );
     if (dryRun) return;
+    this.#every(
+      () => OTHERS_PERIOD,
+      () => this.#lookAtOthers(),
+    );
     this.#watcher.start();
     verifier.start({
       onDifferences: (found) => this.#onDrift({ kind: "elements", found: driftText(found) }),
@@ -115,6 +124,18 @@ export class Upkeep {
   /** Repairs what somebody else changed. */
   foreign({ deletedTables: missing, author }: ForeignChange): void {
     this.#onDrift(missing.length > 0 ? { kind: "tables", missing, author } : { kind: "commit", author });
+  }
+
+  /** Names tables of other software that slow transactions down, once. */
+  async #lookAtOthers(): Promise<void> {
+    const { nft, logger } = this.#parts;
+    if (this.#hasToldOfOthers) return;
+    const tables = await costlyTables(nft).catch(() => []);
+    if (tables.length === 0) return;
+    this.#hasToldOfOthers = true;
+    const times = tables.map(({ table, ms }) => `${table}: ${ms} ms`);
+    const action = costlyTablesAdvice(tables);
+    logger.warn({ tables: times, action }, "sets of other software slow down changes of both IP families");
   }
 
   #onDrift(drift: Drift): void {

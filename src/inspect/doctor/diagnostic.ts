@@ -17,6 +17,7 @@ export type CheckName =
   | "ipv6"
   | "conntrack-tool"
   | "other-proxy"
+  | "other-sets"
   | "calico"
   | "cluster-cidr"
   | "firewall"

@@ -24,7 +24,7 @@ import {
   type HealthFact,
 } from "./host-facts.ts";
 import { judgeMigration, type MigrationFacts } from "./migration-check.ts";
-import { judgeCalico, judgeOtherProxies } from "./other-proxy-check.ts";
+import { judgeCalico, judgeCostlyTables, judgeOtherProxies } from "./other-proxy-check.ts";
 import { judgeClusterCidr, judgeSettings, type UsedFamilies } from "./settings-check.ts";
 import { judgeSystem } from "./system-check.ts";
 
@@ -57,6 +57,7 @@ export async function examineHost(
     ...judgeSystem(facts),
     ...judgeSettings({ ...facts, used, wantedConnections: wanted }),
     ...judgeOtherProxies(facts),
+    ...judgeCostlyTables(facts.costlyTables),
     ...judgeCalico(chains),
     ...judgeFirewalls(chains),
     ...(options.fastPath ? judgeFastPath({ chains, missing: await gatherMissingFastPath(nft) }) : []),

@@ -4,6 +4,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
+import { type CostlyTable, costlyTables } from "../../kernel/others-sets.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { type Listing, readListing } from "../../nft/canonical/parse.ts";
@@ -51,6 +52,8 @@ export interface HostFacts {
   readonly conntrackVersion: string | undefined;
   /** Everybody's chains, without their rules; undefined when nft cannot list them. */
   readonly chains: readonly ForeignChain[] | undefined;
+  /** Tables of other software with sets that nft takes long to read; empty when they cannot be listed. */
+  readonly costlyTables: readonly CostlyTable[];
   /** /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables, by name. */
   readonly legacyTables: readonly string[];
   /** The scheduler of each virtual server in /proc/net/ip_vs. */
@@ -116,6 +119,7 @@ export async function gatherFacts(host: DoctorHost, nft: Nft): Promise<HostFacts
     interfaces: await gatherInterfaces(host),
     conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
     chains: await gatherChains(nft),
+    costlyTables: await costlyTables(nft).catch(() => []),
     ...(await gatherTraces(host)),
   };
 }

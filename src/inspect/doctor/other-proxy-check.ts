@@ -1,4 +1,5 @@
 import { counted, listText } from "../../base/text.ts";
+import { type CostlyTable, costlyTablesAdvice } from "../../kernel/others-sets.ts";
 import { type HostDiagnostic, judge, judgeAll, type Row } from "./diagnostic.ts";
 import type { HostFacts } from "./host-facts.ts";
 
@@ -177,4 +178,19 @@ export function judgeCalico(chains: HostFacts["chains"]): HostDiagnostic[] {
   const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
   const hasIptables = (chains ?? []).some(({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name));
   return judge(CALICO_ROWS, { tables: [...tables].sort(), hasIptables });
+}
+
+const COSTLY_ROWS: readonly Row<CostlyTable>[] = [
+  {
+    check: "other-sets",
+    level: "warning",
+    found: ({ table, ms }) => `nft takes ${ms} ms to read the sets of table ${table}`,
+    means: "changes of both IP families at once take that much longer, and so does every other call of nft",
+    action: (table) => costlyTablesAdvice([table]),
+  },
+];
+
+/** Whether tables of other software make transactions slow. */
+export function judgeCostlyTables(tables: readonly CostlyTable[]): HostDiagnostic[] {
+  return tables.flatMap((table) => judge(COSTLY_ROWS, table));
 }
