@@ -2,6 +2,9 @@ import type { Family } from "../base/family.ts";
 import type { SetListingOptions, TableLister } from "../kernel/nft.ts";
 import type { Quiet, QuietTime } from "./quiet-time.ts";
 
+/** How long a listing may take while syncs go on, because they have waited for as long as they may, milliseconds. */
+const MOST_UNQUIET = 8000;
+
 /** Lists our tables piece by piece, each while no sync changes them. A listing is ended when it holds up syncs for too long. */
 export class QuietListings implements TableLister {
   readonly #nft: TableLister;
@@ -47,7 +50,12 @@ export class QuietListings implements TableLister {
     }
   }
 
-  async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Quiet) => Promise<T>): Promise<T> {
+  async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Pick<Quiet, "signal">) => Promise<T>): Promise<T> {
+    // Most of these are short enough to end between two changes.
+    if (this.#time.isSpent) {
+      const limit = AbortSignal.timeout(MOST_UNQUIET);
+      return await list({ signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) });
+    }
     const quiet = await this.#time.begin(signal);
     try {
       return await list(quiet);
