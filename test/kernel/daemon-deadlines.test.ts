@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Nft } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
-import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
+import { InProcessDaemon, type InProcessOptions, NO_SERVERS } from "../support/in-process-daemon.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
@@ -44,7 +44,11 @@ async function kernelText(): Promise<string> {
 }
 
 function wanted() {
-  return rulesetOfCache(cacheOfApi((resource) => api.cluster.objects(resource)));
+  const { refusalLogSize } = NO_SERVERS;
+  return rulesetOfCache(
+    cacheOfApi((resource) => api.cluster.objects(resource)),
+    { refusalLogSize },
+  );
 }
 
 async function isRight(): Promise<boolean> {
