@@ -254,7 +254,7 @@ export class Nft {
       this.#execute(args, text, limits).catch((error: unknown) => {
         throw ofTransaction(error);
       });
-    const narrow = this.#canNarrow ? narrowed(transaction) : undefined;
+    const narrow = this.#canNarrow ? narrowed(transaction, input) : undefined;
     let result = await send(narrow ?? input);
     if (narrow !== undefined && result.exitCode !== 0 && !result.stderr.includes(BY_KERNEL)) {
       result = await send(input);
@@ -310,13 +310,15 @@ function written(transaction: Transaction): string {
  * The transaction with a listing at its end of which there is nothing in our tables. nft reads the sets of every table
  * before a transaction with elements or rules (2 us for each, others' too), but only those of the table that the last
  * command lists, if it lists one (nft 1.1.3 and 1.1.7, `reset_filter` in its cache.c). See docs/decisions/others-sets.md.
+ * @param input the transaction as it is written without
  * @returns undefined for a transaction that nft has to read more for: of two families, or one that makes or deletes a table
  */
-function narrowed({ nftables }: Transaction): string | undefined {
+function narrowed({ nftables }: Transaction, input: string): string | undefined {
   const families = new Set(nftables.map(familyInTable));
   const [family] = families;
   if (families.size !== 1 || family === undefined) return undefined;
-  return JSON.stringify({ nftables: [...nftables, { list: { counters: { family, table: TABLE_NAME } } }] });
+  const listing = { list: { counters: { family, table: TABLE_NAME } } };
+  return `${input.slice(0, -"]}".length)},${JSON.stringify(listing)}]}`;
 }
 
 /** The family of our table in which a command changes something; undefined for other tables, and for a table itself. */
