@@ -3,9 +3,7 @@ import {
   addressNumber,
   addressText,
   addressWidth,
-  joinIntervals,
   prefixInterval,
-  prefixLength,
 } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
 import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
@@ -15,14 +13,6 @@ const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1
 const MULTICAST = /^(?:22[4-9]|23\d)\.|^ff[\da-f]{2}:/;
 const LINK_LOCAL = /^169\.254\.|^fe[89ab][\da-f]:/;
 const PREFIX_LENGTH = /^(?:0|[1-9]\d{0,2})$/;
-
-/**
- * A result of merging CIDRs: a prefix where the addresses are exactly one, otherwise a range. This is
- * how nft lists an anonymous interval set, in which it joins neighbours by itself.
- */
-export type AddressRange =
-  | { readonly kind: "prefix"; readonly address: string; readonly length: number }
-  | { readonly kind: "range"; readonly from: string; readonly to: string };
 
 /** The family of an address or CIDR that is known to be one. */
 export function familyOf(address: string): Family {
@@ -77,20 +67,6 @@ export function cidrContains(cidr: string, address: string): boolean {
   const value = addressNumber(familyOf(address), address);
   const { first, last } = boundsOf(cidr);
   return first <= value && value <= last;
-}
-
-/**
- * The same addresses as those of some canonical CIDRs of one family, in the fewest pieces: overlapping and
- * adjacent ones are joined; sorted by address, in whatever order they came.
- */
-export function mergeCidrs(family: Family, cidrs: readonly string[]): AddressRange[] {
-  return joinIntervals(cidrs.map(boundsOf)).map((interval) => {
-    const length = prefixLength(family, interval);
-    const address = addressText(family, interval.first);
-    return length === undefined
-      ? { kind: "range", from: address, to: addressText(family, interval.last) }
-      : { kind: "prefix", address, length };
-  });
 }
 
 /** Orders canonical addresses by number, IPv4 first; for `sort`. */
