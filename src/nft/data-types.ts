@@ -8,18 +8,6 @@ import type { DataType } from "./ast/ruleset.ts";
  */
 export type ConstantType = DataType | "mark" | "tcp_flag" | "ifname" | "other";
 
-const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([
-  "ipv4_addr",
-  "ipv6_addr",
-  "inet_proto",
-  "inet_service",
-  "classid",
-  "integer",
-  "mark",
-  "tcp_flag",
-  "ifname",
-]);
-
 /**
  * An expression of each data type, by which keys of sets and maps are declared (`typeof`). Declared by the names of the
  * types instead, by nft 1.1.2 and newer, they crash older versions that list them (1.0.6: kubernetes issue 136786).
@@ -42,6 +30,11 @@ const VALUE_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
   ...KEY_EXPRESSIONS,
   inet_service: { ct: { key: "proto-dst", dir: "original" } },
 };
+
+/** The types of our own sets. */
+export const OUR_TYPES: ReadonlySet<ConstantType> = new Set(Object.keys(KEY_EXPRESSIONS) as DataType[]);
+
+const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([...OUR_TYPES, "mark", "tcp_flag", "ifname"]);
 
 /** The expression that declares keys or values of some data types: `ip daddr . meta l4proto`. */
 export function declaringExpression(types: readonly DataType[], side: "key" | "value"): Expression {

@@ -1,19 +1,10 @@
 import type { AnySet } from "../ast/any-table.ts";
 import type { BaseChain, DataType, Flowtable, SetSpec } from "../ast/ruleset.ts";
-import { type ConstantType, typeOfName, typesOfKey } from "../data-types.ts";
+import { type ConstantType, OUR_TYPES, typeOfName, typesOfKey } from "../data-types.ts";
 import { readElements } from "./elements.ts";
 import { readExpression } from "./expression.ts";
 import { readPassing } from "./rule.ts";
 import { asFlags, asList, asNumber, asObject, asObjectOf, asText, type JsonObject, notUnderstood } from "./shape.ts";
-
-const OUR_TYPES: ReadonlySet<ConstantType> = new Set<DataType>([
-  "ipv4_addr",
-  "ipv6_addr",
-  "inet_proto",
-  "inet_service",
-  "classid",
-  "integer",
-]);
 
 /** The priorities that have names in the families ip and ip6. Source: nft(8), "Standard priority names". */
 export const PRIORITIES: Readonly<Record<string, number>> = {
