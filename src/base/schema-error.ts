@@ -1,4 +1,4 @@
-import { alternatives, escapeUnprintable } from "./text.ts";
+import { alternatives, quoted } from "./text.ts";
 
 /** The fields in use of an error of the JSON Schema validator (ajv's ErrorObject, verbose). */
 export interface SchemaError {
@@ -23,7 +23,6 @@ export const VALIDATOR_OPTIONS = {
   code: { optimize: false, source: true },
 } as const;
 
-const SHOWN = 80;
 const PLAIN_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 
 /** Converts a JSON pointer to a path: `/spec/ports/0/port` to `spec.ports[0].port`, "" to "". */
@@ -43,15 +42,6 @@ export function joinPath(path: string, key: string | number): string {
 export function splitPath(path: string): string[] {
   const keys = path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g);
   return [...keys].map(([, index, key, plain]) => index ?? plain ?? (JSON.parse(key ?? '""') as string));
-}
-
-/** Formats a value for a message: a scalar as JSON, at most 80 characters of it, safe for a terminal; "an array" or "an object". */
-export function quoted(value: unknown): string {
-  if (Array.isArray(value)) return "an array";
-  if (typeof value === "object" && value !== null) return "an object";
-  if (typeof value !== "string") return String(value);
-  const text = escapeUnprintable(JSON.stringify(value.slice(0, SHOWN)));
-  return value.length > SHOWN ? `${text}...` : text;
 }
 
 /** Returns the path of an invalid value and the reason, which is the schema's description for a pattern. */

@@ -41,6 +41,27 @@ export function escapeUnprintable(text: string): string {
   return text.replace(UNPRINTABLE, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** Characters of a value that {@link quoted} shows. */
+const SHOWN = 80;
+
+/** Formats a value for a message: a scalar as JSON, at most 80 characters of it, safe for a terminal; "an array" or "an object". */
+export function quoted(value: unknown): string {
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object" && value !== null) return "an object";
+  if (typeof value !== "string") return String(value);
+  const text = escapeUnprintable(JSON.stringify(value.slice(0, SHOWN)));
+  return value.length > SHOWN ? `${text}...` : text;
+}
+
+/** The value of a text in JSON; undefined where it is none. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 declare const brand: unique symbol;
 
 /** Text of one kind that must not be mixed up with other text. */

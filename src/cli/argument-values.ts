@@ -1,7 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
-import { quoted } from "../base/schema-error.ts";
-import { alternatives } from "../base/text.ts";
+import { alternatives, quoted } from "../base/text.ts";
 import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import { type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, textArgument } from "./command.ts";

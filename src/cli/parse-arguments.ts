@@ -1,6 +1,6 @@
 import yargs, { type Argv as Yargs } from "yargs";
 import { AppError } from "../base/errors.ts";
-import { quoted } from "../base/schema-error.ts";
+import { quoted } from "../base/text.ts";
 import type { Flag } from "../config/option.ts";
 import { FLAGS } from "./flags.ts";
 

@@ -1,6 +1,6 @@
 import { assertNever } from "../base/errors.ts";
 import type { ByFamily, Family } from "../base/family.ts";
-import { quoted } from "../base/schema-error.ts";
+import { quoted } from "../base/text.ts";
 import { familyOf } from "../model/ip.ts";
 import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
 import { type Document, type FieldFlag, type Flag, fieldFlag, type Option, setting, valid } from "./option.ts";

@@ -1,5 +1,4 @@
-import { quoted } from "../base/schema-error.ts";
-import { alternatives } from "../base/text.ts";
+import { alternatives, quoted } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
 import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 import { boolean, choice, type Field, integer, setting, text } from "./option.ts";

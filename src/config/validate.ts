@@ -1,6 +1,7 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { parseDuration } from "../base/duration.ts";
-import { describeSchemaError, joinPath, quoted } from "../base/schema-error.ts";
+import { describeSchemaError, joinPath } from "../base/schema-error.ts";
+import { quoted } from "../base/text.ts";
 import { parseClusterCIDRs } from "./addresses.ts";
 import { valueAt } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";

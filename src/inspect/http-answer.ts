@@ -1,3 +1,4 @@
+import { parsedJson } from "../base/text.ts";
 /** An answer over HTTP, whole. */
 export interface HttpAnswer {
   readonly status: number;
@@ -32,7 +33,7 @@ export type OwnHealth = ProxyHealth & { readonly lastVerified: string };
 
 /** The body of a service proxy's health answer; undefined for that of another program. */
 export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined {
-  const body = parsed(text) as Partial<ProxyHealth> | null | undefined;
+  const body = parsedJson(text) as Partial<ProxyHealth> | null | undefined;
   return typeof body?.currentTime === "string" ? (body as ProxyHealth) : undefined;
 }
 
@@ -40,13 +41,4 @@ export function readHealth({ body: text }: HttpAnswer): ProxyHealth | undefined 
 export function isOwnLivez(health: ProxyHealth | undefined): health is OwnHealth {
   const times = [health?.currentTime, health?.lastVerified, health?.outOfSyncSince ?? health?.currentTime];
   return times.every((time) => Number.isFinite(Date.parse(String(time))));
-}
-
-/** The value of a text in JSON; undefined where it is none. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,3 +1,4 @@
+import { groupBy } from "../base/group-by.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
@@ -49,20 +50,13 @@ function portsNamed(ports: readonly SlicePort[], wanted: Pick<SlicePort, "name" 
   if (ports.length <= FEW) {
     return ports.filter(({ name, protocol }) => name === wanted.name && protocol === wanted.protocol);
   }
-  const index = portIndexes.get(ports) ?? portIndex(ports);
+  const index = portIndexes.get(ports) ?? groupBy(ports, nameAndProtocol);
   portIndexes.set(ports, index);
-  return index.get(`${wanted.protocol} ${wanted.name}`) ?? [];
+  return index.get(nameAndProtocol(wanted)) ?? [];
 }
 
-function portIndex(ports: readonly SlicePort[]): ReadonlyMap<string, readonly SlicePort[]> {
-  const index = new Map<string, SlicePort[]>();
-  for (const port of ports) {
-    const key = `${port.protocol} ${port.name}`;
-    const known = index.get(key);
-    if (known === undefined) index.set(key, [port]);
-    else known.push(port);
-  }
-  return index;
+function nameAndProtocol({ name, protocol }: Pick<SlicePort, "name" | "protocol">): string {
+  return `${protocol} ${name}`;
 }
 
 interface SliceEntry {

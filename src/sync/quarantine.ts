@@ -1,4 +1,5 @@
 import { FAMILIES, type Family } from "../base/family.ts";
+import { groupBy } from "../base/group-by.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusal, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
@@ -42,12 +43,8 @@ export interface Search {
  */
 export async function findRefused({ nodeContext, idsOf, accepted, suspects, accepts }: Search): Promise<Suspect[]> {
   if (suspects.length === 0) return [];
-  const trial = new RulesetState(nodeContext, idsOf);
-  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
-  const attempt: Attempt<Suspect> = async (selection) => {
-    apply(trial, suspects, new Set(selection));
-    return await accepts(trial.ruleset);
-  };
+  const trial = trialsOf(new RulesetState(nodeContext, idsOf), accepted, suspects);
+  const attempt: Attempt<Suspect> = (selection) => accepts(trial(selection));
   return (await attempt([])) ? await bisect(suspects, attempt) : [];
 }
 
@@ -93,28 +90,16 @@ export async function failingServicePorts(
 ): Promise<ServicePortKey[]> {
   const kernel = await readKernel(nft, Object.keys(state.ruleset) as Family[]);
   const { suspects, accepted } = suspectsIn(state);
-  const trial = new RulesetState(nodeContext, state);
-  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
-  const attempt: Attempt<readonly Suspect[]> = async (selection) => {
-    apply(trial, suspects, new Set(selection.flat()));
-    return await isDone(nft, toTransaction(trialChanges(kernel, trial.ruleset)));
-  };
+  const trial = trialsOf(new RulesetState(nodeContext, state), accepted, suspects);
+  const attempt: Attempt<readonly Suspect[]> = (selection) =>
+    isDone(nft, toTransaction(trialChanges(kernel, trial(selection.flat()))));
   if (!(await attempt([]))) return [];
-  const groups = byService(suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true)));
+  const changed = suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true));
+  const groups = [...groupBy(changed, ({ key }) => serviceOf(key)).values()];
   const failing: (readonly Suspect[])[] = [];
   for (const group of await halved(groups, attempt)) if (!(await attempt([group]))) failing.push(group);
   if (failing.length > 0 && !(await attempt([]))) return [];
   return failing.flat().map(({ key }) => key);
-}
-
-function byService(suspects: readonly Suspect[]): (readonly Suspect[])[] {
-  const groups = new Map<ServiceName, Suspect[]>();
-  for (const suspect of suspects) {
-    const known = groups.get(serviceOf(suspect.key));
-    if (known === undefined) groups.set(serviceOf(suspect.key), [suspect]);
-    else known.push(suspect);
-  }
-  return [...groups.values()];
 }
 
 /** Whether nft comes to an end with a transaction, accepted or refused. @throws as {@link Nft.check} for other failures */
@@ -162,6 +147,15 @@ export async function isAccepted(nft: Pick<Nft, "check">, transaction: Transacti
 function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
   if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
   return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
+}
+
+/** Makes trial rulesets in an empty state: what has been accepted, with the changes of the selected suspects. */
+function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
+  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
+  return (selection: readonly Suspect[]): Ruleset => {
+    apply(trial, suspects, new Set(selection));
+    return trial.ruleset;
+  };
 }
 
 /** Makes the trial as if only the selected suspects had changed. */

@@ -1,3 +1,4 @@
+import { groupBy } from "../../base/group-by.ts";
 import { compareDiagnostics, errorAt, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
@@ -45,13 +46,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 
 /** The first diagnostics of each object, and how many more it has. */
 function boundedByObject(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  const byObject = new Map<string, Diagnostic[]>();
-  for (const one of diagnostics) {
-    const key = JSON.stringify([one.file, one.document, one.object]);
-    const known = byObject.get(key);
-    if (known === undefined) byObject.set(key, [one]);
-    else known.push(one);
-  }
+  const byObject = groupBy(diagnostics, ({ file, document, object }) => JSON.stringify([file, document, object]));
   return [...byObject.values()].flatMap((ofOne) =>
     ofOne[0]?.object === undefined ? ofOne : bounded(ofOne, moreOf(ofOne[0])),
   );

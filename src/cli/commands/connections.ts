@@ -1,8 +1,7 @@
 import { ageText } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
-import { quoted } from "../../base/schema-error.ts";
-import { counted, socketText } from "../../base/text.ts";
+import { counted, quoted, socketText } from "../../base/text.ts";
 import {
   ConnectionAttribution,
   ConnectionCounter,

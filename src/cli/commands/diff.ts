@@ -1,6 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/schema-error.ts";
-import { alternatives } from "../../base/text.ts";
+import { alternatives, quoted } from "../../base/text.ts";
 import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";

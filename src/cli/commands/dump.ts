@@ -1,6 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
-import { quoted } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import {
   rulesetOf,
   type Selection,

@@ -1,6 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/schema-error.ts";
-import { alternatives } from "../../base/text.ts";
+import { alternatives, quoted } from "../../base/text.ts";
 import type { Question, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import type { Protocol } from "../../model/ids.ts";

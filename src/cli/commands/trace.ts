@@ -1,7 +1,6 @@
 import { parseDuration } from "../../base/duration.ts";
 import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/schema-error.ts";
-import { counted } from "../../base/text.ts";
+import { counted, quoted } from "../../base/text.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import {
   endName,

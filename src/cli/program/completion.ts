@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { AppError } from "../../base/errors.ts";
-import { quoted } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import type { Flag } from "../../config/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { type Argv, COMPLETION_ARGUMENT, type Command, textArgument } from "../command.ts";

@@ -1,4 +1,4 @@
-import { quoted } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";

@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import { groupBy } from "../../base/group-by.ts";
 import { type ConntrackTimeouts, type FlowEnd, idleness, type TrackedConnection } from "../../kernel/connections.ts";
 import { type Endpoint, endpointsOf } from "../../model/endpoint.ts";
 import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
@@ -86,13 +87,7 @@ export class ConnectionCounter {
 
   /** What was counted so far: Services by name, endpoints by address. */
   report(): ConnectionReport {
-    const ports = new Map<ServicePort, EndpointCount[]>();
-    for (const count of this.#counts.values()) {
-      const { port } = count.attributed;
-      const counts = ports.get(port);
-      if (counts === undefined) ports.set(port, [count]);
-      else counts.push(count);
-    }
+    const ports = groupBy(this.#counts.values(), ({ attributed }) => attributed.port);
     const services = [...ports].map(([port, counts]) => servicePortConnections(port, counts)).sort(byName);
     return { services, unmanaged: this.#unmanaged };
   }

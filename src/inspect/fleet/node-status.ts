@@ -1,5 +1,5 @@
-import { listText } from "../../base/text.ts";
-import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, parsed, readHealth } from "../http-answer.ts";
+import { listText, parsedJson } from "../../base/text.ts";
+import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
 
 /** Whether a node's nft-proxy works, the worst state first. */
 export const FLEET_STATES = [
@@ -141,7 +141,7 @@ function judge(
 /** Describes an answer that is not nft-proxy's: the API server's own, another service proxy's, or another program's. */
 function foreignAnswer({ status, body }: HttpAnswer, health: ProxyHealth | undefined): string {
   if (health !== undefined) return "another service proxy, such as kube-proxy, answers its health checks";
-  const { message } = (parsed(body) ?? {}) as { readonly message?: unknown };
+  const { message } = (parsedJson(body) ?? {}) as { readonly message?: unknown };
   if (typeof message === "string") return `HTTP status ${status}: ${message.slice(0, SHOWN)}`;
   return `HTTP status ${status}${status === 200 ? ": not the answer of nft-proxy" : ""}`;
 }

@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
+import { groupBy } from "../../base/group-by.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import {
   lastPacketAt,
@@ -83,14 +84,8 @@ export function explainRefusals(
   now: number,
 ): RefusedDestination[] {
   const pods = podNames(input.cache);
-  const groups = new Map<string, SeenRefusal[]>();
-  for (const entry of entries) {
-    if (filter.client !== undefined && entry.client !== filter.client) continue;
-    const key = `${entry.address} ${entry.protocol} ${entry.port}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [entry]);
-    else group.push(entry);
-  }
+  const wanted = entries.filter(({ client }) => filter.client === undefined || client === filter.client);
+  const groups = groupBy(wanted, ({ address, protocol, port }) => `${address} ${protocol} ${port}`);
   return [...groups.values()]
     .map((group) => group.sort(byLastPacket))
     .sort(([a], [b]) => byLastPacket(a as RefusalEntry, b as RefusalEntry))

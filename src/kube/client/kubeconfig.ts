@@ -3,7 +3,8 @@ import { dirname, isAbsolute, join } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
 import { parseDocument } from "yaml";
-import { describeSchemaError, quoted } from "../../base/schema-error.ts";
+import { describeSchemaError } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
 
 /** A cluster and the user that requests to it are made as. File names are absolute. */

@@ -1,8 +1,8 @@
 import type { V1ObjectMeta } from "@kubernetes/client-node";
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
-import { joinPath, quoted } from "../../base/schema-error.ts";
-import { counted } from "../../base/text.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import { counted, quoted } from "../../base/text.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
 

@@ -1,7 +1,8 @@
 import type { V1Endpoint, V1EndpointSlice } from "@kubernetes/client-node";
 import type { Family } from "../../base/family.ts";
-import { joinPath, quoted } from "../../base/schema-error.ts";
+import { joinPath } from "../../base/schema-error.ts";
 import { exactList, SharedValues } from "../../base/shared-values.ts";
+import { quoted } from "../../base/text.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";

@@ -1,3 +1,5 @@
+import { parsedJson } from "../../base/text.ts";
+
 /** A list without its items, which one placeholder represents. */
 type Frame = Readonly<Record<string, unknown>>;
 
@@ -84,13 +86,13 @@ export class ListDecoder {
 
   /** Takes the items in a part of the text: one, or several if some begin differently. False if it is not valid JSON. */
   #takePart(start: number, end: number): boolean {
-    const items = parsed(`[${this.#text.slice(start, end)}]`) as readonly unknown[] | undefined;
+    const items = parsedJson(`[${this.#text.slice(start, end)}]`) as readonly unknown[] | undefined;
     for (const item of items ?? []) this.#take(item);
     return items !== undefined;
   }
 
   #parseWhole(): Frame {
-    const list = parsed(this.#text) as Frame | null | undefined;
+    const list = parsedJson(this.#text) as Frame | null | undefined;
     if (list === undefined) throw notJson();
     // A list without items may have `null` there: Go's empty slice.
     const items = list?.items ?? [];
@@ -117,18 +119,9 @@ function splitBeginning(text: string): { readonly beginning: string; readonly he
 function* framesAround(beginning: string, rest: string): Generator<{ readonly frame: Frame; readonly end: number }> {
   const first = Math.max(0, rest.length - LONGEST_END);
   for (let end = rest.lastIndexOf("]"); end > first; end = rest.lastIndexOf("]", end - 1)) {
-    const frame = parsed(`${beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
+    const frame = parsedJson(`${beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
     const items = frame?.items;
     if (frame !== undefined && Array.isArray(items) && items.length === 1 && items[0] === PLACE) yield { frame, end };
-  }
-}
-
-/** Parses JSON. Returns undefined if it is malformed. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,7 +1,8 @@
 import type { V1Node, V1NodeAddress } from "@kubernetes/client-node";
 import type { ByFamily } from "../../base/family.ts";
 import { byFamily } from "../../base/family.ts";
-import { joinPath, quoted } from "../../base/schema-error.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import {

@@ -1,5 +1,6 @@
 import { type ByFamily, byFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { joinPath, quoted } from "../../base/schema-error.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import { canonicalAddress, familyOf, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { type FieldDiagnostic, type LocatedText, located, readAddress, readCidr, textsByFamily } from "./decode.ts";

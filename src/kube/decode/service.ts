@@ -1,7 +1,7 @@
 import { byFamily } from "../../base/family.ts";
-import { joinPath, quoted } from "../../base/schema-error.ts";
+import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
-import { alternatives } from "../../base/text.ts";
+import { alternatives, quoted } from "../../base/text.ts";
 import { serviceName } from "../../model/ids.ts";
 import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";

@@ -1,4 +1,5 @@
-import { joinPath, quoted } from "../../base/schema-error.ts";
+import { joinPath } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
 import type { ObjectKind } from "../decode/shape.ts";
 import type { InputDocument } from "./yaml.ts";
 

@@ -76,9 +76,8 @@ async function list<T>(
       onInvalid(objectName(kind, object), messageOf(error));
     }
   };
-  const settings = { client, deadline: () => new Deadline(clock), silence: SILENCE, now: () => clock.now() };
   try {
-    await listObjects(resource, settings, take);
+    await listObjects(resource, listSettings(client, clock, SILENCE), take);
   } catch (error) {
     const failure = asApiFailure(error);
     const other = failure.rejected ? withoutFieldSelector(resource) : undefined;
@@ -86,6 +85,10 @@ async function list<T>(
     if (!(failure.absent && resource.optional)) throw unavailable(resource, failure);
   }
   return found;
+}
+
+function listSettings(client: ApiClient, clock: Clock, silence: number) {
+  return { client, deadline: () => new Deadline(clock), silence, now: () => clock.now() };
 }
 
 function unavailable({ name }: Resource, failure: ApiFailure): AppError {
@@ -108,8 +111,8 @@ export async function listUnservedServices(client: ApiClient, clock: Clock): Pro
     ignored.push(...found.ignored);
     loadBalancers.push(...found.loadBalancers);
   };
-  const settings = { client, deadline: () => new Deadline(clock), silence: UNSERVED_SILENCE, now: () => clock.now() };
   try {
+    const settings = listSettings(client, clock, UNSERVED_SILENCE);
     await listObjects({ ...resources("").services, selectors: {} }, settings, take);
     return { ignored, loadBalancers };
   } catch (error) {

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { describeSchemaError, joinPath, quoted, splitPath } from "../../../src/base/schema-error.ts";
+import { describeSchemaError, joinPath, splitPath } from "../../../src/base/schema-error.ts";
+import { quoted } from "../../../src/base/text.ts";
 
 test("joinPath writes a path as people do, and splitPath takes it apart", () => {
   const path = ["spec", "ports", 0, "a.b/c"].reduce<string>(joinPath, "");
