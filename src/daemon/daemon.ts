@@ -154,7 +154,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const history = new SyncHistory();
   const timeline = new SyncTimeline(health);
   const quiet = new QuietTime(clock);
-  const listings = new QuietListings(nft, quiet);
+  const listings = new QuietListings(nft, quiet, clock);
   const watch = new KernelWatch({
     nft,
     quiet,

@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
+import { firstOf } from "../base/signals.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
@@ -278,7 +279,7 @@ export class Nft {
 
   /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own` */
   #readingLimits(own?: AbortSignal): ProcessLimits {
-    const signal = own === undefined ? this.#reading.signal : AbortSignal.any([this.#reading.signal, own]);
+    const signal = firstOf(this.#reading.signal, own);
     signal.throwIfAborted();
     return { ...this.#limits, signal };
   }

@@ -1,4 +1,7 @@
+import type { Clock } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import { firstOf } from "../base/signals.ts";
 import type { SetListingOptions, TableLister } from "../kernel/nft.ts";
 import type { Quiet, QuietTime } from "./quiet-time.ts";
 
@@ -9,10 +12,12 @@ const MOST_UNQUIET = 8000;
 export class QuietListings implements TableLister {
   readonly #nft: TableLister;
   readonly #time: QuietTime;
+  readonly #clock: Clock;
 
-  constructor(nft: TableLister, time: QuietTime) {
+  constructor(nft: TableLister, time: QuietTime, clock: Clock) {
     this.#nft = nft;
     this.#time = time;
+    this.#clock = clock;
   }
 
   /** As `Nft.listTable`. @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited */
@@ -53,8 +58,9 @@ export class QuietListings implements TableLister {
   async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Pick<Quiet, "signal">) => Promise<T>): Promise<T> {
     // Most of these are short enough to end between two changes.
     if (this.#time.isSpent) {
-      const limit = AbortSignal.timeout(MOST_UNQUIET);
-      return await list({ signal: signal === undefined ? limit : AbortSignal.any([signal, limit]) });
+      const late = new AbortController();
+      const timer = this.#clock.after(MOST_UNQUIET, () => late.abort(tooSlow()));
+      return await list({ signal: firstOf(late.signal, signal) }).finally(() => timer.cancel());
     }
     const quiet = await this.#time.begin(signal);
     try {
@@ -63,4 +69,8 @@ export class QuietListings implements TableLister {
       quiet.end();
     }
   }
+}
+
+function tooSlow(): AppError {
+  return new AppError("NFT_TIMEOUT", `nft did not list our tables within ${MOST_UNQUIET / 1000} s beside changes`);
 }

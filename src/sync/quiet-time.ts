@@ -1,5 +1,6 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
+import { firstOf } from "../base/signals.ts";
 
 /** The longest time that a sync waits for one listing, milliseconds. */
 const MOST_WAITING = 1000;
@@ -89,10 +90,7 @@ export class QuietTime {
       });
     };
     this.#quiet = { ended, isWaitedFor };
-    return {
-      signal: signal === undefined ? exceeded.signal : AbortSignal.any([exceeded.signal, signal]),
-      end,
-    };
+    return { signal: firstOf(exceeded.signal, signal), end };
   }
 
   /** What a listing has to wait for; undefined when it may begin. */

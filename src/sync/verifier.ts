@@ -1,6 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
+import { firstOf } from "../base/signals.ts";
 import type { TableLister } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { compareKernel, type KernelComparison, type TableDifference } from "../kernel/read-kernel.ts";
@@ -167,7 +168,7 @@ export class Verifier implements SyncSubscriber {
     if (quiet.isSpent && this.#last !== undefined && clock.now() - this.#last.at < RECENT) return this.#last;
     const late = new AbortController();
     const timer = clock.after(PATIENCE, () => late.abort());
-    const stop = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+    const stop = firstOf(late.signal, signal);
     const gaveUp = new Promise<undefined>((resolve) => {
       stop.addEventListener("abort", () => resolve(undefined), { once: true });
     });

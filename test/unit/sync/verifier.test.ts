@@ -25,7 +25,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   const watch = { isTrusted: false, isIntactSince: (_at: number) => watch.isTrusted };
   const found: TableDelta[] = [];
   const verifier = new Verifier({
-    listings: new QuietListings(fake.nft, quiet),
+    listings: new QuietListings(fake.nft, quiet, clock),
     quiet,
     watch,
     clock,

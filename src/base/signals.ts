@@ -1,0 +1,4 @@
+/** A signal that is aborted with the first of two, for its reason; of one that is absent, the other. */
+export function firstOf(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
+  return other === undefined ? one : AbortSignal.any([one, other]);
+}
