@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { AppError } from "../base/errors.ts";
-import type { ConfigWarning } from "../config/diagnostic.ts";
 import { readFlags } from "../config/flags.ts";
+import type { ConfigWarning } from "../config/invalid-value.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../inspect/daemon-socket/daemon-client.ts";

@@ -2,13 +2,13 @@ import { isScalar, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import { nestsDeeperThan } from "../base/yaml-nesting.ts";
 import { configurationOf } from "./configuration.ts";
-import { type ConfigWarning, throwDiagnostics } from "./diagnostic.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
+import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FIELD_NAMES, modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, unknownFieldWarnings } from "./schema.ts";
-import { schemaDiagnostics } from "./validate.ts";
+import { schemaViolations } from "./validate.ts";
 
 /** A configuration file: each field is valid by itself, and defaults are not applied. */
 export interface ReadConfiguration {
@@ -32,7 +32,7 @@ const MOST_CHARACTERS = 2 ** 21;
  */
 export function readConfiguration(text: string, name: string): ReadConfiguration {
   const document = documentIn(text, name);
-  throwDiagnostics("BAD_CONFIG", name, schemaDiagnostics(document));
+  refuseInvalid("BAD_CONFIG", name, schemaViolations(document));
   const given = document as Document;
   return {
     given,

@@ -1,6 +1,6 @@
 import { alternatives, quoted } from "../base/text.ts";
 import { SCHEDULERS, type Scheduler } from "../model/scheduler.ts";
-import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
+import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
 import { boolean, choice, type Field, integer, setting, text } from "./option.ts";
 
 /** What other modes of kube-proxy than nftables look at: a configuration as it was given, valid by the schema. */

@@ -1,11 +1,11 @@
 import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.ts";
 import { readConfiguration } from "./configuration-file.ts";
-import { type ConfigDiagnostic, type ConfigWarning, ignoredWarning, throwDiagnostics } from "./diagnostic.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
+import { type ConfigWarning, type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 import type { ProxyOptions } from "./options.ts";
 import { FLAG_NAMES, isModeField, modeWarnings } from "./other-modes.ts";
-import { dependencyDiagnostics, schemaDiagnostics } from "./validate.ts";
+import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** The sources of options. */
 export interface ConfigSources {
@@ -37,9 +37,9 @@ export function resolveOptions({
   const used = flags.filter((given) => isUsed(given, file !== undefined));
   const modeFlags = withFlags({}, used.filter(decidesDefaults));
   const defaulted = withDefaults(file?.given ?? modeFlags);
-  if (file !== undefined) throwDiagnostics("BAD_CONFIG", configName, dependencyDiagnostics(defaulted));
+  if (file !== undefined) refuseInvalid("BAD_CONFIG", configName, dependencyViolations(defaulted));
   const configuration = withFlags(defaulted, used);
-  throwDiagnostics("BAD_ARGUMENT", "the command line", flagDiagnostics(used, configuration));
+  refuseInvalid("BAD_ARGUMENT", "the command line", invalidFlags(used, configuration));
   return {
     options: toOptions(configuration),
     warnings: [
@@ -68,15 +68,15 @@ function withFlags(configuration: Document, flags: readonly GivenFlag[]): Docume
   }, configuration);
 }
 
-function flagDiagnostics(flags: readonly GivenFlag[], configuration: Document): ConfigDiagnostic[] {
+function invalidFlags(flags: readonly GivenFlag[], configuration: Document): InvalidValue[] {
   const refused = flags.flatMap(({ flag, value }) => {
     const reason = flag.refuse?.(String(value));
     return reason === undefined ? [] : [{ subject: `--${flag.name}`, reason }];
   });
-  const bySchema = schemaDiagnostics(configuration);
-  const others = (bySchema.length > 0 ? bySchema : dependencyDiagnostics(configuration))
+  const bySchema = schemaViolations(configuration);
+  const others = (bySchema.length > 0 ? bySchema : dependencyViolations(configuration))
     .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
-    .filter(({ subject }) => !refused.some((diagnostic) => diagnostic.subject === subject));
+    .filter(({ subject }) => !refused.some((invalid) => invalid.subject === subject));
   return [...refused, ...others];
 }
 

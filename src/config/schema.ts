@@ -1,6 +1,6 @@
 import { didYouMean } from "../base/nearest.ts";
-import { type ConfigWarning, ignoredWarning } from "./diagnostic.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
+import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
 import type { Schema } from "./option.ts";
 import { FIELDS } from "./options.ts";
 

@@ -5,8 +5,8 @@ import { quoted } from "../base/text.ts";
 import { parseClusterCIDRs } from "./addresses.ts";
 import { valueAt } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";
-import type { ConfigDiagnostic } from "./diagnostic.ts";
 import { FORMATS } from "./formats.ts";
+import type { InvalidValue } from "./invalid-value.ts";
 import type { Document } from "./option.ts";
 
 let compiled: ValidateFunction<Document> | undefined;
@@ -15,22 +15,22 @@ let compiled: ValidateFunction<Document> | undefined;
  * Validates a document against the schema.
  * @returns every invalid value with its path; none when it is a {@link Document} that can be read
  */
-export function schemaDiagnostics(document: unknown): ConfigDiagnostic[] {
+export function schemaViolations(document: unknown): InvalidValue[] {
   compiled ??= compileConfigurationValidator();
   const validate = compiled;
   if (validate(document)) return [];
-  return (validate.errors ?? []).map(diagnosticOf);
+  return (validate.errors ?? []).map(invalidValueOf);
 }
 
 /** Validates fields of a complete configuration that depend on each other, which the schema cannot express. */
-export function dependencyDiagnostics(configuration: Document): ConfigDiagnostic[] {
+export function dependencyViolations(configuration: Document): InvalidValue[] {
   const textAt = (path: string) => String(valueAt(configuration, path));
-  return [...detectLocalDiagnostics(textAt), ...periodDiagnostics(textAt)];
+  return [...detectLocalViolations(textAt), ...periodViolations(textAt)];
 }
 
 type TextAt = (path: string) => string;
 
-function detectLocalDiagnostics(textAt: TextAt): ConfigDiagnostic[] {
+function detectLocalViolations(textAt: TextAt): InvalidValue[] {
   const mode = textAt("detectLocalMode");
   const needed = NEEDED_NAMES[mode];
   if (needed !== undefined && textAt(needed) === "") {
@@ -48,7 +48,7 @@ const NEEDED_NAMES: Readonly<Record<string, string>> = {
   InterfaceNamePrefix: "detectLocal.interfaceNamePrefix",
 };
 
-function periodDiagnostics(textAt: TextAt): ConfigDiagnostic[] {
+function periodViolations(textAt: TextAt): InvalidValue[] {
   const subject = "nftables.syncPeriod";
   const [syncPeriod, minSyncPeriod] = [textAt(subject), textAt("nftables.minSyncPeriod")];
   const period = parseDuration(syncPeriod) ?? 0;
@@ -57,7 +57,7 @@ function periodDiagnostics(textAt: TextAt): ConfigDiagnostic[] {
   return [{ subject, reason: `must not be less than minSyncPeriod ${minSyncPeriod}, not ${quoted(syncPeriod)}` }];
 }
 
-function diagnosticOf(error: ErrorObject): ConfigDiagnostic {
+function invalidValueOf(error: ErrorObject): InvalidValue {
   const { keyword, params } = error;
   const { path, reason } = describeSchemaError(error);
   if (keyword === "required") return { subject: joinPath(path, params.missingProperty), reason: "must be given" };

@@ -1,6 +1,6 @@
 import type { ByFamily, Family } from "../base/family.ts";
-import type { FlowEnd } from "../kernel/connections.ts";
 import type { UdpFlow } from "../kernel/conntrack.ts";
+import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";

@@ -5,7 +5,7 @@ import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { readRefusals } from "../kernel/refusals.ts";
+import { readRefusals } from "../kernel/refused-set.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
-import { familyArguments, parseConnection, type TrackedConnection } from "./connections.ts";
 import { type StreamLines, streamLines } from "./stream-lines.ts";
+import { familyArguments, parseConnection, type TrackedConnection } from "./tracked-connections.ts";
 
 /** A UDP flow in the kernel's conntrack table. */
 export interface UdpFlow extends Pick<TrackedConnection, "client" | "destination" | "replySource"> {

@@ -27,7 +27,7 @@ export class NftRefusedError extends AppError {
  * Whether a transaction was refused for what it says: by the kernel, or by our own schema before it left. One
  * service port may be the cause, and the others must not suffer for it.
  */
-export function isRefusal(error: unknown): error is AppError {
+export function isRefusedByKernel(error: unknown): error is AppError {
   return error instanceof AppError && (error.code === "NFT_REFUSED" || error.code === "INVALID_TRANSACTION");
 }
 

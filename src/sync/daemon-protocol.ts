@@ -1,6 +1,6 @@
 import type { ProxyOptions } from "../config/options.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
-import type { SeenRefusal } from "../kernel/refusals.ts";
+import type { SeenRefusal } from "../kernel/refused-set.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";

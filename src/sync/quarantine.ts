@@ -1,7 +1,7 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import { groupBy } from "../base/group-by.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { isRefusal, TransactionFailedError } from "../kernel/nft-errors.ts";
+import { isRefusedByKernel, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type KernelState, readKernel } from "../kernel/read-kernel.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
@@ -110,7 +110,7 @@ async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
     return true;
   } catch (error) {
     if (error instanceof TransactionFailedError) return false;
-    if (isRefusal(error)) return true;
+    if (isRefusedByKernel(error)) return true;
     throw error;
   }
 }
@@ -135,7 +135,7 @@ export async function isAccepted(nft: Pick<Nft, "check">, transaction: Transacti
     await nft.check(transaction);
     return true;
   } catch (error) {
-    if (isRefusal(error)) return false;
+    if (isRefusedByKernel(error)) return false;
     throw error;
   }
 }

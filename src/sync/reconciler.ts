@@ -1,7 +1,7 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { isRefusal, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
+import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
@@ -187,7 +187,7 @@ export class Reconciler {
       return { kind: deltas.length === 0 ? "nothing" : "partial", deltas, applied, drift: [], refused: [] };
     } catch (error) {
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
-      if (!isRefusal(error)) throw error;
+      if (!isRefusedByKernel(error)) throw error;
       return await this.#full("failure");
     }
   }
@@ -210,7 +210,7 @@ export class Reconciler {
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
       const refused = await this.#findCause(error);
-      if (refused.length === 0 && !(isRefusal(error) && (await this.#excludeFamily(error)))) throw error;
+      if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error)))) throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
@@ -239,7 +239,7 @@ export class Reconciler {
    */
   async #findCause(error: unknown): Promise<readonly ServicePortKey[]> {
     const { nft } = this.#parts;
-    if (isRefusal(error)) {
+    if (isRefusedByKernel(error)) {
       const refused = await refusedServicePorts(nft, this.#nodeContext, this.state);
       this.#takeOut(refused);
       this.#refused.quarantine(refused, REFUSED_BY_KERNEL);

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ConnectionReport } from "../../src/inspect/connections/connection-counter.ts";
+import type { ConnectionCounts } from "../../src/inspect/connections/connection-counter.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
@@ -35,7 +35,7 @@ async function command(name: string, flags: readonly string[], slice: StubObject
   return stdout;
 }
 
-async function report(flags: readonly string[], slice: StubObject): Promise<ConnectionReport> {
+async function report(flags: readonly string[], slice: StubObject): Promise<ConnectionCounts> {
   const found = JSON.parse(await command("connections", ["--output=json", ...flags], slice));
   expect(schemaErrors("connections", found)).toEqual([]);
   return found;

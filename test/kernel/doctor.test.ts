@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { diagnosticsJson } from "../../src/cli/commands/doctor.ts";
+import { findingsJson } from "../../src/cli/commands/doctor.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import type { CheckName, HostDiagnostic } from "../../src/inspect/doctor/diagnostic.ts";
 import { examineHost } from "../../src/inspect/doctor/examine.ts";
+import type { CheckName, HostFinding } from "../../src/inspect/doctor/finding.ts";
 import { doctorHost } from "../../src/inspect/doctor/host-facts.ts";
 import { nftProxy, townObjects } from "../support/command.ts";
 
@@ -39,7 +39,7 @@ function nft(args: readonly string[], input = ""): void {
   execaSync("nft", [...args], { input });
 }
 
-async function examine(port = 1): Promise<HostDiagnostic[]> {
+async function examine(port = 1): Promise<HostFinding[]> {
   const { options } = resolveOptions({ configText: configuration(port) });
   return await examineHost(doctorHost, options);
 }
@@ -51,7 +51,7 @@ healthzBindAddress: 127.0.0.1:${port}
 `;
 }
 
-function of(findings: readonly HostDiagnostic[], check: CheckName): readonly HostDiagnostic[] {
+function of(findings: readonly HostFinding[], check: CheckName): readonly HostFinding[] {
   return findings.filter((finding) => finding.check === check);
 }
 
@@ -65,7 +65,7 @@ describe("the doctor", () => {
       expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
     }
     expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);
-    expect(validate(JSON.parse(diagnosticsJson(findings)))).toBe(true);
+    expect(validate(JSON.parse(findingsJson(findings)))).toBe(true);
   });
 
   test("warns of kube-proxy's tables and of a firewall that drops by default", async () => {
@@ -95,7 +95,7 @@ describe("the doctor", () => {
     nft(["-f", "-"], KUBE_PROXY);
     const files = ["--from", townObjects("town"), "--hostname-override=node-1"];
     const { exitCode, stdout } = await nftProxy(["doctor", "--migration", "--output=json", ...files]);
-    const { findings } = JSON.parse(stdout) as { findings: HostDiagnostic[] };
+    const { findings } = JSON.parse(stdout) as { findings: HostFinding[] };
     expect(of(findings, "migration")).toMatchObject([{ level: "ok", found: expect.stringMatching(/mode nftables$/) }]);
     expect(of(findings, "migration-affinity")).toMatchObject([{ found: expect.stringContaining("shop/cart") }]);
     expect(validate(JSON.parse(stdout))).toBe(true);
@@ -109,7 +109,7 @@ describe("the doctor", () => {
     await new Promise<void>((resolve) => server.listen(path, resolve));
     try {
       const { stdout, stderr } = await nftProxy(["doctor", "--output=json", `--daemon-socket=${path}`]);
-      const { findings } = JSON.parse(stdout) as { findings: HostDiagnostic[] };
+      const { findings } = JSON.parse(stdout) as { findings: HostFinding[] };
       expect(of(findings, "daemon")).toMatchObject([
         { level: "fault", found: expect.stringContaining(`${path} gives no usable answer: HTTP status 404`) },
       ]);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type RefusalEntry, readRefusals } from "../../src/kernel/refusals.ts";
+import { type RefusalEntry, readRefusals } from "../../src/kernel/refused-set.ts";
 import { REFUSAL_TIMEOUT } from "../../src/ruleset/refusal-rules.ts";
 import { REFUSED } from "../../src/ruleset/sets.ts";
 import { type Objects, port, service, slice, testNodeContext } from "../support/build.ts";

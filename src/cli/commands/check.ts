@@ -1,8 +1,8 @@
 import { groupBy } from "../../base/group-by.ts";
-import { compareDiagnostics, errorAt, type Subject, warningAt } from "../../inspect/check/diagnostics.ts";
+import { type CheckReport, countOf, summaryLines } from "../../inspect/check/check-report.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
-import { type CheckReport, countOf, summaryLines } from "../../inspect/check/report.ts";
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
+import { compareDiagnostics, errorAt, type Subject, warningAt } from "../../inspect/check/subject.ts";
 import { checkWarnings, serviceSubjects } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import { bounded } from "../../kube/decode/decode.ts";
@@ -34,7 +34,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   validateTransaction(rebuildTransaction(state.ruleset));
   progress.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
-  const diagnostics = boundedByObject([...found, ...refusals(kernel, desired)]).sort(compareDiagnostics);
+  const diagnostics = boundedByObject([...found, ...kernelDiagnostics(kernel, desired)]).sort(compareDiagnostics);
   const passed =
     !hasErrors(diagnostics) && kernel.kind !== "refused" && !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
@@ -75,7 +75,7 @@ function excesses({ files, excess }: DesiredFromFiles): Diagnostic[] {
 }
 
 /** The service ports that the kernel refuses, as diagnostics of their Services. */
-function refusals(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnostic[] {
+function kernelDiagnostics(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnostic[] {
   if (kernel.kind !== "refused") return [];
   const subjects = serviceSubjects(files.objects);
   return kernel.culprits.flatMap(({ service, name }) => {

@@ -5,7 +5,7 @@ import { counted, quoted, socketText } from "../../base/text.ts";
 import {
   ConnectionAttribution,
   ConnectionCounter,
-  type ConnectionReport,
+  type ConnectionCounts,
   type EndpointConnections,
   type ServicePortConnections,
 } from "../../inspect/connections/connection-counter.ts";
@@ -13,8 +13,8 @@ import { isNamed } from "../../inspect/explain/query.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
-import { conntrackTimeouts, translatedConnections } from "../../kernel/connections.ts";
 import { hostFiles } from "../../kernel/host.ts";
+import { conntrackTimeouts, translatedConnections } from "../../kernel/tracked-connections.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -62,7 +62,7 @@ function clientOf(argv: Argv): string | undefined {
 }
 
 /** The connections for people: a heading for each Service port, a line for each endpoint. Ends with a line feed. */
-function connectionsText({ services, unmanaged }: ConnectionReport): string {
+function connectionsText({ services, unmanaged }: ConnectionCounts): string {
   const blocks = services.map((port) => [headingText(port), ...endpointLines(port.endpoints)].join("\n"));
   const others =
     unmanaged === 0 ? "" : `${counted(unmanaged, "translated connection")} to no frontend of a Service, not shown\n`;

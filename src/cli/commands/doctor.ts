@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { counted } from "../../base/text.ts";
-import { type HostDiagnostic, type Level, worstLevel } from "../../inspect/doctor/diagnostic.ts";
 import { examineHost } from "../../inspect/doctor/examine.ts";
+import { type HostFinding, type Level, worstLevel } from "../../inspect/doctor/finding.ts";
 import { doctorHost } from "../../inspect/doctor/host-facts.ts";
 import type { MigrationFacts } from "../../inspect/doctor/migration-check.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
@@ -25,10 +25,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const command = await optionsDespiteDaemon(argv);
   const { objects, notices } = isSet(argv, "migration") ? await migratingServices(loadRequest(argv, command)) : NOTHING;
   const { options, areDefaults = false, socketProblem } = command;
-  const diagnostics = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
+  const findings = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
   return {
-    exitCode: doctorExitCode(diagnostics, isSet(argv, "strict")),
-    output: format === "json" ? diagnosticsJson(diagnostics) : diagnosticsText(diagnostics),
+    exitCode: doctorExitCode(findings, isSet(argv, "strict")),
+    output: format === "json" ? findingsJson(findings) : findingsText(findings),
     notices: [...command.notices, ...(areDefaults ? [unknownOptions(command)] : []), ...notices],
   };
 }
@@ -58,25 +58,25 @@ async function migratingServices(
 }
 
 /** 1 when there is a fault; when `strict`, also when there is a warning. */
-export function doctorExitCode(diagnostics: readonly HostDiagnostic[], strict: boolean): number {
-  const worst = worstLevel(diagnostics);
+export function doctorExitCode(findings: readonly HostFinding[], strict: boolean): number {
+  const worst = worstLevel(findings);
   return worst === "fault" || (strict && worst === "warning") ? EXIT.refused : EXIT.ok;
 }
 
 const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", fault: "FAULT" };
 
 /** For scripts: schemas/doctor.schema.json. */
-export function diagnosticsJson(diagnostics: readonly HostDiagnostic[]): string {
-  return `${JSON.stringify({ worst: worstLevel(diagnostics), findings: diagnostics }, null, 2)}\n`;
+export function findingsJson(findings: readonly HostFinding[]): string {
+  return `${JSON.stringify({ worst: worstLevel(findings), findings }, null, 2)}\n`;
 }
 
-/** For people: a line for each diagnostic, its meaning and the action below it, and the counts. */
-export function diagnosticsText(diagnostics: readonly HostDiagnostic[]): string {
-  const lines = diagnostics.flatMap(({ level, check, found, means, action }) => [
+/** For people: a line for each finding, its meaning and the action below it, and the counts. */
+export function findingsText(findings: readonly HostFinding[]): string {
+  const lines = findings.flatMap(({ level, check, found, means, action }) => [
     `${MARKS[level].padEnd(8)} ${check}: ${found}`,
     ...(means === undefined ? [] : [`         ${means}`]),
     ...(action === undefined ? [] : [`         -> ${action}`]),
   ]);
-  const count = (level: Level) => diagnostics.filter((diagnostic) => diagnostic.level === level).length;
+  const count = (level: Level) => findings.filter((finding) => finding.level === level).length;
   return `${lines.map(printable).join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
 }

@@ -16,7 +16,7 @@ import {
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
 import { Nft } from "../../kernel/nft.ts";
-import { newRefusals, refusalPackets } from "../../kernel/refusals.ts";
+import { newRefusals, refusalPackets } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { emptyNamespaceNotices, outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";

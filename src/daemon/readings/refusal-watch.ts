@@ -4,7 +4,13 @@ import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { NftStoppedError } from "../../kernel/nft-errors.ts";
-import { lastPacketAt, newRefusals, type RefusalEntry, refusalKey, type SeenRefusal } from "../../kernel/refusals.ts";
+import {
+  lastPacketAt,
+  newRefusals,
+  type RefusalEntry,
+  refusalKey,
+  type SeenRefusal,
+} from "../../kernel/refused-set.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { type RefusalReason, refusedFrontend } from "../../ruleset/refusal-reason.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";

@@ -6,7 +6,7 @@ import type { ObjectKind } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
 import { compareAge } from "../../model/service.ts";
-import { errorAt, placeText, type Subject } from "./diagnostics.ts";
+import { errorAt, placeText, type Subject } from "./subject.ts";
 
 /**
  * Returns the errors that the API server would report and that do not matter to a proxy: unknown fields (as with

@@ -13,7 +13,7 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { placeText, type Subject, warningAt } from "./diagnostics.ts";
+import { placeText, type Subject, warningAt } from "./subject.ts";
 
 /** Objects that were read from files, and the ruleset rendered from them. */
 export interface CheckInput {

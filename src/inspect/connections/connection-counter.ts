@@ -1,6 +1,11 @@
 import type { Family } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
-import { type ConntrackTimeouts, type FlowEnd, idleness, type TrackedConnection } from "../../kernel/connections.ts";
+import {
+  type ConntrackTimeouts,
+  type FlowEnd,
+  idleness,
+  type TrackedConnection,
+} from "../../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../../model/endpoint.ts";
 import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
 import { compareAddresses, familyOf } from "../../model/ip.ts";
@@ -86,7 +91,7 @@ export class ConnectionCounter {
   }
 
   /** What was counted so far: Services by name, endpoints by address. */
-  report(): ConnectionReport {
+  report(): ConnectionCounts {
     const ports = groupBy(this.#counts.values(), ({ attributed }) => attributed.port);
     const services = [...ports].map(([port, counts]) => servicePortConnections(port, counts)).sort(byName);
     return { services, unmanaged: this.#unmanaged };
@@ -223,7 +228,7 @@ export interface ServicePortConnections {
 }
 
 /** The tracked connections of this host, by Service and endpoint. */
-export interface ConnectionReport {
+export interface ConnectionCounts {
   readonly services: readonly ServicePortConnections[];
   /** Connections whose destination was translated, but to no frontend of a Service: other software's, or a deleted Service's. */
   readonly unmanaged: number;

@@ -1,5 +1,5 @@
 import { type HttpAnswer, isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
-import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HealthFact } from "./host-facts.ts";
 
 /** The state of the daemon that should run on this host, from its two servers. */
@@ -21,7 +21,7 @@ export interface DaemonSocketFact {
 }
 
 /** Judges whether a daemon runs, and how it fares. `hasTables`: our tables are in the kernel; undefined when unknown. */
-export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostDiagnostic[] {
+export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { health } = fact;
   const answers = health.kind === "answers" ? health : undefined;
   return judge(ROWS, {

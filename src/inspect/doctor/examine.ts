@@ -12,8 +12,8 @@ import { unfollowedResources } from "../../kube/source.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, type RunningDaemon, runningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type DaemonFact, type DaemonSocketFact, judgeDaemon } from "./daemon-check.ts";
-import type { HostDiagnostic } from "./diagnostic.ts";
 import { judgeFastPath } from "./fast-path-check.ts";
+import type { HostFinding } from "./finding.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
 import {
   type DoctorHost,
@@ -46,7 +46,7 @@ export async function examineHost(
   host: DoctorHost,
   options: ProxyOptions,
   { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
-): Promise<HostDiagnostic[]> {
+): Promise<HostFinding[]> {
   const nft = new Nft({ path: options.nftPath, run: host.run });
   const facts = await gatherFacts(host, nft);
   const { chains } = facts;

@@ -1,5 +1,5 @@
 import { counted, listText } from "../../base/text.ts";
-import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
 /** What is known where the fast path is asked for. */
@@ -52,7 +52,7 @@ const ROWS: readonly Row<FastPathFacts>[] = [
 ];
 
 /** Whether the fast path can be used, and what it keeps from other software. */
-export function judgeFastPath(facts: FastPathFacts): HostDiagnostic[] {
+export function judgeFastPath(facts: FastPathFacts): HostFinding[] {
   return judge(ROWS, facts);
 }
 

@@ -1,4 +1,4 @@
-import { type HostDiagnostic, judgeAll, type Row } from "./diagnostic.ts";
+import { type HostFinding, judgeAll, type Row } from "./finding.ts";
 import type { ForeignChain, HostFacts } from "./host-facts.ts";
 
 /** The effect on Services of a chain that drops by default, by its hook. */
@@ -45,7 +45,7 @@ const ROWS: readonly Row<HostFacts["chains"]>[] = [
  * Whether somebody's base chain drops what it does not know. In nftables every base chain of a hook has its say, and
  * one drop ends the packet whatever the others accepted. `chains` is undefined when they could not be listed.
  */
-export function judgeFirewalls(chains: HostFacts["chains"]): HostDiagnostic[] {
+export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
   const found = [...(chains ?? []).flatMap(judgeChain), ...judgeAll(ROWS, chains)];
   if (found.length > 0) return found;
   return [{ check: "firewall", level: "ok", found: "no base chain of others drops by default" }];
@@ -54,7 +54,7 @@ export function judgeFirewalls(chains: HostFacts["chains"]): HostDiagnostic[] {
 /** Service proxies are judged by themselves, and no Service needs a packet of ARP. */
 const NO_FIREWALL = /^ip6? (?:nft-proxy|kube-proxy)$|^arp /;
 
-function judgeChain({ table, name, base }: ForeignChain): HostDiagnostic[] {
+function judgeChain({ table, name, base }: ForeignChain): HostFinding[] {
   const means = DROPS[base?.hook ?? ""];
   if (base?.policy !== "drop" || means === undefined || NO_FIREWALL.test(table)) return [];
   const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;

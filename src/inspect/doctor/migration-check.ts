@@ -5,7 +5,7 @@ import type { Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
-import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 import { nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
@@ -29,7 +29,7 @@ export interface MigrationFacts extends ProxyTraces, Pick<HostFacts, "settings">
 }
 
 /** What changes for this cluster's clients when nft-proxy takes over this node from kube-proxy. */
-export function judgeMigration(facts: MigrationFacts): HostDiagnostic[] {
+export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   const { objects, answeredMode } = facts;
   const modes = [...new Set([...tracedModes(facts), ...(answeredMode === undefined ? [] : [answeredMode])])].sort();
   const general = [
@@ -179,7 +179,7 @@ const SCHEDULER_ROWS: readonly Row<SchedulerChange>[] = [
   },
 ];
 
-function schedulerChanges({ ipvsSchedulers, objects }: MigrationFacts): HostDiagnostic[] {
+function schedulerChanges({ ipvsSchedulers, objects }: MigrationFacts): HostFinding[] {
   const configured = "problem" in objects ? undefined : objects.nodeContext[0]?.scheduler;
   return [...new Set(ipvsSchedulers)].sort().flatMap((ipvs) => {
     const count = ipvsSchedulers.filter((other) => other === ipvs).length;

@@ -3,7 +3,7 @@ import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
-import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { MigratingServices, MigrationFacts } from "./migration-check.ts";
 import type { KubeProxyMode } from "./other-proxy-check.ts";
 import { ROUTE_LOCALNET } from "./settings-check.ts";
@@ -13,7 +13,7 @@ export function nodePortChanges(
   modes: readonly KubeProxyMode[],
   { settings, hostAddresses }: Pick<MigrationFacts, "settings" | "hostAddresses">,
   objects: MigratingServices,
-): HostDiagnostic[] {
+): HostFinding[] {
   const ported = objects.services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
   const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));

@@ -1,6 +1,6 @@
 import { counted, listText } from "../../base/text.ts";
 import { type CostlyTable, costlyTablesAdvice } from "../../kernel/others-sets.ts";
-import { type HostDiagnostic, judge, judgeAll, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, judgeAll, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** kube-proxy's modes on Linux. */
@@ -96,7 +96,7 @@ const ROWS: readonly Row<ProxyTraces>[] = (
 ).map((row) => ({ check: "other-proxy", ...row }));
 
 /** Whether another service proxy's rules work beside ours. */
-export function judgeOtherProxies(traces: ProxyTraces): HostDiagnostic[] {
+export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
   const found = judgeAll(ROWS, traces);
   if (found.length > 0) return found;
   return [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
@@ -174,7 +174,7 @@ const CALICO_ROWS: readonly Row<FelixTraces>[] = [
  * Whether Calico's Felix depends on a choice that it makes by kube-proxy's tables: with `nftablesMode: Auto` it uses
  * nftables when it finds them, and iptables when they are gone (https://github.com/projectcalico/calico/issues/11629).
  */
-export function judgeCalico(chains: HostFacts["chains"]): HostDiagnostic[] {
+export function judgeCalico(chains: HostFacts["chains"]): HostFinding[] {
   const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
   const hasIptables = (chains ?? []).some(({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name));
   return judge(CALICO_ROWS, { tables: [...tables].sort(), hasIptables });
@@ -191,6 +191,6 @@ const COSTLY_ROWS: readonly Row<CostlyTable>[] = [
 ];
 
 /** Whether tables of other software make transactions slow. */
-export function judgeCostlyTables(tables: readonly CostlyTable[]): HostDiagnostic[] {
+export function judgeCostlyTables(tables: readonly CostlyTable[]): HostFinding[] {
   return tables.flatMap((table) => judge(COSTLY_ROWS, table));
 }

@@ -1,7 +1,7 @@
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { type CheckName, type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type CheckName, type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** Numbers of /proc/sys by their path; one that this kernel lacks is absent. */
@@ -46,7 +46,7 @@ interface SettingRow {
   readonly bad: (value: number) => boolean;
   /** A bad value is a fault where the cluster has the family, and nothing where it has not. */
   readonly isOfCluster?: true;
-  readonly judgement: Pick<HostDiagnostic, "level" | "means" | "action">;
+  readonly judgement: Pick<HostFinding, "level" | "means" | "action">;
 }
 
 const SETTING_ROWS: readonly SettingRow[] = [
@@ -109,7 +109,7 @@ export const SETTING_PATHS: readonly string[] = [
 ];
 
 /** Whether the host forwards packets, has no needlessly open settings, and room for tracked connections. */
-export function judgeSettings(facts: SettingsFacts): HostDiagnostic[] {
+export function judgeSettings(facts: SettingsFacts): HostFinding[] {
   return [
     ...SETTING_ROWS.flatMap((row) => judgeSetting(row, facts)),
     ...judge(BRIDGE_ROWS, facts).filter(() => podBridges(facts).length > 0),
@@ -117,7 +117,7 @@ export function judgeSettings(facts: SettingsFacts): HostDiagnostic[] {
   ];
 }
 
-function judgeSetting(row: SettingRow, { settings, families, used }: SettingsFacts): HostDiagnostic[] {
+function judgeSetting(row: SettingRow, { settings, families, used }: SettingsFacts): HostFinding[] {
   const { check, path, family, bad } = row;
   const value = settings.get(path);
   if (value === undefined || !families.includes(family)) return [];
@@ -242,7 +242,7 @@ function countText(facts: SettingsFacts): string {
 }
 
 /** Whether traffic of pods can be told from other traffic, by the mode that the options choose. */
-export function judgeClusterCidr(options: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostDiagnostic[] {
+export function judgeClusterCidr(options: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostFinding[] {
   return options.detectLocal.kind === "cluster-cidr" ? judge(CLUSTER_CIDR_ROWS, options) : [];
 }
 

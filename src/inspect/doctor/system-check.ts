@@ -1,12 +1,12 @@
 import type { Family } from "../../base/family.ts";
-import { type HostDiagnostic, judge, type Row } from "./diagnostic.ts";
+import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 
 /** The facts on which the programs, the kernel and the rights of this process are judged. */
 export type SystemFacts = Pick<HostFacts, "families" | "nft" | "hostNfts" | "kernel" | "processStatus">;
 
 /** Whether the programs, the kernel and the rights of this process are what our transactions need. */
-export function judgeSystem(facts: SystemFacts): HostDiagnostic[] {
+export function judgeSystem(facts: SystemFacts): HostFinding[] {
   const ours = versionNumber(facts.nft.version ?? "");
   const hosts = facts.hostNfts ?? [];
   return [

@@ -8,7 +8,7 @@ import {
   readRefusals,
   type SeenRefusal,
   withSinglePackets,
-} from "../../kernel/refusals.ts";
+} from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";

@@ -1,6 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import type { FlowEnd, TrackedConnection } from "../../kernel/connections.ts";
+import type { FlowEnd, TrackedConnection } from "../../kernel/tracked-connections.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Expression, Statement } from "../../nft/ast/json.ts";

@@ -8,7 +8,7 @@ import { ObjectStore, type Staged } from "../object-store.ts";
 import type { ResourceName, SourceHandler, SourceState } from "../source.ts";
 import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
-import { ReflectorReport } from "./reflector-report.ts";
+import { ReflectorLog } from "./reflector-log.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
 import { AT_ONCE, type BackoffLimits, DEFAULT_BACKOFF, RetryPacing, type Wait } from "./retry-pacing.ts";
 import { type WatchEvent, type WatchTimings, watchEvents } from "./watch.ts";
@@ -69,7 +69,7 @@ export interface ReflectorOptions<T> {
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #store: ObjectStore<T>;
-  readonly #report: ReflectorReport;
+  readonly #report: ReflectorLog;
   readonly #pacing: RetryPacing;
   /** What is asked for: the resource of the options, or less selective. */
   #resource: Resource;
@@ -92,7 +92,7 @@ export class Reflector<T> {
     this.#resource = options.resource;
     const { clock, random, timings, availability } = options;
     this.#pacing = new RetryPacing(clock, random, timings.backoff, availability);
-    this.#report = new ReflectorReport(options.resource.name, options.logger);
+    this.#report = new ReflectorLog(options.resource.name, options.logger);
     this.#store = new ObjectStore({
       resource: options.resource.name,
       transform: options.transform,

@@ -7,8 +7,8 @@ import {
   UdpServicePorts,
   udpFrontends,
 } from "../../../src/conntrack/stale-flows.ts";
-import type { FlowEnd } from "../../../src/kernel/connections.ts";
 import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
+import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
 import type { Endpoint } from "../../../src/model/endpoint.ts";
 import { type Protocol, type ServicePortKey, type ServicePortName, serviceName } from "../../../src/model/ids.ts";
 import type { ServicePort } from "../../../src/model/service-port.ts";

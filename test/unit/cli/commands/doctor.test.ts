@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { diagnosticsText } from "../../../../src/cli/commands/doctor.ts";
+import { findingsText } from "../../../../src/cli/commands/doctor.ts";
 
 test("the doctor's text has a line for each diagnostic, its meaning, the action and the counts, without control sequences", () => {
   const found = "table ip \u001b[31mred, chain in drops by default";
   expect(
-    diagnosticsText([
+    findingsText([
       { check: "nft", level: "ok", found: "nft is 1.1.3" },
       { check: "firewall", level: "warning", found, means: "it drops", action: "let it accept" },
       { check: "kernel", level: "fault", found: "too old" },

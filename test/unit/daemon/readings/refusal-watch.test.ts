@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { RefusalWatch } from "../../../../src/daemon/readings/refusal-watch.ts";
-import type { RefusalEntry } from "../../../../src/kernel/refusals.ts";
+import type { RefusalEntry } from "../../../../src/kernel/refused-set.ts";
 import { port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { ConnectionAttribution, ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
-import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
+import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, DRAINING, endpoint, named, port, service, slice, testNodeContext } from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";

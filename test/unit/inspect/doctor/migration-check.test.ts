@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CheckName, HostDiagnostic } from "../../../../src/inspect/doctor/diagnostic.ts";
+import type { CheckName, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
 import {
   judgeMigration,
   type MigratingServices,
@@ -34,20 +34,20 @@ const HOST = ["127.0.0.1", "169.254.1.1", "192.0.2.2", "198.51.100.1", "10.96.0.
 function judge({
   traces = NO_TRACES,
   ...facts
-}: Partial<MigrationFacts> & { readonly traces?: ProxyTraces }): HostDiagnostic[] {
+}: Partial<MigrationFacts> & { readonly traces?: ProxyTraces }): HostFinding[] {
   const settings = new Map([[ROUTE_LOCALNET, 1]]);
   const base = { answeredMode: undefined, settings, hostAddresses: HOST, objects: SERVICES };
   return judgeMigration({ ...base, ...traces, ...facts });
 }
 
 /** The level and the text of the only diagnostic of a check. */
-function only(diagnostics: readonly HostDiagnostic[], check: CheckName): string {
+function only(diagnostics: readonly HostFinding[], check: CheckName): string {
   const found = diagnostics.filter((diagnostic) => diagnostic.check === check);
   expect(found).toHaveLength(1);
   return `${found[0]?.level}: ${found[0]?.found}`;
 }
 
-const checksOf = (diagnostics: readonly HostDiagnostic[]) => diagnostics.map(({ check }) => check);
+const checksOf = (diagnostics: readonly HostFinding[]) => diagnostics.map(({ check }) => check);
 
 test("after iptables mode, NodePorts of other addresses and of loopback are named", () => {
   const found = judge({ traces: IPTABLES });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { CheckName, HostDiagnostic } from "../../../../src/inspect/doctor/diagnostic.ts";
+import type { CheckName, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
 import {
   judgeSettings,
   type Settings,
@@ -8,7 +8,7 @@ import {
 } from "../../../../src/inspect/doctor/settings-check.ts";
 
 /** The diagnostics on a host of which nothing is known but these; those of one check if it is given. */
-function judged(facts: Partial<SettingsFacts>, check?: CheckName): HostDiagnostic[] {
+function judged(facts: Partial<SettingsFacts>, check?: CheckName): HostFinding[] {
   const all = judgeSettings({
     families: ["ip", "ip6"],
     settings: new Map(),

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { type CheckName, type HostDiagnostic, worstLevel } from "../../../../src/inspect/doctor/diagnostic.ts";
+import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import { isAtLeast, judgeSystem, type SystemFacts } from "../../../../src/inspect/doctor/system-check.ts";
 
 /** The diagnostics of one check on a host that lacks nothing but these. */
-function judged(check: CheckName, facts: Partial<SystemFacts>): HostDiagnostic[] {
+function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
   const all = judgeSystem({
     families: ["ip", "ip6"],
     nft: { path: "nft", version: "v1.1.3" },

@@ -9,7 +9,7 @@ import {
   refusalPackets,
   type SeenRefusal,
   withSinglePackets,
-} from "../../../../src/kernel/refusals.ts";
+} from "../../../../src/kernel/refused-set.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../../support/build.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";

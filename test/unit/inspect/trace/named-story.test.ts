@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
 import { resetEndpoint, StoryNames } from "../../../../src/inspect/trace/named-story.ts";
 import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
-import type { TrackedConnection } from "../../../../src/kernel/connections.ts";
+import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { cacheOf, renderAll, service } from "../../../support/build.ts";
 
 const RULE = "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";

@@ -34,7 +34,7 @@ export type CheckName =
   | "migration-conflict";
 
 /** The judgement on one fact. */
-export interface HostDiagnostic {
+export interface HostFinding {
   readonly check: CheckName;
   readonly level: Level;
   /** The fact that was found, one sentence or less, without a full stop. */
@@ -58,22 +58,22 @@ export interface Row<Facts> {
   readonly action?: RowText<Facts>;
 }
 
-/** The diagnostics of all rows that apply. */
-export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostDiagnostic[] {
-  return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => diagnosticOf(row, facts));
+/** The findings of all rows that apply. */
+export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
+  return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => findingOf(row, facts));
 }
 
-/** The diagnostics of those rows that are the first of their check to apply. */
-export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostDiagnostic[] {
+/** The findings of those rows that are the first of their check to apply. */
+export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
   const judged = new Set<CheckName>();
   return rows.flatMap((row) => {
     if (judged.has(row.check) || row.when?.(facts) === false) return [];
     judged.add(row.check);
-    return [diagnosticOf(row, facts)];
+    return [findingOf(row, facts)];
   });
 }
 
-function diagnosticOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): HostDiagnostic {
+function findingOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): HostFinding {
   const textOf = (text: RowText<Facts> | undefined) => (typeof text === "function" ? text(facts) : text);
   const [means, action] = [textOf(row.means), textOf(row.action)];
   return {
@@ -88,7 +88,7 @@ function diagnosticOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts)
 const LEVELS: readonly Level[] = ["ok", "warning", "fault"];
 
 /** The worst level among findings, `ok` of none. */
-export function worstLevel(findings: readonly Pick<HostDiagnostic, "level">[]): Level {
+export function worstLevel(findings: readonly Pick<HostFinding, "level">[]): Level {
   const worst = Math.max(0, ...findings.map(({ level }) => LEVELS.indexOf(level)));
   return LEVELS[worst] ?? "ok";
 }

@@ -6,7 +6,7 @@ import {
   idleness,
   parseConnection,
   translatedConnections,
-} from "../../../src/kernel/connections.ts";
+} from "../../../src/kernel/tracked-connections.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 const REPLY = "src=10.244.1.5 dst=10.244.1.9 sport=8080 dport=20002";

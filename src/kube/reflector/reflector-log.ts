@@ -4,7 +4,7 @@ import { SourceStatus } from "../source-status.ts";
 import type { Wait } from "./retry-pacing.ts";
 
 /** Logs and counts the events of one reflector. */
-export class ReflectorReport {
+export class ReflectorLog {
   readonly status = new SourceStatus();
   readonly #resource: string;
   readonly #logger: Logger;

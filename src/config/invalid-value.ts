@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from "../base/errors.ts";
 
 /** An invalid value. */
-export interface ConfigDiagnostic {
+export interface InvalidValue {
   /** The flag (`--cluster-cidr`), or the field's path in the file (`conntrack.min`, `nodePortAddresses[1]`). */
   readonly subject: string;
   /** The reason, as the predicate of a sentence about the subject: `must be a CIDR`. */
@@ -10,7 +10,7 @@ export interface ConfigDiagnostic {
 
 /** A value that was given and has no effect, or another one than in kube-proxy. */
 export interface ConfigWarning {
-  /** As in {@link ConfigDiagnostic}. */
+  /** As in {@link InvalidValue}. */
   readonly subject: string;
   /** A whole sentence, with the subject. */
   readonly message: string;
@@ -22,14 +22,14 @@ export function ignoredWarning(subject: string, reason: string): ConfigWarning {
 }
 
 /**
- * Throws one error that lists all diagnostics, unless there are none.
+ * Throws one error that lists all invalid values, unless there are none.
  * @param where the file or command line that has the values, for the message
- * @throws AppError of `code` when there are diagnostics; its evidence has a reason for each subject
+ * @throws AppError of `code` when there are any; its evidence has a reason for each subject
  */
-export function throwDiagnostics(code: ErrorCode, where: string, diagnostics: readonly ConfigDiagnostic[]): void {
-  if (diagnostics.length === 0) return;
+export function refuseInvalid(code: ErrorCode, where: string, values: readonly InvalidValue[]): void {
+  if (values.length === 0) return;
   const evidence = new Map<string, string>();
-  for (const { subject, reason } of diagnostics) {
+  for (const { subject, reason } of values) {
     const known = evidence.get(subject);
     evidence.set(subject, known === undefined ? reason : `${known}; ${reason}`);
   }
