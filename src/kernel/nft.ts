@@ -37,6 +37,14 @@ export interface SetListingOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How a set is listed in pieces. */
+export interface StreamOptions {
+  /** Ends the listing. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called when nft has read the set, before it prints it: changes do not disturb it any more. */
+  readonly onRead?: () => void;
+}
+
 /** Lists our tables: nft itself, or what gives it a time in which they do not change. */
 export type TableLister = Pick<Nft, "listTable" | "listSet" | "streamSet">;
 
@@ -169,20 +177,31 @@ export class Nft {
 
   /**
    * As {@link Nft.listSet}, in pieces while nft prints it: a long listing is never in memory as a whole. Yields nothing
-   * when the set is not there. nft prints when it has read all of the set.
+   * when the set is not there.
+   *
+   * nft reads for all commands of a run before it answers the first. That one has nothing to list here, so that its answer
+   * tells that the set was read: for 100,000 elements 0.6 s after the start, where the listing itself begins after 0.8 s.
    * @throws AppError from the iteration, as other listings do; the reason of `signal`
    */
   async *streamSet(
     family: Family,
     kind: "set" | "map",
     name: string,
-    signal?: AbortSignal,
+    { signal, onRead }: StreamOptions = {},
   ): AsyncGenerator<string, void, undefined> {
-    const listing = ["-j", "list", kind, family, TABLE_NAME, name];
+    const nothing = ["list", "counters", "table", family, TABLE_NAME];
+    const listing = ["-j", ...nothing, ";", "list", kind, family, TABLE_NAME, name];
     const [program, args] = this.#largeCommandLine(listing);
     const limits = this.#readingLimits(signal);
     try {
-      yield* this.#stream(program, args, limits);
+      let isAnswered = false;
+      for await (const text of this.#stream(program, args, limits)) {
+        onRead?.();
+        // The answer to the first command is one line.
+        const start: number = isAnswered ? 0 : text.indexOf("\n") + 1;
+        isAnswered ||= start > 0;
+        if (isAnswered && start < text.length) yield text.slice(start);
+      }
     } catch (error) {
       if (!(error instanceof ProgramError)) throw error;
       this.#assertWorked(listing, error.end, limits);

@@ -217,7 +217,7 @@ export async function listItems(
 ): Promise<void> {
   const parser = new SetListingParser(take);
   let isListed = false;
-  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name, signal)) {
+  for await (const text of nft.streamSet(family, value === undefined ? "set" : "map", name, { signal })) {
     parser.push(text);
     isListed = true;
   }

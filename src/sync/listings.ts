@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { firstOf } from "../base/signals.ts";
-import type { SetListingOptions, TableLister } from "../kernel/nft.ts";
+import type { SetListingOptions, StreamOptions, TableLister } from "../kernel/nft.ts";
 import type { Quiet, QuietTime } from "./quiet-time.ts";
 
 /** How long a listing may take while syncs go on, because they have waited for as long as they may, milliseconds. */
@@ -37,19 +37,20 @@ export class QuietListings implements TableLister {
     );
   }
 
-  /** As `Nft.streamSet`. Syncs go on as soon as nft prints. @throws AppError NFT_TIMEOUT when it was ended for them */
+  /** As `Nft.streamSet`. Syncs go on as soon as nft has read the set. @throws AppError NFT_TIMEOUT when it was ended for them */
   async *streamSet(
     family: Family,
     kind: "set" | "map",
     name: string,
-    signal?: AbortSignal,
+    { signal, onRead }: StreamOptions = {},
   ): AsyncGenerator<string, void, undefined> {
     const quiet = await this.#time.begin(signal);
+    const onQuietRead = () => {
+      quiet.end();
+      onRead?.();
+    };
     try {
-      for await (const text of this.#nft.streamSet(family, kind, name, quiet.signal)) {
-        quiet.end();
-        yield text;
-      }
+      yield* this.#nft.streamSet(family, kind, name, { signal: quiet.signal, onRead: onQuietRead });
     } finally {
       quiet.end();
     }

@@ -89,6 +89,27 @@ describe("the kernel's rules are read back as they were written", () => {
   test.each([
     ["this machine's", "nft"],
     ["the newest", NEWEST],
+  ])("by %s nft, which tells when it has read a map: a change after that does not disturb it", async (_, path) => {
+    const numbers = Array.from({ length: 20_000 }, (_unused, number) => number);
+    const elements = numbers.map((number) => `10.96.${number >> 8}.${number & 255}`);
+    const input = `add table ip nft-proxy\nadd set ip nft-proxy big { type ipv4_addr; }\nadd element ip nft-proxy big { ${elements} }`;
+    await execa("nft", ["-f", "-"], { input });
+    let change: Promise<unknown> | undefined;
+    let text = "";
+    const onRead = () => {
+      change ??= execa("nft", ["add element ip nft-proxy big { 192.0.2.1 }"]);
+    };
+    for await (const piece of new Nft({ path }).streamSet("ip", "set", "big", { onRead })) {
+      expect(change).toBeDefined();
+      text += piece;
+    }
+    await change;
+    expect(JSON.parse(text).nftables.at(-1).set.elem).toHaveLength(20_000);
+  });
+
+  test.each([
+    ["this machine's", "nft"],
+    ["the newest", NEWEST],
   ])("after %s nft changed existing maps", async (_, path) => {
     const nft = new Nft({ path });
     const [before, after] = [townRuleset("town-after"), townRuleset("town")];

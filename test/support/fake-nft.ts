@@ -52,10 +52,11 @@ export class FakeNft {
     return this.timesOut === "at the end" ? TIMED_OUT : result;
   };
 
-  /** In pieces of a length that no listing is a multiple of. */
+  /** The answers to two commands, of which the first lists nothing, in pieces of a length that no listing is a multiple of. */
   async *#stream(path: string, args: readonly string[]): AsyncGenerator<string> {
-    const { stdout, ...end } = await this.#run(path, args, "", NO_LIMITS);
+    const { stdout, ...end } = await this.#run(path, args.slice(args.indexOf(";")), "", NO_LIMITS);
     if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
+    yield '{"nftables": [{"metainfo": {}}]}\n';
     for (let at = 0; at < stdout.length; at += 97) yield stdout.slice(at, at + 97);
   }
 
