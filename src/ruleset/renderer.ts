@@ -1,12 +1,13 @@
 import { endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Service } from "../model/service.ts";
 import { excessText } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
 import { serviceExcess } from "./element-count.ts";
 import { MOST_STICKY_PORTS } from "./list-ids.ts";
-import { contextOf, type NodeContext } from "./node-context.ts";
+import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -36,23 +37,28 @@ export class Renderer {
   }
 
   /**
-   * Takes over another node context and renders all Services again. The declarations of the sets (counters, the
-   * affinity map's size) are fixed for the life of a renderer.
+   * Takes over another node context and renders all Services again, in pieces as {@link Renderer.updating}. The declarations of
+   * the sets (counters, the affinity map's size) are fixed for the life of a renderer.
    * @param excluded service ports that get no rules
    */
-  setNodeContext(nodeContext: NodeContext, excluded = NONE): void {
+  *changingContext(nodeContext: NodeContext, excluded = NONE): Generator<undefined> {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
-    for (const name of this.#names()) this.#renderService(name, excluded);
+    for (const name of this.#names()) yield* this.#renderService(name, excluded);
   }
 
   /**
-   * Renders Services again.
+   * Renders Services again, one service port in each piece: a Service may have thousands of endpoints at a hundred ports.
    * @param dirty those that changed, themselves or in their slices
    * @param excluded service ports that get no rules
    */
+  *updating(dirty: Iterable<ServiceName>, excluded = NONE): Generator<undefined> {
+    for (const name of [...dirty].sort()) yield* this.#renderService(name, excluded);
+  }
+
+  /** As {@link Renderer.updating}, at once. */
   update(dirty: Iterable<ServiceName>, excluded = NONE): void {
-    for (const name of [...dirty].sort()) this.#renderService(name, excluded);
+    for (const _ of this.updating(dirty, excluded));
   }
 
   /** The service ports without rules because they exceed a limit, each with the reason; another map where that changed. */
@@ -65,23 +71,40 @@ export class Renderer {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
-  #renderService(name: ServiceName, excluded: Excluded): void {
+  *#renderService(name: ServiceName, excluded: Excluded): Generator<undefined> {
     const service = this.#cache.service(name);
-    const excess = service && serviceExcess(service, this.#cache.slices(name), this.#nodeContext);
-    const rules = excess === undefined ? this.#rulesOf(name).filter(({ port }) => !excluded.has(port.key)) : [];
-    const kept = new Set(rules.map(({ port }) => port.key));
+    const slices = this.#cache.slices(name);
+    const excess = service && serviceExcess(service, slices, this.#nodeContext);
+    const wanted = service === undefined || excess !== undefined ? [] : this.#portsOf(service, excluded);
+    const kept = new Set(wanted.map(([{ key }]) => key));
     for (const { family, key } of this.#ports.get(name) ?? []) {
-      if (!kept.has(key)) this.state.families[family]?.remove(key);
+      if (kept.has(key)) continue;
+      this.state.families[family]?.remove(key);
+      yield;
     }
     const over = new Map<ServicePortKey, string>();
     if (service !== undefined && excess !== undefined) {
       const reason = excessText(excess);
       for (const { family, key } of servicePortsOf(service)) if (this.state.families[family]) over.set(key, reason);
     }
-    const ports = rules.flatMap((each) => (this.#put(each, over) ? [each.port] : []));
+    const ports: ServicePort[] = [];
+    for (const [port, context] of wanted) {
+      const endpoints = endpointsOf(slices, port, context.place.name);
+      const rules = renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context);
+      if (this.#put(rules, over)) ports.push(port);
+      yield;
+    }
     if (ports.length === 0) this.#ports.delete(name);
     else this.#ports.set(name, ports);
     this.#setExcess(name, over);
+  }
+
+  /** The ports of a Service that get rules, with the context of their family. */
+  #portsOf(service: Service, excluded: Excluded): (readonly [ServicePort, FamilyContext])[] {
+    return servicePortsOf(service).flatMap((port) => {
+      const context = contextOf(this.#nodeContext, port.family);
+      return context === undefined || excluded.has(port.key) ? [] : [[port, context] as const];
+    });
   }
 
   /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none, and a place in `over` */
@@ -101,17 +124,5 @@ export class Renderer {
     if (over.size > 0) this.#excessOf.set(name, over);
     else if (!this.#excessOf.delete(name)) return;
     this.#excess = undefined;
-  }
-
-  #rulesOf(name: ServiceName): ServicePortRules[] {
-    const service = this.#cache.service(name);
-    if (service === undefined) return [];
-    const slices = this.#cache.slices(name);
-    return servicePortsOf(service).flatMap((port) => {
-      const context = contextOf(this.#nodeContext, port.family);
-      if (context === undefined) return [];
-      const endpoints = endpointsOf(slices, port, context.place.name);
-      return [renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context)];
-    });
   }
 }

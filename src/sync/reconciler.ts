@@ -14,6 +14,7 @@ import { setSpecs } from "../ruleset/sets.ts";
 import { fullSync } from "./full-sync.ts";
 import { failingServicePorts, isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
+import { inTurns } from "./turns.ts";
 import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 
 /** Parts of a {@link Reconciler}. */
@@ -38,6 +39,8 @@ export interface SyncInput {
   readonly nodeContext: NodeContext;
   /** Services that changed since the last call, whether or not that sync succeeded. */
   readonly services: Iterable<ServiceName>;
+  /** All are rendered when {@link Reconciler.sync} returns, however long that takes: nothing else is done meanwhile. */
+  readonly atOnce?: boolean;
 }
 
 /**
@@ -115,7 +118,7 @@ export class Reconciler {
   async sync(input: SyncInput): Promise<SyncOutcome> {
     const due = this.#fullSync;
     try {
-      this.#render(input);
+      await this.#render(input);
       await this.#tryAgain();
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const rendered = this.#rendered;
@@ -143,7 +146,7 @@ export class Reconciler {
     }
   }
 
-  #render({ nodeContext, services }: SyncInput): void {
+  async #render({ nodeContext, services, atOnce = false }: SyncInput): Promise<void> {
     const { cache } = this.#parts;
     const dirty = new Set(services);
     const { retried, failed } = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
@@ -151,9 +154,13 @@ export class Reconciler {
     this.#onProbation = new Map([...this.#onProbation, ...failed]);
     for (const name of dirty) this.#rendered.add(name);
     this.#parts.vanished?.update(dirty);
+    const isCurrent = this.isCurrent(nodeContext);
+    const pieces = isCurrent
+      ? this.#renderer.updating(dirty, this.#refused.servicePorts)
+      : this.#renderAll(this.#refused.programmed(nodeContext));
     try {
-      if (this.isCurrent(nodeContext)) this.#renderer.update(dirty, this.#refused.servicePorts);
-      else this.#renderAll(this.#refused.programmed(nodeContext));
+      if (atOnce) for (const _ of pieces);
+      else await inTurns(pieces);
     } catch (error) {
       // Rules of any of them may be missing now: the next sync makes all rules anew, as for another node context.
       this.#nodeContext = [];
@@ -162,19 +169,19 @@ export class Reconciler {
     this.#parts.vanished?.putInto(this.state);
   }
 
-  /** Set declarations cannot change in place; rebuild the state if they differ. */
-  #renderAll(nodeContext: NodeContext): void {
+  /** Set declarations cannot change in place; rebuild the state if they differ. @returns as {@link Renderer.updating} */
+  *#renderAll(nodeContext: NodeContext): Generator<undefined> {
     for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
     const sameSets = JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
     this.#nodeContext = nodeContext;
     if (sameSets) {
-      this.#renderer.setNodeContext(nodeContext, this.#refused.servicePorts);
+      yield* this.#renderer.changingContext(nodeContext, this.#refused.servicePorts);
       return;
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
-    this.#renderer.update(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
     this.#established = false;
     this.requestFullSync("configuration");
+    yield* this.#renderer.updating(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
   }
 
   async #partial(): Promise<SyncResult> {
@@ -228,7 +235,7 @@ export class Reconciler {
     const family = await refusedFamily(this.state.ruleset, (ruleset) => isAccepted(nft, rebuildTransaction(ruleset)));
     if (family === undefined) return false;
     this.#refused.exclude(family, message);
-    this.#renderAll(this.#refused.programmed(this.#nodeContext));
+    await inTurns(this.#renderAll(this.#refused.programmed(this.#nodeContext)));
     this.#parts.vanished?.putInto(this.state);
     return true;
   }

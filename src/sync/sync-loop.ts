@@ -140,9 +140,10 @@ export class SyncLoop {
     const isFull = reconciler.isFullSyncDue;
     try {
       const nodeContext = this.#parts.nodeContext.current();
-      const syncing = reconciler.sync({ nodeContext, services: changes.services });
+      const atOnce = this.#moments.size > 0;
+      const syncing = reconciler.sync({ nodeContext, services: changes.services, atOnce });
       // The rules of the objects of this moment are rendered now, and not in the kernel yet.
-      const moments = [...this.#moments].map((begin) => begin());
+      const moments = atOnce ? [...this.#moments].map((begin) => begin()) : [];
       const outcome = await syncing;
       for (const end of moments) end();
       tracker.synced(changes);

@@ -147,7 +147,7 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
         before = objects;
         if (changed !== null) {
           nodeContext = changed;
-          renderer.setNodeContext(nodeContext);
+          for (const _ of renderer.changingContext(nodeContext));
         }
         expect(rulesetText(renderer.state.committedRuleset())).toBe(committed);
         if (!reachesKernel) continue;
@@ -175,7 +175,7 @@ test("an equal object put into the cache again leaves nothing pending", () => {
       renderer.state.committed();
       for (const event of eventsBetween(objects, objects)) event(cache);
       renderer.update(cache.takeDirty());
-      renderer.setNodeContext(nodeContext);
+      for (const _ of renderer.changingContext(nodeContext));
       expect(renderer.state.pending()).toEqual([]);
     }),
   );

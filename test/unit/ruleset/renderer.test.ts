@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
@@ -67,7 +67,7 @@ describe("a Service of more elements than its budget", () => {
     cache.putService({ ...HUGE, ports: PORTS.slice(0, 2) });
     renderer.update(cache.takeDirty());
     expect(renderer.excess.size).toBe(2);
-    renderer.setNodeContext(testNodeContext());
+    for (const _ of renderer.changingContext(testNodeContext()));
     expect(renderer.excess.size).toBe(0);
   });
 });
@@ -81,4 +81,28 @@ test("a Service that was decoded beyond its budget gets no rules", () => {
   expect([...renderer.excess.values()]).toEqual([
     "a Service can have 20000 source ranges (--max-service-source-ranges), and this one has 80000",
   ]);
+});
+
+test("a chain that thousands of frontends share is not compared for each of them", () => {
+  const guarded = service({
+    ports: PORTS.slice(0, 10),
+    loadBalancerIPs: ADDRESSES.slice(0, 100),
+    sourceRanges: ["198.51.100.0/24"],
+  });
+  const cache = cacheOf({ services: [guarded], slices: [slice({ endpoints: ["10.244.2.1"] })] });
+  const renderer = new Renderer(cache, testNodeContext());
+  const texts = vi.spyOn(JSON, "stringify");
+  renderer.update(cache.takeDirty());
+  expect(texts.mock.calls.length).toBeLessThan(100);
+  texts.mockRestore();
+});
+
+test("a Service is rendered in as many pieces as it has ports, and taken away in as many", () => {
+  const cache = cacheOf({ services: [service({ ports: PORTS.slice(0, 10) })] });
+  const renderer = new Renderer(cache, testNodeContext());
+  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(10);
+  const { name } = service();
+  cache.deleteService(name);
+  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(10);
+  expect(served(renderer)).toEqual(new Set());
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
@@ -39,6 +39,23 @@ const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({
 });
 
 describe("a sync", () => {
+  test("lets others have their turns while it renders, unless all is to be rendered at once", async () => {
+    for (const [atOnce, rendered] of [
+      [false, 1],
+      [true, 2],
+    ] as const) {
+      const { cache, reconciler } = setUp();
+      let now = 0;
+      const clock = vi.spyOn(performance, "now").mockImplementation(() => (now += 30));
+      const syncing = reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty(), atOnce });
+      const ports = () => [...(reconciler.state.families.ip?.allServicePortRules() ?? [])];
+      expect(ports()).toHaveLength(rendered);
+      await syncing;
+      clock.mockRestore();
+      expect(ports()).toHaveLength(2);
+    }
+  });
+
   test("makes the tables at start, hooks last, and then sends nothing but changes", async () => {
     const parts = setUp();
     const report = await parts.sync();
