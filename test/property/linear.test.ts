@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
-import type { ExplainInput } from "../../src/inspect/explain/explain-input.ts";
+import type { ExplainInput, LiveRules } from "../../src/inspect/explain/explain-input.ts";
 import { reportOf } from "../../src/inspect/explain/report.ts";
 import type { Decoded } from "../../src/kube/decode/decode.ts";
 import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
 import { decodeService } from "../../src/kube/decode/service.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { viewService } from "../../src/ruleset/service-view.ts";
@@ -73,24 +74,52 @@ describe("the work for objects with many", () => {
   });
 });
 
+function explainInput(cache: ObjectCache): ExplainInput {
+  const nodeContext = testNodeContext();
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty());
+  const host = { localAddresses: new Set(["192.0.2.2"]) };
+  return { cache, nodeContext, objectsKnown: true, state: renderer.state, ignored: [], loadBalancers: [], host };
+}
+
+const ALL = { kind: "all", problemsOnly: false, from: {} } as const;
+
 test("the work to explain a Service with many addresses grows with their number, not with its square", () => {
   const explainAll = (count: number): number => {
     const externalIPs = Array.from({ length: count }, (_, i) => `203.0.${i >> 8}.${i & 255}`);
-    const cache = cacheOf({ services: [service({ externalIPs })], slices: [slice({ endpoints: ["10.244.2.1"] })] });
-    const nodeContext = testNodeContext();
-    const renderer = new Renderer(cache, nodeContext);
-    renderer.update(cache.takeDirty());
-    const input: ExplainInput = {
-      cache,
-      nodeContext,
-      objectsKnown: true,
-      state: renderer.state,
-      ignored: [],
-      loadBalancers: [],
-      host: { localAddresses: new Set(["192.0.2.2"]) },
+    const services = [service({ externalIPs })];
+    const input = explainInput(cacheOf({ services, slices: [slice({ endpoints: ["10.244.2.1"] })] }));
+    return countOperations(() => reportOf(ALL, input));
+  };
+  const few = explainAll(100);
+  expect(explainAll(400) / few).toBeLessThan(FOUR_TIMES);
+});
+
+/** Tables in the kernel that are to be compared with the desired ones. */
+const KERNELS: Readonly<Record<string, (desired: Ruleset) => Ruleset>> = {
+  "as it should be": (desired) => desired,
+  "without any element": (desired) =>
+    Object.fromEntries(
+      Object.values(desired).map((table) => [
+        table.family,
+        { ...table, sets: new Map([...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }])) },
+      ]),
+    ),
+};
+
+test.each(Object.keys(KERNELS))("the work to explain many Services by a kernel %s grows with their number", (name) => {
+  const explainAll = (count: number): number => {
+    const numbers = Array.from({ length: count }, (_, i) => i);
+    const services = numbers.map((i) => service({ name: `web-${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] }));
+    const slices = numbers.map((i) => slice({ service: `web-${i}`, endpoints: ["10.244.2.1"] }));
+    const input = explainInput(cacheOf({ services, slices }));
+    const live: LiveRules = {
+      ruleset: (KERNELS[name] as (desired: Ruleset) => Ruleset)(input.state.ruleset),
+      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
+      interfaceTo: () => undefined,
+      affinityEntries: [],
     };
-    const query = { kind: "all", problemsOnly: false, from: {} } as const;
-    return countOperations(() => reportOf(query, input));
+    return countOperations(() => reportOf(ALL, { ...input, live }));
   };
   const few = explainAll(100);
   expect(explainAll(400) / few).toBeLessThan(FOUR_TIMES);

@@ -1,4 +1,5 @@
 import { AppError } from "../../base/errors.ts";
+import type { Detail } from "../../inspect/explain/explain.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
@@ -27,7 +28,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     ...loaded.diagnostics.map(diagnosticText),
     ...invalidNotices(loaded),
   ];
-  const report = answer(query, loaded);
+  const report = answer(query, loaded, format === "json" ? "whole" : "brief");
   if (report instanceof AppError) return failed(report, notices);
   const head = sidesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
@@ -41,13 +42,13 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 }
 
 /** The answer, or the error that is to be told below the notices: they may name the object that is missing. */
-function answer(query: ExplainQuery, { input, diagnostics }: LoadedExplainInput): Report | AppError {
+function answer(query: ExplainQuery, { input, diagnostics }: LoadedExplainInput, detail: Detail): Report | AppError {
   const { serviceCount, sliceCount } = input.cache;
   if (hasErrors(diagnostics) && serviceCount + sliceCount === 0) {
     return new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
   }
   try {
-    return reportOf(query, input);
+    return reportOf(query, input, detail);
   } catch (error) {
     if (error instanceof AppError) return error;
     throw error;

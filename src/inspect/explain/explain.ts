@@ -4,7 +4,7 @@ import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
-import { liveDifferences } from "./differences.ts";
+import { differsFromDesired, liveDifferences } from "./differences.ts";
 import { clientChoice, explainEndpoints, isBalancedOver } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
@@ -16,17 +16,20 @@ import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
 import { destinationText, listText, RESULTS } from "./words.ts";
 
+/** How much of an explanation is wanted: a brief one has no steps and no notes, which take half of the time. */
+export type Detail = "brief" | "whole";
+
 /**
  * Follows one connection through the rules and derives the cause of its outcome from the objects.
  * @throws AppError NFT_OUTPUT for rules in nft-proxy's tables that other software made
  */
-export function explain(connection: Connection, input: ExplainInput): Explanation {
+export function explain(connection: Connection, input: ExplainInput, detail: Detail = "whole"): Explanation {
   const relayed = relayedConnection(connection, input);
-  if (relayed === undefined) return explainDirect(connection, input);
-  return loopbackExplanation(connection, explainDirect(relayed, input));
+  if (relayed === undefined) return explainDirect(connection, input, detail);
+  return loopbackExplanation(connection, explainDirect(relayed, input, detail));
 }
 
-function explainDirect(connection: Connection, input: ExplainInput): Explanation {
+function explainDirect(connection: Connection, input: ExplainInput, detail: Detail): Explanation {
   const { state, live, cache } = input;
   const match = matchOf(connection, input);
   const desired = state.ruleset[familyOf(connection.to)];
@@ -38,15 +41,17 @@ function explainDirect(connection: Connection, input: ExplainInput): Explanation
   const verdict =
     (followed && otherTablesVerdict(connection, followed)) ??
     (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
+  const listName = (id: number) => listText(id, state.families[familyOf(connection.to)]);
   return {
     connection,
     node: cache.node.name,
     rules: live === undefined ? "desired" : "live",
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
-    steps: explainSteps(everywhere ?? outcomes, table, (id) => listText(id, state.families[familyOf(connection.to)])),
+    steps: detail === "brief" ? [] : explainSteps(everywhere ?? outcomes, table, listName),
     endpoints: endpointsThroughAll(evidence, everywhere, input),
-    notes: explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
-    ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, table, desired) } : {}),
+    notes:
+      detail === "brief" ? [] : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
+    ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,
   };
 }
@@ -107,7 +112,7 @@ function liveVerdict(
   const found = verdictOf(evidence, input);
   if (table === undefined)
     return notProgrammed(found, "the kernel has no table of nft-proxy, and nothing is translated");
-  if (!input.objectsKnown) return found;
+  if (!input.objectsKnown || !differsFromDesired(table, desired, input)) return found;
   const wanted = evidenceOf(connection, match, desired, input);
   const desiredVerdict = verdictOf(wanted, input);
   if (desiredVerdict.result === found.result && sameDestinations(evidence, wanted)) return found;

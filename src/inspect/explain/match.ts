@@ -1,3 +1,5 @@
+import { FAMILIES, type Family } from "../../base/family.ts";
+import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -74,29 +76,72 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
 }
 
 /** The Services of which an address is one, of whichever kind, by name. */
-export function servicesAt(address: string, { cache }: Pick<ExplainInput, "cache">): Service[] {
-  const family = familyOf(address);
-  return servicesOf(cache).filter(
-    ({ clusterIPs, externalIPs, loadBalancerIPs }) =>
-      clusterIPs[family] === address ||
-      externalIPs[family].includes(address) ||
-      loadBalancerIPs[family].includes(address),
-  );
+export function servicesAt(address: string, input: ExplainInput): readonly Service[] {
+  return addressesOf(input).services.get(address) ?? [];
+}
+
+/** The Services that ask for a NodePort, by name. */
+export function servicesWithNodePort({ port, protocol }: NodePort, input: ExplainInput): readonly Service[] {
+  return addressesOf(input).nodePorts.get(`${protocol} ${port}`) ?? [];
 }
 
 /** The endpoints at an address, each with the name of its Service. */
-export function endpointsAt(address: string, cache: ObjectCache) {
-  return cache.serviceNames().flatMap((service) =>
-    cache
-      .slices(service)
-      .flatMap(({ endpoints }) => endpoints.filter((one) => one.address === address))
-      .map((endpoint) => ({ service, endpoint })),
-  );
+export function endpointsAt(address: string, input: ExplainInput): readonly EndpointAt[] {
+  return addressesOf(input).endpoints.get(address) ?? [];
 }
 
-/** All Services, by name. */
-function servicesOf(cache: ObjectCache): Service[] {
-  return cache.serviceNames().flatMap((name) => cache.service(name) ?? []);
+type NodePort = Pick<Destination, "port" | "protocol">;
+
+interface EndpointAt {
+  readonly service: ServiceName;
+  readonly endpoint: SliceEndpoint;
+}
+
+/** Who has an address or a NodePort. */
+interface Addresses {
+  readonly services: ReadonlyMap<string, readonly Service[]>;
+  readonly nodePorts: ReadonlyMap<string, readonly Service[]>;
+  readonly endpoints: ReadonlyMap<string, readonly EndpointAt[]>;
+}
+
+/** Those of an input, for a thousand refused connections may ask about a hundred thousand endpoints. */
+const known = new WeakMap<ExplainInput, Addresses>();
+
+function addressesOf(input: ExplainInput): Addresses {
+  const found = known.get(input) ?? addressesIn(input.cache);
+  known.set(input, found);
+  return found;
+}
+
+function addressesIn(cache: ObjectCache): Addresses {
+  const services = new Map<string, Service[]>();
+  const nodePorts = new Map<string, Service[]>();
+  const endpoints = new Map<string, EndpointAt[]>();
+  for (const name of cache.serviceNames()) {
+    const service = cache.service(name);
+    if (service !== undefined) {
+      for (const address of new Set(FAMILIES.flatMap((family) => addressesOfService(service, family)))) {
+        add(services, address, service);
+      }
+      for (const key of new Set(service.ports.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))) {
+        add(nodePorts, key, service);
+      }
+    }
+    for (const { endpoints: some } of cache.slices(name)) {
+      for (const endpoint of some) add(endpoints, endpoint.address, { service: name, endpoint });
+    }
+  }
+  return { services, nodePorts, endpoints };
+}
+
+function addressesOfService({ clusterIPs, externalIPs, loadBalancerIPs }: Service, family: Family): readonly string[] {
+  return [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
+}
+
+function add<Item>(groups: Map<string, Item[]>, key: string, item: Item): void {
+  const group = groups.get(key);
+  if (group === undefined) groups.set(key, [item]);
+  else group.push(item);
 }
 
 /**

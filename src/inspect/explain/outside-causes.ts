@@ -1,14 +1,13 @@
 import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
-import type { Service } from "../../model/service.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { serviceExcess } from "../../ruleset/element-count.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { endpointsAt, nodePortAt, servesNodePorts, servicesAt } from "./match.ts";
+import { endpointsAt, nodePortAt, servesNodePorts, servicesAt, servicesWithNodePort } from "./match.ts";
 import type { Reason } from "./service-causes.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -79,14 +78,7 @@ function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reas
 
 function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
   const { cache, nodeContext } = input;
-  const hasNodePort = (service: Service) =>
-    service.ports.some((one) => one.nodePort === port && one.protocol === protocol);
-  const withNodePort = servesNodePorts(to, input)
-    ? cache
-        .serviceNames()
-        .flatMap((name) => cache.service(name) ?? [])
-        .filter(hasNodePort)
-    : [];
+  const withNodePort = servesNodePorts(to, input) ? servicesWithNodePort({ port, protocol }, input) : [];
   for (const service of [...servicesAt(to, input), ...withNodePort]) {
     const excess = serviceExcess(service, cache.slices(service.name), nodeContext);
     if (excess === undefined) continue;
@@ -169,9 +161,9 @@ function loopback({ to }: Connection): Reason | undefined {
 /** The most Services of which a shared endpoint is named. */
 const MOST_SERVICES = 3;
 
-function notAService(connection: Connection, { cache }: ExplainInput): Reason {
+function notAService(connection: Connection, input: ExplainInput): Reason {
   const { to } = connection;
-  const names = [...new Set(endpointsAt(to, cache).map(({ service }) => service))];
+  const names = [...new Set(endpointsAt(to, input).map(({ service }) => service))];
   const services = names.length === 1 ? `Service ${names[0]}` : `Services ${listText(names, MOST_SERVICES)}`;
   const known = names.length === 0 ? "" : `; it is an endpoint of ${services}, reached directly`;
   return {

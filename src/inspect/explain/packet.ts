@@ -51,10 +51,9 @@ function podInterface({ address, at, known }: Connection["from"], input: Explain
 }
 
 /** Whether an address is that of a pod of another node. */
-function isElsewhere(address: string, { cache }: ExplainInput): boolean {
-  return endpointsAt(address, cache).some(
-    ({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== cache.node.name,
-  );
+function isElsewhere(address: string, input: ExplainInput): boolean {
+  const own = input.cache.node.name;
+  return endpointsAt(address, input).some(({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== own);
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
@@ -64,11 +63,11 @@ function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
 }
 
 /** Pods seldom use addresses that Services have for the outside, nor NodePorts. */
-function isExternal(address: string, { cache, host }: ExplainInput): boolean {
+function isExternal(address: string, input: ExplainInput): boolean {
   const family = familyOf(address);
   return (
-    host.localAddresses.has(address) ||
-    servicesAt(address, { cache }).some(({ clusterIPs }) => clusterIPs[family] !== address)
+    input.host.localAddresses.has(address) ||
+    servicesAt(address, input).some(({ clusterIPs }) => clusterIPs[family] !== address)
   );
 }
 
@@ -76,7 +75,7 @@ function kindOf(address: string, input: ExplainInput): Source {
   if (isLocal(input.host, address)) return "node";
   const context = contextOf(input.nodeContext, familyOf(address));
   const isPods = context !== undefined && podCidrs(context, input).some((cidr) => cidrContains(cidr, address));
-  return isPods || endpointsAt(address, input.cache).length > 0 ? "pod" : "outside";
+  return isPods || endpointsAt(address, input).length > 0 ? "pod" : "outside";
 }
 
 /** The CIDRs that pods have addresses of; first those of this node. */

@@ -1,7 +1,7 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { nearest } from "../../base/nearest.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import { explain } from "./explain.ts";
+import { type Detail, explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Explanation, Verdict } from "./explanation.ts";
 import { ignoredReason } from "./outside-causes.ts";
@@ -35,31 +35,40 @@ export type Report =
 
 /**
  * Answers a query.
+ * @param detail of the explanations, where there may be several
  * @throws AppError BAD_ARGUMENT for an unknown Service or port
  */
-export function reportOf(query: ExplainQuery, input: ExplainInput): Report {
+export function reportOf(query: ExplainQuery, input: ExplainInput, detail: Detail = "whole"): Report {
   switch (query.kind) {
     case "connection":
       return { kind: "connection", explanation: explain(connectionOf(query.question, input), input) };
     case "service":
-      return serviceReport(query, input);
+      return serviceReport(query, input, detail);
     case "all":
-      return allReport(query, input);
+      return allReport(query, input, detail);
   }
 }
 
-function serviceReport(query: Extract<ExplainQuery, { readonly kind: "service" }>, input: ExplainInput): Report {
+function serviceReport(
+  query: Extract<ExplainQuery, { readonly kind: "service" }>,
+  input: ExplainInput,
+  detail: Detail,
+): Report {
   const ignored = input.ignored.find(({ name }) => name === query.named.service);
   if (ignored !== undefined) return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
   const ports = serviceConnections(query.named, query.from, input);
-  return { kind: "service", ports: ports.map((port) => portReport(port, input)) };
+  return { kind: "service", ports: ports.map((port) => portReport(port, input, detail)) };
 }
 
 /** The kernel may have problems that the desired state has not: all its connections are explained. */
-function allReport(query: Extract<ExplainQuery, { readonly kind: "all" }>, input: ExplainInput): Report {
+function allReport(
+  query: Extract<ExplainQuery, { readonly kind: "all" }>,
+  input: ExplainInput,
+  detail: Detail,
+): Report {
   const { namespace, problemsOnly } = query;
   const candidates = allConnections({ ...query, problemsOnly: problemsOnly && input.live === undefined }, input);
-  const ports = candidates.map((port) => portReport(port, input));
+  const ports = candidates.map((port) => portReport(port, input, detail));
   const names = input.cache.serviceNames();
   const services = names.filter((name) => namespace === undefined || name.startsWith(`${namespace}/`)).length;
   return {
@@ -79,12 +88,12 @@ function namespaceOf(name: string, others: readonly ServiceName[]): { readonly n
   return near === undefined ? { name } : { name, near };
 }
 
-function portReport({ view: { port }, connections }: PortConnections, input: ExplainInput): PortReport {
+function portReport({ view: { port }, connections }: PortConnections, input: ExplainInput, detail: Detail): PortReport {
   const title = `Service ${port.service.name}, port ${portSpecText(port.spec)}, ${FAMILY_NAMES[port.family]}`;
   return {
     title,
     service: port.service.name,
-    explanations: connections.map((connection) => explain(connection, input)),
+    explanations: connections.map((connection) => explain(connection, input, detail)),
   };
 }
 

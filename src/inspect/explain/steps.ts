@@ -43,29 +43,32 @@ export function explainSteps(
   table: Table | undefined,
   listName: ListNames,
 ): ExplainedStep[] {
-  const order: string[] = [];
+  const order: MergedStep[] = [];
   const merged = new Map<string, MergedStep>();
+  // The outcomes of a random choice have the steps before it in common.
+  const seen = new Map<Step, MergedStep | undefined>();
+  const mergedStep = (step: Step, at: number): MergedStep | undefined => {
+    const message = "chain" in step ? messageOf(step, listName) : undefined;
+    if (!("chain" in step) || message === undefined) return undefined;
+    const index = step.kind === "policy" ? "policy" : step.index;
+    const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
+    const entry = merged.get(key) ?? { step, message, elements: new Set<string>(), probability: 0 };
+    if (!merged.has(key)) order.splice(at, 0, entry);
+    merged.set(key, entry);
+    for (const text of elementTexts(step, table)) entry.elements.add(text);
+    return entry;
+  };
   for (const { steps, probability } of outcomes) {
     let at = 0;
     for (const step of steps) {
-      if (!("chain" in step)) continue;
-      const message = messageOf(step, listName);
-      if (message === undefined) continue;
-      const index = step.kind === "policy" ? "policy" : step.index;
-      const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
-      const known = merged.get(key);
-      if (known === undefined) order.splice(at, 0, key);
-      at = order.indexOf(key) + 1;
-      const entry = known ?? { step, message, elements: new Set<string>(), probability: 0 };
+      const entry = seen.has(step) ? seen.get(step) : mergedStep(step, at);
+      seen.set(step, entry);
+      if (entry === undefined) continue;
+      at = order.indexOf(entry) + 1;
       entry.probability += probability;
-      for (const text of elementTexts(step, table)) entry.elements.add(text);
-      merged.set(key, entry);
     }
   }
-  return order.flatMap((key) => {
-    const entry = merged.get(key);
-    return entry === undefined ? [] : [explained(entry)];
-  });
+  return order.map(explained);
 }
 
 function messageOf(step: PlacedStep, listName: ListNames): string | undefined {

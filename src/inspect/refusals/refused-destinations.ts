@@ -122,7 +122,7 @@ function explained(
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
-  const { result, cause, message, action } = explain(connection, input).verdict;
+  const { result, cause, message, action } = explain(connection, input, "brief").verdict;
   const { address, port, protocol } = latest;
   return {
     address,
