@@ -27,7 +27,7 @@ export type ProgramEnd = Omit<ProcessResult, "stdout" | "durationMs">;
 export interface ProcessLimits {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
-  /** Kills it. */
+  /** Kills it. What may be killed ends with this process, too, unless that is killed by SIGKILL. */
   readonly signal?: AbortSignal;
 }
 
@@ -61,7 +61,7 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
       input,
       timeout: timeoutMs,
       maxBuffer: maxOutputBytes,
-      ...(signal === undefined ? {} : { cancelSignal: signal }),
+      ...(signal === undefined ? {} : { cancelSignal: signal, cleanup: true }),
     }),
   );
 

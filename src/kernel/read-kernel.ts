@@ -37,12 +37,15 @@ export type KernelComparison =
   | { readonly kind: "compared"; readonly differences: readonly TableDifference[] }
   | Unreadable;
 
+/** Lists our tables for {@link readKernel}. */
+export type TableReader = Pick<TableLister, "listTable" | "streamSet">;
+
 /**
  * Reads nft-proxy's tables of the given families, set by set. The dynamic maps, which packets fill, are never listed:
  * 200,000 clients take 6 s, and all other sets of a large cluster 0.6 s (nft 1.1.3).
  * @throws AppError when nft cannot work at all, so that nothing is known of the tables: as {@link Nft.apply} does
  */
-export async function readKernel(nft: TableLister, families: readonly Family[]): Promise<KernelState> {
+export async function readKernel(nft: TableReader, families: readonly Family[]): Promise<KernelState> {
   const tables: Partial<Record<Family, Table>> = {};
   try {
     for (const family of families) {
@@ -62,7 +65,7 @@ export async function readKernel(nft: TableLister, families: readonly Family[]):
  * @param desired may change meanwhile: see {@link SetComparison}; a family that it does not have is not looked at
  */
 export async function compareKernel(
-  nft: TableLister,
+  nft: TableReader,
   desired: Ruleset,
   signal?: AbortSignal,
 ): Promise<KernelComparison> {
@@ -145,12 +148,12 @@ function unreadable(error: unknown): Unreadable {
 }
 
 /** A table without the elements of its sets; undefined when there is none. */
-async function declaredTable(nft: TableLister, family: Family, signal?: AbortSignal): Promise<Table | undefined> {
+async function declaredTable(nft: TableReader, family: Family, signal?: AbortSignal): Promise<Table | undefined> {
   const text = await nft.listTable(family, signal);
   return text === undefined ? undefined : parseListing(readListing(text))[family];
 }
 
-async function readSets(nft: TableLister, { family, sets }: Table): Promise<Map<string, ElementSet>> {
+async function readSets(nft: TableReader, { family, sets }: Table): Promise<Map<string, ElementSet>> {
   const result = new Map<string, ElementSet>();
   for (const { spec } of sets.values()) {
     const elements = new Map<string, string>();
@@ -164,7 +167,7 @@ async function readSets(nft: TableLister, { family, sets }: Table): Promise<Map<
 const KEYS_PER_TURN = 5000;
 
 async function compareSets(
-  nft: TableLister,
+  nft: TableReader,
   actual: Table | undefined,
   desired: Table,
   signal: AbortSignal | undefined,
@@ -190,7 +193,7 @@ async function compareSets(
 
 /** Hands over the elements of a set or map one by one, in canonical form; none of a dynamic one. */
 async function listElements(
-  nft: TableLister,
+  nft: TableReader,
   family: Family,
   spec: SetSpec,
   take: (key: string, value: string) => void,
@@ -209,7 +212,7 @@ async function listElements(
  * @throws AppError as {@link Nft.streamSet}; NFT_OUTPUT for a listing that is not understood
  */
 export async function listItems(
-  nft: TableLister,
+  nft: TableReader,
   family: Family,
   { name, value }: SetSpec,
   take: (item: unknown) => void,

@@ -47,12 +47,13 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
 }
 
 /**
- * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed.
+ * {@link StreamText} by an argument array, without a shell. A program whose output is no longer taken is killed, and ends
+ * with this process, unless that is killed by SIGKILL.
  * @throws ProgramError from the iteration when the program cannot be started, fails or times out
  */
 export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
   const cancel = signal === undefined ? {} : { cancelSignal: signal };
-  const child = execa(path, args, { ...STREAM_OPTIONS, timeout: timeoutMs, ...cancel });
+  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true, timeout: timeoutMs, ...cancel });
   let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execa } from "execa";
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
 const schema = JSON.parse(readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"));
 const isReport = new Ajv({ strict: true }).compile(schema);
@@ -71,5 +71,41 @@ describe("diff", () => {
     const { exitCode, stdout, stderr } = await nftProxy(["diff", ...from("town"), ...args]);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toContain(said);
+  });
+
+  describe("beside changes that come faster than nft lists a map", () => {
+    /** nft, which lists no map to the end. */
+    async function listingForever(): Promise<string> {
+      const directory = await mkdtemp(join(tmpdir(), "nft-proxy-diff-"));
+      onTestFinished(() => rm(directory, { recursive: true }));
+      const path = `${directory}/nft`;
+      await writeFile(path, '#!/bin/sh\ncase "$*" in *"list map"*) exec sleep 543.21;; esac\nexec nft "$@"\n', {
+        mode: 0o755,
+      });
+      return path;
+    }
+    const listings = async () => (await execa("pgrep", ["-f", "^sleep 543.21"], { reject: false, lines: true })).stdout;
+
+    test("ends with exit code 2, the reason and what to do", async () => {
+      await nftProxy(["apply", ...from("town")]);
+      const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
+      const { exitCode, stdout, stderr } = await nftProxy(args);
+      expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+      expect(stderr).toMatch(
+        /^nft-proxy: nft could not list map ip nft-proxy \S+ within 10 s: rules change faster than/,
+      );
+      expect(stderr).toContain("\n  hint: nft monitor shows who changes them; ");
+      expect(await listings()).toEqual([]);
+    });
+
+    test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("leaves no nft behind when %s ends it", async (signal) => {
+      await nftProxy(["apply", ...from("town")]);
+      const args = ["diff", ...from("town"), `--nft-path=${await listingForever()}`];
+      const command = execa(process.execPath, [bundle, ...args], { reject: false });
+      await vi.waitFor(async () => expect(await listings()).toHaveLength(1), { timeout: 20_000, interval: 50 });
+      command.kill(signal);
+      expect((await command).signal).toBe(signal);
+      await vi.waitFor(async () => expect(await listings()).toEqual([]), { timeout: 5000, interval: 50 });
+    });
   });
 });

@@ -4,6 +4,7 @@ import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted, listText, socketText } from "../../base/text.ts";
 import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
+import { listingNft } from "../../inspect/load/kernel-tables.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import {
@@ -15,7 +16,7 @@ import {
   readSeenRefusals,
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
-import { Nft } from "../../kernel/nft.ts";
+import type { Nft } from "../../kernel/nft.ts";
 import { newRefusals, refusalPackets } from "../../kernel/refused-set.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { emptyNamespaceNotices, outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
@@ -40,7 +41,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   progress.step("reading the objects");
   const request = loadRequest(argv, command);
   const loaded = await loadExplainInput(request);
-  const nft = new Nft({ path: options.nftPath });
+  const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
   const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
     const now = systemClock.now();
@@ -52,7 +53,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
-      ? watch(first, read, inputs(loaded.input, request), explained, format === "json" ? jsonLines : text)
+      ? watch(first, nft, read, inputs(loaded.input, request), explained, format === "json" ? jsonLines : text)
       : (format === "json" ? jsonText : text)(present),
     notices: [
       ...notices,
@@ -104,6 +105,7 @@ function inputs(first: ExplainInput, request: LoadRequest): () => Promise<Explai
 /** The refusals that there are, then those that are new at each look, until interrupted. */
 async function* watch(
   first: SeenRefusals,
+  nft: Nft,
   read: () => Promise<SeenRefusals>,
   currentInput: () => Promise<ExplainInput>,
   explained: (seen: SeenRefusals, input: ExplainInput) => Explained,
@@ -112,13 +114,16 @@ async function* watch(
   let isInterrupted = false;
   const interrupted = untilInterrupted().then(() => {
     isInterrupted = true;
+    nft.stopReading();
+    return undefined;
   });
   yield print(explained(first, await currentInput()));
   let pause = WATCH_MS;
   for (let before = first; !isInterrupted; ) {
     await Promise.race([sleep(pause), interrupted]);
     const startedAt = systemClock.monotonic();
-    const seen = await read();
+    const seen = await Promise.race([read(), interrupted]);
+    if (seen === undefined) return;
     // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
     pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
     const entries = newRefusals(refusalPackets(before.entries), seen.entries);

@@ -3,7 +3,6 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
 import { readOtherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
@@ -19,7 +18,7 @@ import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { type Desired, loadDesired, loadFromFiles, renderObjects } from "./desired.ts";
-import { liveTables } from "./kernel-tables.ts";
+import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
 import type { DesiredOrigin, LoadRequest, MissingNode } from "./load-request.ts";
 
@@ -67,7 +66,7 @@ function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished
 }
 
 async function liveRules({ nftPath }: ProxyOptions, ruleset: Ruleset, query: ExplainQuery): Promise<LiveRules> {
-  const nft = new Nft({ path: nftPath });
+  const nft = listingNft(nftPath);
   const tables = { ruleset, otherTables: await readOtherTables(nft), interfaceTo: await interfaceLookup(hostFiles) };
   if (query.kind !== "connection" || query.question.fromAddress === undefined)
     return { ...tables, affinityEntries: [] };
