@@ -22,6 +22,8 @@ export interface TableDelta {
   readonly deletedFlowtable?: Flowtable;
   /** New chains and chains with other rules: declared, emptied and filled. */
   readonly writtenChains: readonly Chain[];
+  /** Those of them that are there with other rules. */
+  readonly changedChains: readonly string[];
   /** Base chains whose hook, priority or policy differ: deleted before they are written. */
   readonly replacedChains: readonly string[];
   readonly deletedChains: readonly string[];
@@ -57,6 +59,9 @@ function diffTable(actual: Table | undefined, desired: Table): TableDelta | unde
 export function diffDeclarations(actual: Table | undefined, desired: Table): TableDelta {
   if (actual === undefined) return creation(desired, "create");
   if (!canChangeInPlace(actual, desired)) return creation(desired, "recreate");
+  const writtenChains = [...desired.chains.values()].filter(
+    (chain) => !sameChain(actual.chains.get(chain.name), chain),
+  );
   return {
     family: desired.family,
     table: desired.name,
@@ -64,7 +69,8 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
     addedSets: [...desired.sets.values()].filter((set) => !actual.sets.has(set.spec.name)).map((set) => set.spec),
     deletedSets: [...actual.sets.values()].filter((set) => !desired.sets.has(set.spec.name)).map((set) => set.spec),
     ...diffFlowtables(actual.flowtable, desired.flowtable),
-    writtenChains: [...desired.chains.values()].filter((chain) => !sameChain(actual.chains.get(chain.name), chain)),
+    writtenChains,
+    changedChains: writtenChains.map(({ name }) => name).filter((name) => actual.chains.has(name)),
     replacedChains: [...desired.chains.values()]
       .filter((chain) => isReplaced(actual.chains.get(chain.name), chain))
       .map((chain) => chain.name),
@@ -97,6 +103,7 @@ export function creation(desired: Table, mode: "create" | "recreate"): TableDelt
     deletedSets: [],
     ...diffFlowtables(undefined, desired.flowtable),
     writtenChains: [...desired.chains.values()],
+    changedChains: [],
     replacedChains: [],
     deletedChains: [],
     elements: [...desired.sets.values()].flatMap(allElements),

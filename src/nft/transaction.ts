@@ -2,7 +2,7 @@ import type { Family } from "../base/family.ts";
 import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.ts";
 import type { Chain, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
-import { type ElementsDelta, isEmptyDelta, type TableDelta } from "./delta.ts";
+import { deltaSize, type ElementsDelta, isEmptyDelta, type TableDelta } from "./delta.ts";
 import { addedElements, deletedElements } from "./elements.ts";
 
 /**
@@ -34,29 +34,113 @@ export function creationSteps(deltas: readonly TableDelta[], size: number): Crea
     declaration: toTransaction(
       deltas.map((delta) => ({ ...delta, writtenChains: chains(delta, false), elements: [] })),
     ),
-    elements: elementChunks(deltas, size),
+    elements: elementChunks(
+      deltas.flatMap((delta) => delta.elements.map((elements) => ({ delta, elements }))),
+      size,
+    ),
     activation: toTransaction(
       deltas.map((delta) => ({ ...onlyElements(delta, []), writtenChains: chains(delta, true) })),
     ),
   };
 }
 
-/** The elements that deltas add, in chunks of `size`. */
-function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
+/**
+ * Writes changes of existing tables as transactions of at most `size` elements each, to be applied one after the other. What
+ * packets meet is whole after each of them: at first elements come, entries last; then elements get other values; and at
+ * last elements go, entries first.
+ * @param deltas that {@link canChangeInSteps}
+ * @param isEntry whether packets come by the elements of a set to those of others
+ */
+export function* changeSteps(
+  deltas: readonly TableDelta[],
+  size: number,
+  isEntry: (set: string) => boolean,
+): Generator<Transaction> {
+  const { main, deletions } = withoutChainDeletions(deltas);
+  const declarations = main.map((delta) => ({ ...delta, elements: [] })).filter((delta) => !isEmptyDelta(delta));
+  if (declarations.length > 0) yield toTransaction(declarations);
+  yield* elementSteps(deltas, size, isEntry);
+  if (deletions.length > 0) yield toTransaction(deletions);
+}
+
+/** Writes changes as transactions that the kernel may be asked about one by one: each has at most `size` elements, and all that these need. */
+export function* trialSteps(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
+  if (deltaSize(deltas).elements <= size) {
+    yield toTransaction(deltas);
+    return;
+  }
+  const declarations = toTransaction(deltas.map((delta) => ({ ...delta, elements: [] }))).nftables;
+  for (const { nftables } of elementSteps(deltas, size, () => false)) {
+    yield { nftables: [...declarations, ...nftables] };
+  }
+}
+
+function* elementSteps(
+  deltas: readonly TableDelta[],
+  size: number,
+  isEntry: (set: string) => boolean,
+): Generator<Transaction> {
+  const isNew = ({ addedSets }: TableDelta, set: string) => addedSets.some(({ name }) => name === set);
+  // Those of new sets are first: other elements lead to the chains that look into these.
+  const parts = deltas
+    .flatMap((delta) => delta.elements.map((elements) => ({ delta, ...steps(elements) })))
+    .sort((a, b) => Number(isNew(b.delta, b.added.spec.name)) - Number(isNew(a.delta, a.added.spec.name)));
+  const entries = parts.filter(({ added }) => isEntry(added.spec.name));
+  const others = parts.filter(({ added }) => !isEntry(added.spec.name));
+  const chunks = (from: typeof parts, step: keyof ElementSteps) =>
+    elementChunks(
+      from.map((part) => ({ delta: part.delta, elements: part[step] })),
+      size,
+    );
+  yield* chunks(others, "added");
+  yield* chunks(entries, "added");
+  yield* chunks(parts, "replaced");
+  yield* chunks(entries, "deleted");
+  yield* chunks(others, "deleted");
+}
+
+/** Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need other elements. */
+export function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): boolean {
+  return mode === "change" && changedChains.length + replacedChains.length === 0;
+}
+
+interface ElementSteps {
+  readonly added: ElementsDelta;
+  readonly replaced: ElementsDelta;
+  readonly deleted: ElementsDelta;
+}
+
+function steps({ spec, deleted, added }: ElementsDelta): ElementSteps {
+  const gone = new Set(added.length === 0 ? [] : deleted);
+  const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
+  const stays = new Set(replaced.map(({ key }) => key));
+  return {
+    added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
+    replaced: { spec, deleted: replaced.map(({ key }) => key), added: replaced },
+    deleted: { spec, deleted: stays.size === 0 ? deleted : deleted.filter((key) => !stays.has(key)), added: [] },
+  };
+}
+
+/** Elements that come, go or are replaced, in chunks of `size`. */
+function* elementChunks(
+  parts: Iterable<{ readonly delta: TableDelta; readonly elements: ElementsDelta }>,
+  size: number,
+): Generator<Transaction> {
   let chunk: TableDelta[] = [];
   let room = size;
-  for (const delta of deltas) {
-    for (const { spec, added } of delta.elements) {
-      for (let from = 0; from < added.length; ) {
-        const part = added.slice(from, from + room);
-        chunk.push(onlyElements(delta, [{ spec, deleted: [], added: part }]));
-        from += part.length;
-        room -= part.length;
-        if (room > 0) continue;
-        yield toTransaction(chunk);
-        chunk = [];
-        room = size;
-      }
+  for (const { delta, elements } of parts) {
+    const { spec, deleted, added } = elements;
+    const count = Math.max(deleted.length, added.length);
+    for (let from = 0; from < count; ) {
+      const until = Math.min(count, from + room);
+      const part = { spec, deleted: deleted.slice(from, until), added: added.slice(from, until) };
+      chunk.push(onlyElements(delta, [part]));
+      room -= until - from;
+      from = until;
+      if (room > 0) continue;
+      yield toTransaction(chunk);
+      chunk = [];
+      room = size;
     }
   }
   if (chunk.length > 0) yield toTransaction(chunk);
@@ -70,6 +154,7 @@ function onlyElements({ family, table }: TableDelta, elements: readonly Elements
     addedSets: [],
     deletedSets: [],
     writtenChains: [],
+    changedChains: [],
     replacedChains: [],
     deletedChains: [],
     elements,

@@ -121,6 +121,7 @@ export class DeltaTracker {
       addedSets: added.map(({ spec }) => spec),
       deletedSets,
       writtenChains: written,
+      changedChains: written.map(({ name }) => name).filter((name) => this.#chains.get(name) !== undefined),
       replacedChains: [],
       deletedChains,
       elements,

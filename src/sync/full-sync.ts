@@ -8,6 +8,8 @@ import { dynamicElements, readListing } from "../nft/canonical/parse.ts";
 import { creation, deltaSize, diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { splitParts, type TimedElement, timedElements } from "../nft/elements.ts";
 import {
+  canChangeInSteps,
+  changeSteps,
   creationSteps,
   rebuildTransaction,
   removalTransaction,
@@ -15,6 +17,7 @@ import {
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
+import { LISTS } from "../ruleset/sets.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -26,8 +29,8 @@ export interface FullSyncReport {
   readonly applied: readonly AppliedTransaction[];
 }
 
-/** Elements in one transaction of a cold start: an nft takes 24 MB for it, and chunking costs no extra CPU. */
-const CHUNK_SIZE = 7000;
+/** Elements in one transaction, where there are more: an nft takes 24 MB for it, and chunking costs no extra CPU. */
+export const CHUNK_SIZE = 7000;
 
 /** Number of nft processes run in parallel on a cold start: two processors are busy while we write the next transaction. */
 const NFT_AT_ONCE = 3;
@@ -40,14 +43,14 @@ export interface FullSyncOptions {
   readonly keepsIds?: boolean;
   /** Completes the desired tables from the kernel's, before these are compared. */
   readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
-  /** The most elements in one transaction of a cold start. */
+  /** The most elements in one transaction of several. */
   readonly chunkSize?: number | undefined;
 }
 
 /**
  * Compares our tables in the kernel with the desired ruleset and repairs what differs. Everything else stays
  * untouched: connections and session affinity survive, and endpoints keep their indexes. Tables that cannot be read are rebuilt.
- * @throws as {@link Nft.apply}; the kernel is then as it was
+ * @throws as {@link Nft.apply}; the kernel is then as it was, or has a part of the changes, see {@link changeSteps}
  */
 export async function fullSync(
   nft: Nft,
@@ -66,15 +69,22 @@ export async function fullSync(
 /**
  * Applies deltas in one transaction; only on kernels that require it, chains are deleted in a second one. The entries
  * of session affinity are carried over into tables that have to be made anew. Tables that did not exist are made in
- * several transactions, of which the last one puts them in force.
+ * several transactions, of which the last one puts them in force, and so are changes of many elements, in steps that each
+ * leave whole what packets meet: nft's memory and time, and ours to write for it, are bounded whatever changes at once.
+ * @throws as {@link Nft.apply}
  */
-async function applyDeltas(
+export async function applyDeltas(
   nft: Nft,
   deltas: readonly TableDelta[],
   chunkSize = CHUNK_SIZE,
 ): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
   if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
+  if (deltaSize(deltas).elements > chunkSize && deltas.every(canChangeInSteps)) {
+    const applied: AppliedTransaction[] = [];
+    for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
+    return applied;
+  }
   const carried = await carriedElements(nft, deltas);
   try {
     return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];

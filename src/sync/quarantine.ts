@@ -7,11 +7,12 @@ import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.t
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
+import { trialSteps, withoutChainDeletions } from "../nft/transaction.ts";
 import type { FamilyState } from "../ruleset/family-state.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
+import { CHUNK_SIZE } from "./full-sync.ts";
 
 /** How long the kernel is not asked again about rules that it refused, milliseconds: each try costs a full sync. */
 export const QUARANTINE_RETRY = 300_000;
@@ -65,7 +66,7 @@ export async function refusedServicePorts(
     idsOf: state,
     accepted,
     suspects,
-    accepts: (trial) => isAccepted(nft, toTransaction(trialChanges(kernel, trial))),
+    accepts: (trial) => everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step)),
   });
   // One whose removal is refused has no rules to take out. Nothing to quarantine; skip it, or every retry finds it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
@@ -92,7 +93,7 @@ export async function failingServicePorts(
   const { suspects, accepted } = suspectsIn(state);
   const trial = trialsOf(new RulesetState(nodeContext, state), accepted, suspects);
   const attempt: Attempt<readonly Suspect[]> = (selection) =>
-    isDone(nft, toTransaction(trialChanges(kernel, trial(selection.flat()))));
+    everyStep(trialChanges(kernel, trial(selection.flat())), (step) => isDone(nft, step));
   if (!(await attempt([]))) return [];
   const changed = suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true));
   const groups = [...groupBy(changed, ({ key }) => serviceOf(key)).values()];
@@ -100,6 +101,15 @@ export async function failingServicePorts(
   for (const group of await halved(groups, attempt)) if (!(await attempt([group]))) failing.push(group);
   if (failing.length > 0 && !(await attempt([]))) return [];
   return failing.flat().map(({ key }) => key);
+}
+
+/** Whether something is so of each part of a trial, so that nft does not fail over their number. */
+async function everyStep(
+  deltas: readonly TableDelta[],
+  isSo: (step: Transaction) => Promise<boolean>,
+): Promise<boolean> {
+  for (const step of trialSteps(deltas, CHUNK_SIZE)) if (!(await isSo(step))) return false;
+  return true;
 }
 
 /** Whether nft comes to an end with a transaction, accepted or refused. @throws as {@link Nft.check} for other failures */

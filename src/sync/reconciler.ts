@@ -11,7 +11,7 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { setSpecs } from "../ruleset/sets.ts";
-import { fullSync } from "./full-sync.ts";
+import { applyDeltas, fullSync } from "./full-sync.ts";
 import { failingServicePorts, isAccepted, RefusedRules, refusedFamily, refusedServicePorts } from "./quarantine.ts";
 import type { FullSyncReason, Quarantine, SyncOutcome } from "./sync-report.ts";
 import { inTurns } from "./turns.ts";
@@ -21,7 +21,7 @@ import { adoptVanished, type VanishedEndpoints } from "./vanished-endpoints.ts";
 export interface ReconcilerParts {
   readonly cache: ObjectCache;
   readonly nft: Nft;
-  /** The most elements in one transaction of a cold start. */
+  /** The most elements in one transaction of several. */
   readonly chunkSize?: number;
   /** Endpoints whose connections are reset; absent where that is off. */
   readonly vanished?: VanishedEndpoints | undefined;
@@ -188,7 +188,7 @@ export class Reconciler {
     const { main, deletions } = withoutChainDeletions(this.state.pending());
     const deltas = main.filter((delta) => !isEmptyDelta(delta));
     try {
-      const applied = deltas.length === 0 ? [] : [await this.#parts.nft.apply(toTransaction(deltas))];
+      const applied = await applyDeltas(this.#parts.nft, deltas, this.#parts.chunkSize);
       this.state.committed();
       this.#staleChains.add(deletions);
       return { kind: deltas.length === 0 ? "nothing" : "partial", deltas, applied, drift: [], refused: [] };

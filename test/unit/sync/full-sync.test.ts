@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
+import type { Command, CommandObject } from "../../../src/nft/ast/json.ts";
 import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
 import { fullSync } from "../../../src/sync/full-sync.ts";
@@ -8,6 +9,14 @@ import { FakeNft } from "../../support/fake-nft.ts";
 
 const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] };
 const { ruleset } = renderAll(objects).state;
+
+/** The set of each element that commands add or delete. */
+const elementsIn = (commands: readonly Command[]) =>
+  commands.flatMap((command) =>
+    Object.values(command).flatMap((object: CommandObject) =>
+      "element" in object ? object.element.elem.map(() => object.element.name) : [],
+    ),
+  );
 
 function programmed(): FakeNft {
   const fake = new FakeNft();
@@ -64,6 +73,31 @@ test("a full sync repairs what differs in one transaction, and nothing else", as
   const report = await fullSync(fake.nft, ruleset);
   expect(deltaSize(report.deltas)).toEqual({ chains: 0, sets: 0, elements: 1 });
   expect(report.applied).toHaveLength(1);
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+});
+
+test("a full sync repairs many elements in several transactions, what leads to the others last, and takes them out first", async () => {
+  const { ruleset: empty } = renderAll({}).state;
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(empty));
+  const sizes = () => fake.transactions.map(({ nftables }) => elementsIn(nftables).length);
+  const sets = () => [...new Set(fake.transactions.flatMap(({ nftables }) => elementsIn(nftables)))];
+  await fullSync(fake.nft, ruleset, { chunkSize: 2 });
+  expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+  expect(Math.max(...sizes())).toBe(2);
+  expect(sets().at(-1)).toBe("lists");
+  fake.transactions.length = 0;
+  await fullSync(fake.nft, empty, { chunkSize: 2 });
+  expect(diffRuleset(fake.kernel.ruleset, empty)).toEqual([]);
+  expect(Math.max(...sizes())).toBe(2);
+  expect(sets()[0]).toBe("lists");
+});
+
+test("a full sync changes the rules of chains and many elements in one transaction", async () => {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(renderAll({}, testNodeContext({ masqueradeAll: true })).state.ruleset));
+  await fullSync(fake.nft, ruleset, { chunkSize: 2 });
+  expect(fake.transactions).toHaveLength(1);
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
 });
 

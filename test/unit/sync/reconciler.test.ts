@@ -13,10 +13,10 @@ const web = service();
 const dns = service({ name: "dns", clusterIPs: ["10.96.0.53"], ports: [port(53, { protocol: "udp" })] });
 const webSlice = slice({ endpoints: ["10.244.2.11", "10.244.2.12"] });
 
-function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] })) {
+function setUp(cache: ObjectCache = cacheOf({ services: [web, dns], slices: [webSlice] }), chunkSize = 2) {
   const fake = new FakeNft();
   const view = { nodeContext: testNodeContext() as NodeContext };
-  const make = () => new Reconciler({ cache, nft: fake.nft, chunkSize: 2 });
+  const make = () => new Reconciler({ cache, nft: fake.nft, chunkSize });
   const reconciler = make();
   const sync = () => reconciler.sync({ nodeContext: view.nodeContext, services: cache.takeDirty() });
   return { cache, fake, reconciler, make, view, sync };
@@ -543,7 +543,7 @@ describe("an nft that is killed", () => {
   });
 
   test("over what all Services need together is no Service's fault", async () => {
-    const parts = setUp(cacheOf({ services, slices }));
+    const parts = setUp(cacheOf({ services, slices }), 1000);
     await parts.sync();
     parts.fake.isKilledBy = (text) => services.every((_, i) => text.includes(`10.244.4.${i}`));
     for (const [i, name] of names.entries())

@@ -1,0 +1,79 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { diffRuleset } from "../../src/nft/delta.ts";
+import { canChangeInSteps, changeSteps, toTransaction } from "../../src/nft/transaction.ts";
+import { validateTransaction } from "../../src/nft/validate.ts";
+import { Renderer } from "../../src/ruleset/renderer.ts";
+import { LISTS } from "../../src/ruleset/sets.ts";
+import { evaluate } from "../../src/trace/evaluate.ts";
+import type { Host, Packet } from "../../src/trace/packet.ts";
+import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
+import { cacheOf } from "../support/build.ts";
+import { FakeKernel } from "../support/fake-kernel.ts";
+
+const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
+
+const changes = fc.tuple(anyObjects, anyObjects).chain(([before, after]) =>
+  fc.record({
+    before: fc.constant(before),
+    after: fc.constant(after),
+    packets: fc
+      .tuple(...[before, after].map((one) => fc.array(packetsFor(one), { minLength: 4, maxLength: 4 })))
+      .map((each) => each.flat()),
+  }),
+);
+
+/** Where a packet comes to: a target for each draw, or a word. */
+function targetsOf(ruleset: Ruleset, packet: Packet): readonly string[] {
+  return evaluate(ruleset, NODE, packet).map((outcome) => {
+    if (outcome.kind !== "delivered") return outcome.kind;
+    return outcome.to.address === packet.to ? "untouched" : `${outcome.to.address} ${outcome.to.port}`;
+  });
+}
+
+const isTarget = (word: string) => word.includes(" ");
+
+test("changes in steps serve who is served before and after them all the time, and drop who is dropped", () => {
+  fc.assert(
+    fc.property(changes, anyContexts, fc.integer({ min: 2, max: 12 }), ({ before, after, packets }, contexts, size) => {
+      const cache = cacheOf(before);
+      const renderer = new Renderer(cache, contexts);
+      const kernel = new FakeKernel();
+      renderer.update(cache.takeDirty());
+      kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
+      renderer.state.committed();
+      const ownerOf = ({ to, protocol, port }: Packet) =>
+        Object.values(renderer.state.families).flatMap((one) => one.frontendAt(to, protocol, port, true)?.port.key);
+      const ownersAtFirst = packets.map(ownerOf);
+      const atFirst = packets.map((packet) => targetsOf(kernel.ruleset, packet));
+      for (const { name } of before.services) cache.deleteService(name);
+      for (const each of before.slices) cache.deleteSlice(each);
+      for (const each of after.services) cache.putService(each);
+      for (const each of after.slices) cache.putSlice(each);
+      renderer.update(cache.takeDirty());
+      const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
+      const deltas = renderer.state.pending();
+      expect(deltas.every(canChangeInSteps)).toBe(true);
+      for (const step of changeSteps(deltas, size, (set) => set === LISTS)) {
+        validateTransaction(step);
+        kernel.apply(step);
+        for (const [i, packet] of packets.entries()) {
+          const ends = [atFirst[i] ?? [], atLast[i] ?? []];
+          const now = targetsOf(kernel.ruleset, packet);
+          const text = `${JSON.stringify(packet)}: ${now}`;
+          // One whose address goes to another Service may meet what the earlier one has then.
+          const isSame = String(ownersAtFirst[i]) === String(ownerOf(packet));
+          if (isSame && ends.every((targets) => targets.includes("dropped"))) {
+            expect(now.some(isTarget), text).toBe(false);
+          }
+          if (!ends.every((targets) => targets.every(isTarget))) continue;
+          expect(now.every(isTarget), text).toBe(true);
+          if (isSame) expect(ends.flat(), text).toEqual(expect.arrayContaining([...now]));
+        }
+      }
+      expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
+    }),
+    { numRuns: 200 },
+  );
+});
