@@ -157,6 +157,8 @@ describe("commands beside a running daemon", () => {
     ]);
     expect([...plain.values()].filter((text) => text.startsWith("unavailable"))).toEqual([]);
     expect(plain.get("desired.json")).toContain("10.96.0.10");
+    const commands = (name: string) => JSON.parse(plain.get(name) ?? "").nftables;
+    expect([...commands("kernel-ip.json"), ...commands("kernel-ip6.json")]).toEqual(commands("committed.json"));
     expect(plain.get("daemon.log")).toContain("nft-proxy starts");
     const redactedTexts = await texts("--redact");
     for (const [name, text] of redactedTexts)
@@ -167,6 +169,28 @@ describe("commands beside a running daemon", () => {
     expect(new Set(addresses)).toEqual(new Set(addresses.filter((one) => one.startsWith("127.") || one === "0.0.0.0")));
     expect(redacted).not.toMatch(/\bfd00:/);
     expect(redacted).toContain("ip4-1");
+  });
+
+  test("support-bundle has the kernel's tables as they are, with an element that somebody deleted missing", async () => {
+    const element = ["element", "ip", "nft-proxy", "cluster-ips"];
+    const kernelTable = async () => {
+      await daemons.nft("delete", ...element, "{ 10.96.0.10 }").catch(() => {});
+      const path = `${socket}.changed.tar.gz`;
+      expect((await command("support-bundle", path)).exitCode).toBe(0);
+      const { stdout } = await execa("tar", ["-xzOf", path, "nft-proxy-support/kernel-ip.json"]);
+      const elements = JSON.parse(stdout).nftables.flatMap(
+        ({ add }: { add?: { element?: { name: string; elem: string[] } } }) =>
+          add?.element?.name === "cluster-ips" ? add.element.elem : [],
+      );
+      return elements;
+    };
+    // The daemon may have repaired it meanwhile.
+    await vi.waitFor(async () => {
+      const elements = await kernelTable();
+      expect(elements).toContain("10.96.1.3");
+      expect(elements).not.toContain("10.96.0.10");
+    }, PATIENCE);
+    await daemons.converged();
   });
 
   test("support-bundle --redact fails where the daemon does not give the names to replace", async () => {

@@ -13,16 +13,17 @@ import type { Progress } from "../terminal.ts";
  * With `--redact`, names and addresses are replaced by pseudonyms. Changes nothing but that file.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
-  const { options, notices, daemon, socketProblem } = await optionsDespiteDaemon(argv);
+  const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
-  const { files, names, missingNames } = await collectBundle({
+  const { files, names, missingNames, ...bundle } = await collectBundle({
     options,
     nodeName,
     version: __VERSION__,
     ...(daemon === undefined ? {} : { daemon }),
     ...(socketProblem === undefined ? {} : { socketProblem }),
   });
+  const notices = [...command.notices, ...bundle.notices];
   const isRedacted = isSet(argv, "redact");
   if (isRedacted && missingNames !== undefined) {
     throw new AppError("HOST", `cannot redact: the names of the cluster's objects are not known: ${missingNames}`, {

@@ -1,16 +1,19 @@
 import { gzipSync } from "node:zlib";
 import { createTar } from "nanotar";
 import { messageOf } from "../../base/errors.ts";
-import { FAMILIES } from "../../base/family.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { Nft } from "../../kernel/nft.ts";
+import type { Nft } from "../../kernel/nft.ts";
+import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import { rebuildTransaction } from "../../nft/transaction.ts";
 import type { DaemonAnswers, DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon, localUrl, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { examineHost } from "../doctor/examine.ts";
 import { doctorHost } from "../doctor/host-facts.ts";
 import { getAnswer } from "../http-answer.ts";
+import { listingNft, liveTables } from "../load/kernel-tables.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** What a support bundle is collected from. */
@@ -30,6 +33,8 @@ export interface BundleRequest {
 export interface Bundle {
   readonly files: readonly BundleFile[];
   readonly names: NamesByKind;
+  /** Tells the moment of the kernel's tables where it is not this one; one line each. */
+  readonly notices: readonly string[];
   /** Why `names` may lack some: the daemon does not give its objects. Absent where they are complete. */
   readonly missingNames?: string;
 }
@@ -39,7 +44,9 @@ type Collect = () => Promise<string>;
 /** Collects everything for a report. A part that cannot be had is a file that says why. Changes nothing. */
 export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   const { options, daemon, socketProblem, nodeName } = request;
-  const nft = new Nft({ path: options.nftPath });
+  const nft = listingNft(options.nftPath);
+  const live = await liveTables({ options, ...(daemon === undefined ? {} : { daemon }) }).catch(() => undefined);
+  const notices = live?.notices ?? [];
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
     ["options.yaml", async () => printConfiguration(options)],
@@ -48,7 +55,8 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ["committed.json", () => ofDaemon(daemon, "committed")],
     ["pending.json", () => ofDaemon(daemon, "pending")],
     ["daemon.log", async () => logText(await answer(daemon, "log"))],
-    ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(nft, family)] as const),
+    ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(family, live?.ruleset, nft)] as const),
+    ...(notices.length === 0 ? [] : [["kernel-moment.txt", async () => `${notices.join("\n")}\n`] as const]),
     [
       "doctor.json",
       async () =>
@@ -60,12 +68,13 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   for (const [name, collect] of parts) {
     files.push({ name: `nft-proxy-support/${name}`, text: await collect().catch(unavailable) });
   }
-  const found = foundNames(files);
-  if (daemon === undefined) return { files, names: joined(namesOf(NO_OBJECTS, nodeName), found) };
+  // Objects may come and go while the files are collected.
+  const found = joined(foundNames(files), namesOf(live?.objects ?? NO_OBJECTS, nodeName));
+  if (daemon === undefined) return { files, notices, names: found };
   try {
-    return { files, names: joined(namesOf(await answer(daemon, "objects"), nodeName), found) };
+    return { files, notices, names: joined(namesOf(await answer(daemon, "objects"), nodeName), found) };
   } catch (error) {
-    return { files, names: found, missingNames: messageOf(error) };
+    return { files, notices, names: found, missingNames: messageOf(error) };
   }
 }
 
@@ -118,8 +127,11 @@ function logText(lines: readonly string[]): string {
   return lines.join("");
 }
 
-async function tableText(nft: Nft, family: "ip" | "ip6"): Promise<string> {
-  return (await nft.listTable(family)) ?? "no such table\n";
+/** A table with its elements, as the desired ones are; what nft lists of one that is not understood, without elements. */
+async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft): Promise<string> {
+  if (ruleset === undefined) return (await nft.listTable(family)) ?? "no such table\n";
+  const table = ruleset[family];
+  return table === undefined ? "no such table\n" : jsonText(rebuildTransaction({ [family]: table }));
 }
 
 function jsonText(value: unknown): string {
