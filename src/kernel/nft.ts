@@ -64,6 +64,9 @@ const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 
  */
 const LARGE_INPUT = 1_000_000;
 
+/** What a transaction may take, for each begun megabyte: 20 times what nft needs on a machine with other work. Milliseconds. */
+const TIMEOUT_PER_MEGABYTE = 10_000;
+
 const APPLY: readonly string[] = ["-j", "-f", "-"];
 
 /** What nft says of a table, set, map or element that is not there. */
@@ -139,11 +142,10 @@ export class Nft {
 
   /**
    * Asks the kernel whether it would take a transaction, and changes nothing.
-   * @param timeoutMs as long as a transaction may take, if absent
    * @throws as {@link Nft.apply}
    */
-  async check(transaction: Transaction, timeoutMs = this.#limits.timeoutMs): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-c", "-f", "-"], { ...this.#readingLimits(), timeoutMs });
+  async check(transaction: Transaction): Promise<AppliedTransaction> {
+    return await this.#send(transaction, ["-j", "-c", "-f", "-"], this.#readingLimits());
   }
 
   /**
@@ -268,8 +270,9 @@ export class Nft {
     throw failedListing(args, result);
   }
 
-  async #send(transaction: Transaction, args: readonly string[], limits: ProcessLimits): Promise<AppliedTransaction> {
+  async #send(transaction: Transaction, args: readonly string[], most: ProcessLimits): Promise<AppliedTransaction> {
     const input = written(transaction);
+    const limits = { ...most, timeoutMs: Math.min(most.timeoutMs, timeoutOf(input)) };
     const send = (text: string) =>
       this.#execute(args, text, limits).catch((error: unknown) => {
         throw ofTransaction(error);
@@ -318,6 +321,11 @@ export class Nft {
     const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits });
     if (failure !== undefined) throw failure;
   }
+}
+
+/** For how long nft may work on a transaction, milliseconds: the same for those of like size, so that failures over them are alike. */
+function timeoutOf(input: string): number {
+  return TIMEOUT_PER_MEGABYTE * (1 + Math.floor(input.length / 1_000_000));
 }
 
 /** A transaction as nft reads it. @throws AppError INVALID_TRANSACTION */

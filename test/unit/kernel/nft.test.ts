@@ -15,14 +15,16 @@ const LISTING = { list: { counters: { family: "ip", table: "nft-proxy" } } };
 /** An nft that refuses what `refuses` says, and what it was sent. */
 function recording(refuses: (commands: readonly unknown[]) => boolean = () => false, error = "Error: unknown command") {
   const sent: (readonly unknown[])[] = [];
-  const run: RunProcess = async (_path, _args, input) => {
+  const timeouts: number[] = [];
+  const run: RunProcess = async (_path, _args, input, { timeoutMs }) => {
+    timeouts.push(timeoutMs);
     const { nftables } = JSON.parse(input) as { nftables: readonly unknown[] };
     sent.push(nftables);
     const exitCode = refuses(nftables) ? 1 : 0;
     const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
     return { ...ended, exitCode, stderr: exitCode === 0 ? "" : error, aborted: false, durationMs: 1 };
   };
-  return { nft: new Nft({ path: "nft", run }), sent };
+  return { nft: new Nft({ path: "nft", run }), sent, timeouts };
 }
 
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
@@ -33,6 +35,18 @@ describe("a transaction", () => {
     const { nft, sent } = recording();
     await nft.apply(of(element("ip")));
     expect(sent).toEqual([[element("ip"), LISTING]]);
+  });
+
+  test("has 10 s, and as much again for each megabyte, but no more than any other call", async () => {
+    const { nft, timeouts } = recording();
+    const elements = (count: number): Command => ({
+      add: {
+        element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: Array(count).fill("10.123.123.123") },
+      },
+    });
+    for (const count of [1, 100_000, 1_000_000]) await nft.apply(of(elements(count)));
+    await nft.check(of(element("ip")));
+    expect(timeouts).toEqual([10_000, 20_000, 120_000, 10_000]);
   });
 
   test.each([

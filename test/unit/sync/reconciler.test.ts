@@ -557,7 +557,7 @@ describe("an nft that is killed", () => {
     parts.fake.hangsOver = "10.96.1.2";
     expect(await syncUntilDone(parts)).toBe(2);
     expect([...parts.reconciler.quarantined]).toEqual([
-      ["ip default/c:/tcp", "nft fails over its rules: nft did not end within 120 s"],
+      ["ip default/c:/tcp", "nft fails over its rules: nft did not end within 10 s"],
     ]);
   });
 });
