@@ -74,7 +74,10 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
   const { startError, signal, exitCode, stderr } = end;
   if (startError !== undefined) return notStarted(call, startError);
   if (end.tooMuchOutput) {
-    return new AppError("NFT_OUTPUT", `nft printed more than ${call.limits.maxOutputBytes} bytes`);
+    return new AppError("NFT_OUTPUT", `nft printed more than ${call.limits.maxOutputBytes} bytes`, {
+      hint: "look for what is so large: by `nft -t list table ip nft-proxy` in our tables, which are made anew without what others put there",
+      evidence: { command: call.command },
+    });
   }
   if (end.timedOut) {
     return new AppError("NFT_TIMEOUT", `nft did not end within ${call.limits.timeoutMs / 1000} s`, {

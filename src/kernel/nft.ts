@@ -59,6 +59,12 @@ export interface AppliedTransaction {
 const LIMITS: ProcessLimits = { timeoutMs: 120_000, maxOutputBytes: 500_000_000 };
 
 /**
+ * The limits of a process whose memory is limited: what it reads as a whole takes ten times as much once it is parsed. Our
+ * own maps are read in pieces; what is read as a whole has some kilobytes, unless others put something into our tables.
+ */
+export const DAEMON_LIMITS: ProcessLimits = { ...LIMITS, maxOutputBytes: 30_000_000 };
+
+/**
  * A transaction of so many characters of JSON is large: nft 1.1.3 takes some 30 bytes for each. Smaller ones go to the
  * process that waits for them, which is not limited: limiting costs the start of one more program.
  */

@@ -19,7 +19,7 @@ import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/log
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { DryRunNft, Nft } from "../../kernel/nft.ts";
+import { DAEMON_LIMITS, DryRunNft, Nft } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
@@ -67,7 +67,12 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
   const { argv, options, watch, logger, dryRun } = parts;
   const nft = dryRun
     ? new DryRunNft(options.nftPath, logger)
-    : new Nft({ path: options.nftPath, spare: systemClock, memoryBytes: await nftMemoryLimit(hostFiles, runProcess) });
+    : new Nft({
+        path: options.nftPath,
+        limits: DAEMON_LIMITS,
+        spare: systemClock,
+        memoryBytes: await nftMemoryLimit(hostFiles, runProcess),
+      });
   let assembled: Daemon | undefined;
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
   const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);

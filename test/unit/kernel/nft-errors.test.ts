@@ -71,6 +71,13 @@ test.each<[string, Partial<ProgramEnd>, string, string, string]>([
     "nftables 1.1.3 or newer",
   ],
   ["hangs", { ...killed("SIGKILL"), timedOut: true }, "NFT_TIMEOUT", "nft did not end within 1", "lock"],
+  [
+    "prints without an end",
+    { ...killed("SIGKILL"), tooMuchOutput: true },
+    "NFT_OUTPUT",
+    "nft printed more than",
+    "nft -t list table ip nft-proxy",
+  ],
   ["crashes", killed("SIGSEGV"), "NFT_FEATURE", "nft crashed (SIGSEGV)", "nft 1.1.3 or newer"],
   ["is killed for its memory", killed("SIGKILL"), "NFT_FAILED", "nft was killed (SIGKILL)", "memory limit"],
   [

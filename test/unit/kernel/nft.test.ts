@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { Nft } from "../../../src/kernel/nft.ts";
+import { DAEMON_LIMITS, Nft } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { Command, Transaction } from "../../../src/nft/ast/json.ts";
 
@@ -79,5 +79,13 @@ describe("a transaction", () => {
     const { nft, sent } = recording(() => true, "Error: Could not process rule: File exists");
     await expect(nft.apply(of(element("ip")))).rejects.toThrow("refused");
     expect(sent).toHaveLength(1);
+  });
+});
+
+test("a listing of more than 30 MB ends nft, so that the daemon does not run out of memory over it", async () => {
+  const nft = new Nft({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
+  await expect(nft.listTable("ip")).rejects.toMatchObject({
+    code: "NFT_OUTPUT",
+    message: "nft printed more than 30000000 bytes",
   });
 });
