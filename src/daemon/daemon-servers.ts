@@ -1,6 +1,7 @@
 import type { Logger } from "../base/logger.ts";
 import type { ListenAddress } from "../config/addresses.ts";
 import { configurationOf } from "../config/configuration.ts";
+import type { CostlyTable } from "../kernel/others-sets.ts";
 import { unfollowedResources } from "../kube/source.ts";
 import type { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { type DaemonSocketParts, daemonSocketRoutes, prepareSocket } from "./daemon-socket.ts";
@@ -30,6 +31,8 @@ export interface DaemonServersParts extends DaemonSocketParts {
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
   /** Undefined where no connection takes the fast path. */
   readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
+  /** The tables of other software that slow transactions down. */
+  readonly costlyTables: () => readonly CostlyTable[];
   /** One of the two TCP servers cannot bind its address. */
   readonly onFailure: (server: "healthz" | "metrics", error: unknown) => void;
 }
@@ -129,6 +132,7 @@ async function daemonStatus(parts: DaemonServersParts): Promise<DaemonStatus> {
     ...(refusals === undefined ? {} : { refusals }),
     ...(vanished === undefined ? {} : { vanished }),
     ...(parts.fastPath === undefined ? {} : { fastPathInterfaces: parts.fastPath.count }),
+    costlyTables: parts.costlyTables(),
     counts,
   };
 }

@@ -262,6 +262,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     connectionCounts: counts,
     resetPackets: resets,
     fastPath,
+    costlyTables: () => upkeep.costlyTables,
     onFailure: (server, error) => events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
   });
 

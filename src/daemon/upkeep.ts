@@ -4,7 +4,7 @@ import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
+import { type CostlyTable, costlyTables, costlyTablesAdvice } from "../kernel/others-sets.ts";
 import { driftText } from "../sync/drift-summary.ts";
 import { type Drift, DriftWatcher } from "../sync/drift-watcher.ts";
 import type { ForeignChange, KernelWatch } from "../sync/kernel-watch.ts";
@@ -56,6 +56,7 @@ export class Upkeep {
   /** A repair that waits. */
   #repair: Timer | undefined;
   readonly #hostFailures: FailureLog;
+  #costlyTables: readonly CostlyTable[] = [];
   #hasToldOfOthers = false;
 
   constructor(parts: UpkeepParts) {
@@ -77,6 +78,11 @@ export class Upkeep {
       tablesPeriodMs: () => periods().tables,
       chainsPeriodMs: () => periods().chains,
     });
+  }
+
+  /** The tables of other software that slow transactions down, as of the last look. */
+  get costlyTables(): readonly CostlyTable[] {
+    return this.#costlyTables;
   }
 
   /** Begins. */
@@ -126,12 +132,12 @@ export class Upkeep {
     this.#onDrift(missing.length > 0 ? { kind: "tables", missing, author } : { kind: "commit", author });
   }
 
-  /** Names tables of other software that slow transactions down, once. */
+  /** Looks for tables of other software that slow transactions down, and logs the first that it finds. */
   async #lookAtOthers(): Promise<void> {
     const { nft, logger } = this.#parts;
-    if (this.#hasToldOfOthers) return;
     const tables = await costlyTables(nft).catch(() => []);
-    if (tables.length === 0) return;
+    this.#costlyTables = tables;
+    if (this.#hasToldOfOthers || tables.length === 0) return;
     this.#hasToldOfOthers = true;
     const times = tables.map(({ table, ms }) => `${table}: ${ms} ms`);
     const action = costlyTablesAdvice(tables);

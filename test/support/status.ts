@@ -35,6 +35,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...UP_TO_DATE },
     pending: { since: undefined, services: [] },
     timeline: Array.from({ length: 60 }, () => ({ syncs: 0, outOfSyncMs: 0 })),
+    costlyTables: [],
     counts: undefined,
     ...options,
   };

@@ -1,4 +1,5 @@
 import { socketText } from "../../base/text.ts";
+import type { CostlyTable } from "../../kernel/others-sets.ts";
 import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -44,6 +45,8 @@ export interface DaemonStatus {
   readonly vanished?: VanishedStatus;
   /** Network interfaces between which connections take the fast path; absent where none does. */
   readonly fastPathInterfaces?: number;
+  /** Tables of other software that slow transactions down, the costliest first. */
+  readonly costlyTables: readonly CostlyTable[];
   /** undefined where connections are not counted. */
   readonly counts: ConnectionCounts | undefined;
 }

@@ -1,6 +1,7 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted } from "../../base/text.ts";
+import { costlyTablesAdvice } from "../../kernel/others-sets.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
@@ -20,7 +21,7 @@ const LONG_OUT_OF_SYNC = 30_000;
 export function overviewHtml(status: DaemonStatus): Html {
   return html`<section class="cards">
 ${healthCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${refusalCard(status)}${vanishedCard(status)}${fastPathCard(status)}
-${syncsCard(status)}${outOfSyncCard(status)}
+${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}
 </section>
 ${sourcesHtml(status)}`;
 }
@@ -115,6 +116,17 @@ function fastPathCard({ fastPathInterfaces }: DaemonStatus): Html | undefined {
   const value = counted(fastPathInterfaces, "interface");
   return card("Fast path", fastPathInterfaces === 0 ? "idle" : "good", value, [
     "counters and other software's rules do not see the connections between them once they are established",
+  ]);
+}
+
+/** Nothing where no table of other software costs anything worth telling. */
+function otherSetsCard({ costlyTables }: DaemonStatus): Html | undefined {
+  if (costlyTables.length === 0) return undefined;
+  const total = costlyTables.reduce((sum, { ms }) => sum + ms, 0);
+  return wideCard("Sets of other software", "idle", `${total} ms`, [
+    "slow down changes of both IP families, and every other call of nft",
+    ...listed(costlyTables.map(({ table, ms }) => `${table}: ${ms} ms`)),
+    costlyTablesAdvice(costlyTables),
   ]);
 }
 

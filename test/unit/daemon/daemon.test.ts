@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { judgeHealth } from "../../../src/daemon/health/health.ts";
@@ -132,6 +132,21 @@ describe("Daemon", () => {
       fields: { tables: ["ip nft-proxy"] },
       message: "tables missing: rebuilding",
     });
+  });
+
+  test("warns once of tables of other software that slow transactions down, with the time that each costs", async () => {
+    const { fake, logger, pass } = await start();
+    vi.spyOn(fake.nft, "tableNames").mockResolvedValue(new Set(["ip nft-proxy", "ip kube-proxy", "inet other"]));
+    vi.spyOn(fake.nft, "setsReadingTime").mockImplementation(async (table) => (table === "ip kube-proxy" ? 26 : 4));
+    await pass(1_300_000);
+    const warnings = logger.lines.filter(({ message }) => message.startsWith("sets of other software"));
+    expect(warnings).toEqual([
+      {
+        level: "warn",
+        fields: { tables: ["ip kube-proxy: 22 ms"], action: expect.stringContaining("cleanup --kube-proxy") },
+        message: "sets of other software slow down changes of both IP families",
+      },
+    ]);
   });
 
   test("repairs at once, but ever more slowly what something else changes again and again", async () => {
