@@ -28,16 +28,16 @@ const POD_CIDRS_TIMEOUT = 300_000;
 /** When the cluster saw the reason for a change of endpoints (the annotation endpoints.kubernetes.io/last-change-trigger-time). */
 export interface ChangeTriggerTime {
   readonly family: Family;
-  /** Milliseconds since 1970. */
+  /** Milliseconds; on the clock of what has it. */
   readonly at: number;
 }
 
-/** The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. */
+/** The changes since the last sync, as {@link ChangeTracker.take} hands them to the next one. Times are on the monotonic clock. */
 export interface Changes {
   /** Services that changed, themselves or in their slices. */
   readonly services: ReadonlySet<ServiceName>;
   readonly triggerTimes: readonly ChangeTriggerTime[];
-  /** When each change was received, milliseconds since 1970. */
+  /** When each change was received, milliseconds. */
   readonly receivedAt: readonly number[];
   /** How many changes there are, those of failed syncs before included. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
@@ -50,6 +50,9 @@ export interface ChangeCount {
   /** Those that no sync has brought to the kernel yet. */
   unsynced: number;
 }
+
+/** The cluster's times are by clocks that may be set, others' and our own: a change is at most so old when it is received, milliseconds. */
+const MAX_TRIGGER_AGE = 3_600_000;
 
 /** The most times that are kept of each kind; beyond that, a storm of changes would only cost memory. */
 const MAX_TIMES = 10_000;
@@ -173,7 +176,7 @@ export class ChangeTracker {
   #received(count: () => void): void {
     count();
     if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
-      this.#receivedAt.push(this.#parts.clock.now());
+      this.#receivedAt.push(this.#parts.clock.monotonic());
     }
     this.#announce();
   }
@@ -197,7 +200,9 @@ export class ChangeTracker {
       this.#waitingFor.size === 0 &&
       lastChangeTriggerTime !== previous?.lastChangeTriggerTime;
     if (!isNew || this.#triggerTimes.length >= MAX_TIMES) return;
-    this.#triggerTimes.push({ family, at: lastChangeTriggerTime });
+    const { clock } = this.#parts;
+    const age = Math.min(Math.max(0, clock.now() - lastChangeTriggerTime), MAX_TRIGGER_AGE);
+    this.#triggerTimes.push({ family, at: clock.monotonic() - age });
   }
 }
 

@@ -135,7 +135,8 @@ export class SyncLoop {
     const startedAt = clock.now();
     const startedMonotonic = clock.monotonic();
     // Not the wall clock again: if that was set meanwhile, the sync would have taken days, or ended before it began.
-    const endedAt = () => startedAt + clock.monotonic() - startedMonotonic;
+    const wallTimeOf = (at: number) => startedAt + at - startedMonotonic;
+    const endedAt = () => wallTimeOf(clock.monotonic());
     const changes = tracker.take();
     const isFull = reconciler.isFullSyncDue;
     try {
@@ -147,8 +148,12 @@ export class SyncLoop {
       const outcome = await syncing;
       for (const end of moments) end();
       tracker.synced(changes);
-      const { triggerTimes, receivedAt } = changes;
-      const times = { startedAt, endedAt: endedAt(), triggerTimes, receivedAt };
+      const times = {
+        startedAt,
+        endedAt: endedAt(),
+        triggerTimes: changes.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
+        receivedAt: changes.receivedAt.map(wallTimeOf),
+      };
       const report = this.#report(outcome, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;

@@ -31,7 +31,7 @@ export interface SyncOutcome {
   readonly refused: readonly ServicePortKey[];
 }
 
-/** A successful sync. Times are milliseconds since 1970. */
+/** A successful sync. Times are milliseconds since 1970 by the wall clock of its start, whatever that is set to meanwhile. */
 export interface SyncReport extends SyncOutcome {
   readonly startedAt: number;
   readonly endedAt: number;

@@ -92,8 +92,8 @@ describe("ChangeTracker", () => {
     const taken = tracker.take();
     expect(taken).toEqual({
       services: new Set(["default/web"]),
-      triggerTimes: [{ family: "ip", at: 5 }],
-      receivedAt: [42, 42, 42],
+      triggerTimes: [{ family: "ip", at: 5 - 42 }],
+      receivedAt: [0, 0, 0],
       counts: { services: 0, endpoints: 3 },
     });
     tracker.synced(taken);
@@ -102,8 +102,17 @@ describe("ChangeTracker", () => {
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
     tracker.putBack(taken);
     const again = tracker.take();
-    expect(again.triggerTimes.map((one) => one.at)).toEqual([5, 7]);
+    expect(again.triggerTimes.map((one) => one.at)).toEqual([5 - 42, 7 - 42]);
     expect(again.receivedAt).toHaveLength(4);
+  });
+
+  test("takes a change for no older than an hour, and for none of the future", () => {
+    const { tracker, handlers, clock } = setUp();
+    clock.set(10_000_000);
+    const at = (time: number) => ({ ...slice({ family: "ip" }), lastChangeTriggerTime: time });
+    for (const time of [1, 9_999_000, 20_000_000])
+      handlers.endpointslices.onUpsert("default/web-ip", at(time), undefined);
+    expect(tracker.take().triggerTimes.map((one) => one.at)).toEqual([-3_600_000, -1000, 0]);
   });
 
   test("keeps no times of the first lists, and at most 10,000 later", () => {

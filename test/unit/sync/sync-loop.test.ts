@@ -116,6 +116,25 @@ describe("SyncLoop", () => {
     expect(reports[1]?.triggerTimes).toEqual([{ family: "ip", at: 99_000 }]);
   });
 
+  test.each([
+    ["back", 90_000_000],
+    ["forth", -90_000_000],
+  ])("times the lag of a change rightly when the wall clock is set %s meanwhile", async (_where, step) => {
+    const { clock, fake, handlers, reports, list, pass } = setUp();
+    await list();
+    clock.advance(90_000_000 + 1000);
+    const endpoints = { ...slice({ endpoints: ["10.244.2.11"] }), lastChangeTriggerTime: clock.now() - 500 };
+    handlers.endpointslices.onUpsert("default/web-ip", endpoints, undefined);
+    clock.set(clock.now() - step);
+    fake.before = () => {
+      clock.set(clock.now() + 3 * step);
+    };
+    await pass(1000);
+    const { endedAt = 0, receivedAt = [], triggerTimes = [] } = reports[1] ?? {};
+    expect(receivedAt.map((at) => endedAt - at)).toEqual([1000]);
+    expect(triggerTimes.map(({ at }) => endedAt - at)).toEqual([1500]);
+  });
+
   test("reports nothing of a sync whose listings end because the process stops", async () => {
     const { fake, list, reports, failures, logger } = setUp();
     fake.before = () => fake.nft.stopReading();
