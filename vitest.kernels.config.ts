@@ -21,6 +21,7 @@ export default defineConfig({
       "test/kernel/bridged-pods.test.ts",
       "test/kernel/vanished-set.test.ts",
       "test/kernel/fast-path.test.ts",
+      "test/kernel/fast-path-towns.test.ts",
     ],
     globalSetup: "test/support/private-namespace.ts",
     fileParallelism: false,

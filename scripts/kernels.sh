@@ -134,7 +134,8 @@ count_instructions() {
 }
 
 # boot NAME RELEASE PARAMETER OPTION...: what the guest's serial port says goes to NAME.log, its results to NAME.json.
-# PARAMETER tells kernels-guest.sh what to do. KVM is not asked for: it is not to be had inside most build machines.
+# PARAMETER tells kernels-guest.sh what to do. KVM is not asked for: most build machines have none, and where it is there for
+# guests with its own drivers alone (PVM), it opens, and Debian's kernels stop at their first AVX or BMI instruction.
 boot() {
   local name=$1 release=$2 parameter=$3 kernel disk=$results/$1.disk
   kernel=$(kernel_of "$release")

@@ -1,5 +1,5 @@
 import { SERVICE_BUDGET } from "../model/service-budget.ts";
-import type { Transaction } from "../nft/ast/json.ts";
+import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
@@ -82,13 +82,30 @@ export function requiredFeatures(): RequiredFeatures {
   };
 }
 
-/** What the fast path needs; kernels may lack it, and the daemon then works without. */
+/**
+ * What the fast path needs; kernels may lack it, and the daemon then works without. Before Linux 5.14, a TCP connection that
+ * rests for 30 s leaves its flow table with 120 s to live, in place of a day, and breaks after that. No rule
+ * shows it, but `last` came with 5.14, too.
+ */
 export function fastPathFeatures(): RequiredFeatures {
   const table = sampleTable({ ...CONTEXT, fastPathAfter: 1 });
-  const transaction = created(chainsOf(table, "filter-forward"));
-  const hint =
+  const flow = created(chainsOf(table, "filter-forward")).nftables;
+  const last = (chain: ChainName): Command => ({
+    add: { rule: { family: table.family, table: table.name, chain, expr: [{ last: null }] } },
+  });
+  const modules =
     "load or build the kernel modules nf_flow_table, nf_flow_table_inet and nft_flow_offload (CONFIG_NF_FLOW_TABLE, CONFIG_NFT_FLOW_OFFLOAD)";
-  return { whole: transaction, features: [{ name: "flow tables", hint, transaction }] };
+  return {
+    whole: { nftables: [...flow, last("filter-forward")] },
+    features: [
+      { name: "flow tables", hint: modules, transaction: { nftables: flow } },
+      {
+        name: "flow tables that connections leave with their time to live",
+        hint: "use Linux 5.14 or newer: before, connections that rest for 150 seconds would break",
+        transaction: { nftables: [...created(chainsOf(table, REJECT_CHAIN)).nftables, last(REJECT_CHAIN)] },
+      },
+    ],
+  };
 }
 
 /** A table with everything that Services can lead to; a set of source ranges needs no more than its declaration. */

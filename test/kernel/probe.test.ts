@@ -3,7 +3,7 @@ import { Nft } from "../../src/kernel/nft.ts";
 import { probeFeatures } from "../../src/kernel/probe.ts";
 import type { RunProcess } from "../../src/kernel/process.ts";
 import { runProcess } from "../../src/kernel/process.ts";
-import { requiredFeatures } from "../../src/ruleset/required-features.ts";
+import { fastPathFeatures, requiredFeatures } from "../../src/ruleset/required-features.ts";
 
 /** An nft that cannot do something: it refuses every transaction that asks for it. */
 function nftWithout(word: string): Nft {
@@ -32,6 +32,13 @@ describe("the probe of nft and the kernel", () => {
     const refused = await probeFeatures(nftWithout(word), requiredFeatures()).catch((error: Error) => error.message);
     expect(refused).toContain(name);
     expect(String(refused).split("; ")).toHaveLength(lacking);
+  });
+
+  test("finds no fast path in a kernel from which idle connections would vanish", async () => {
+    await expect(probeFeatures(nftWithout('"last"'), fastPathFeatures())).rejects.toMatchObject({
+      message: expect.stringContaining("flow tables that connections leave with their time to live"),
+      hint: expect.stringContaining("use Linux 5.14 or newer"),
+    });
   });
 
   test("names the missing feature alone", async () => {

@@ -102,6 +102,11 @@ export interface LimitStatement {
   readonly limit: { readonly rate: number; readonly per: "second"; readonly burst: number };
 }
 
+/** Remembers when a packet last came to it; only in a rule that asks how old the kernel is. */
+export interface LastStatement {
+  readonly last: null;
+}
+
 /** An element of a set (an expression), or of a map (key and value); `elem` carries its properties. */
 export type ElementJson = ElementKeyJson | readonly [ElementKeyJson, Expression | Verdict];
 
@@ -119,7 +124,7 @@ export type CommandObject =
         readonly family: Family;
         readonly table: string;
         readonly chain: string;
-        readonly expr: readonly (Statement | LimitStatement)[];
+        readonly expr: readonly (Statement | LimitStatement | LastStatement)[];
       };
     }
   | { readonly set: SetJson }
