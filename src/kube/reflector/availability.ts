@@ -10,6 +10,8 @@ export interface OutageLimits {
   readonly shortestSpread: number;
   /** ... and at most this. */
   readonly longestSpread: number;
+  /** The same for versions that expire while a server answers. */
+  readonly loneSpread: number;
 }
 
 /**
@@ -21,6 +23,7 @@ const DEFAULT_OUTAGE: OutageLimits = {
   longestPause: 15_000,
   shortestSpread: 25_000,
   longestSpread: 30_000,
+  loneSpread: 3_000,
 };
 
 /** The pause grows with the outage, so that a server is found again within a tenth of the time that it was away. */
@@ -94,10 +97,12 @@ export class Availability {
   /**
    * The milliseconds until a list whose version has expired is due. The rules in force are right but for the latest
    * changes, and all nodes may have to list. The lists of one node's resources are due at the same time.
+   * @param isLone a watch that went well was told so: a server that restarted breaks it, and tells the next one
    */
-  untilList(): number {
+  untilList(isLone = false): number {
     const now = this.#clock.monotonic();
-    const { shortestSpread, longestSpread } = this.#limits;
+    const { shortestSpread, longestSpread, loneSpread } = this.#limits;
+    if (isLone && this.#lastOutage === 0 && this.#listsDue <= now) return this.#random() * loneSpread;
     // A resource that asks a little later than the others belongs to them.
     if (this.#listsDue + shortestSpread < now) {
       this.#listsDue = now + this.#random() * within(this.#lastOutage * SHARE, shortestSpread, longestSpread);

@@ -36,6 +36,8 @@ export class RetryPacing {
   #failures = 0;
   /** False after a 410 until a watch succeeds: a server that answers 410 again and again is an ordinary failure. */
   #isFirstExpiry = true;
+  /** A watch that went well has ended, and nothing was answered since. */
+  #isWatchLast = false;
   #isStopped = false;
   /** Ends the current wait. */
   #endPause: (() => void) | undefined;
@@ -53,6 +55,7 @@ export class RetryPacing {
 
   /** Notes an answer of the API server. */
   answered(): void {
+    this.#isWatchLast = false;
     this.#availability.answered();
   }
 
@@ -60,6 +63,7 @@ export class RetryPacing {
   reset(): void {
     this.#failures = 0;
     this.#isFirstExpiry = true;
+    this.#isWatchLast = true;
   }
 
   /** @param newsCame the watch that was closed at once had reported something new: then the wait is the shortest */
@@ -76,7 +80,7 @@ export class RetryPacing {
     if (!wasAnswered) return { kind: "turn" };
     if (failure.kind !== "gone" || !this.#isFirstExpiry) return this.#backOff(failure.retryAfter);
     this.#isFirstExpiry = false;
-    return { kind: "time", milliseconds: this.#availability.untilList() };
+    return { kind: "time", milliseconds: this.#availability.untilList(this.#isWatchLast) };
   }
 
   /** @param retryAfter milliseconds that the server asked for. The jitter is added to it: it asks all its clients for the same. */

@@ -98,6 +98,16 @@ describe("lists whose version has expired", () => {
     expect(endOf(outage).availability.untilList()).toBeCloseTo(0.999 * spread, 0);
   });
 
+  test("while the server answered are due within 3 s, but not before others that are due, nor after an outage", () => {
+    const { clock, availability } = endOf(1_000);
+    const first = availability.untilList(true);
+    expect(first).toBeCloseTo(0.999 * 25_000, 0);
+    clock.advance(4_000);
+    expect(availability.untilList(true)).toBe(first - 4_000);
+    clock.advance(first);
+    expect(availability.untilList(true)).toBeCloseTo(0.999 * 3_000, 0);
+  });
+
   test("are spread anew after the next outage, however soon", () => {
     const { clock, availability } = endOf(1_000);
     clock.advance(availability.untilList());

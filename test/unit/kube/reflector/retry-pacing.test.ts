@@ -36,6 +36,16 @@ describe("back-off", () => {
   });
 });
 
+test("a version that expires in a watch that went well waits 3 s at most, one that a server tells the next watch up to 30", () => {
+  const highest = pacing(() => 0.999_999);
+  const expired = failureOfErrorEvent({ code: 410, reason: "Expired" });
+  highest.reset();
+  expect(milliseconds(highest.afterFailure(expired, true))).toBe(3000);
+  highest.reset();
+  highest.answered();
+  expect(milliseconds(highest.afterFailure(expired, true))).toBe(25_000);
+});
+
 describe("a failed answer", () => {
   test("has a Retry-After in seconds or as a date", () => {
     const cases = [
