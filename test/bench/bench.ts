@@ -5,6 +5,7 @@ import { type Figure, tableText, type Work } from "./figures.ts";
 import { clearTables } from "./kernel.ts";
 import { loadBefore, saveResults } from "./results.ts";
 import { apply } from "./works/apply.ts";
+import { busy } from "./works/busy.ts";
 import { besideOthers, change, growth, listGrowth } from "./works/change.ts";
 import { commandLine } from "./works/command-line.ts";
 import { connectionRate } from "./works/connection-rate.ts";
@@ -37,6 +38,7 @@ const WORKS: readonly Work[] = [
   scaling,
   listGrowth,
   rollingUpdate,
+  busy,
   rollout,
   resync,
   repair,

@@ -31,7 +31,7 @@ export function* clusterObjects(resource: ResourceName, size: ClusterSize): Gene
 /** Writes a cache as API lists, one file for each resource, once. @returns the directory */
 export async function clusterDirectory(size: ClusterSize): Promise<string> {
   const directory = cachePath(
-    `cache-${GENERATION}-${size.services}x${size.endpoints}${size.loadBalancers ? "-lb" : ""}`,
+    `cache-${GENERATION}-${size.services}x${size.endpoints}${size.loadBalancers ? "-lb" : ""}${size.nodes === undefined ? "" : `-${size.nodes}-nodes`}`,
   );
   if (existsSync(directory)) return directory;
   const draft = `${directory}.${process.pid}`;

@@ -6,6 +6,8 @@ export interface ClusterSize {
   readonly endpoints: number;
   /** Services have a load balancer's address and a NodePort beside the cluster IP. */
   readonly loadBalancers?: boolean;
+  /** Pods are on so many nodes in turn, of which ours is one; on as many as they need if not given. */
+  readonly nodes?: number;
   /** TCP if not given. */
   readonly protocol?: "TCP" | "UDP";
 }
@@ -55,8 +57,8 @@ export function laterPodIP(pod: number): string {
 }
 
 /** The nodes of a cluster; its pods are on them in turn. */
-function nodeCount({ services, endpoints }: ClusterSize): number {
-  return Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
+function nodeCount({ services, endpoints, nodes }: ClusterSize): number {
+  return nodes ?? Math.max(3, Math.ceil((services * endpoints) / PODS_PER_NODE));
 }
 
 /** The pods of our Node, by their numbers. */
@@ -144,8 +146,9 @@ export function serviceObject(
 }
 
 /** The slices of a Service, as many as its endpoints need. */
-export function sliceObjects(service: number, { services, endpoints, protocol }: ClusterSize): StubObject[] {
-  const nodes = nodeCount({ services, endpoints });
+export function sliceObjects(service: number, size: ClusterSize): StubObject[] {
+  const { endpoints, protocol } = size;
+  const nodes = nodeCount(size);
   const pods = Array.from({ length: endpoints }, (_, index) => service * endpoints + index);
   return Array.from({ length: Math.ceil(endpoints / SLICE_SIZE) }, (_, index) => {
     const part = pods.slice(index * SLICE_SIZE, (index + 1) * SLICE_SIZE);

@@ -36,7 +36,7 @@ export class EndpointChurn {
    * @returns the address of the new endpoint
    */
   replace(service: number, index: number): string {
-    const { endpoints } = this.#size;
+    const { endpoints, nodes = NODES } = this.#size;
     const address = laterPodIP(this.#next++);
     const known =
       this.#replaced.get(service) ?? Array.from({ length: endpoints }, (_, i) => podIP(service * endpoints + i));
@@ -44,7 +44,7 @@ export class EndpointChurn {
     this.#replaced.set(service, known);
     const slice = Math.floor(index / 100);
     const part = known.slice(slice * 100, (slice + 1) * 100);
-    const entries = part.map((one, i) => endpointObject(service, one, service * endpoints + slice * 100 + i, NODES));
+    const entries = part.map((one, i) => endpointObject(service, one, service * endpoints + slice * 100 + i, nodes));
     this.#api.cluster.put("endpointslices", sliceObject(service, slice, entries));
     return address;
   }

@@ -1,10 +1,10 @@
-import { runProcess } from "../../../src/kernel/process.ts";
 import { bareChangeTimes } from "../bare-change.ts";
 import { type ClusterSize, sizeText } from "../cluster-objects.ts";
 import { atMost, type Figure, percentile, time, type Work } from "../figures.ts";
 import { type Follower, followClosely } from "../follow.ts";
 import type { KernelMonitor } from "../kernel-monitor.ts";
-import { pause, runProgram } from "../programs.ts";
+import { OTHER_SETS, withOtherSets } from "../other-sets.ts";
+import { pause } from "../programs.ts";
 
 const CHANGES = 300;
 /** The first changes compile code that later ones find compiled. */
@@ -77,30 +77,18 @@ async function measureClose(size: ClusterSize): Promise<Figure> {
   };
 }
 
-/** Sets of other software, each of which nft reads before a transaction that is not narrowed to our tables. */
-const OTHER_SETS = 5000;
-
-const LIMITS = { timeoutMs: 60_000, maxOutputBytes: 1_000_000 };
-
 /** One changed endpoint without a table of other software, and beside it. */
 async function measureBeside(size: ClusterSize): Promise<Figure> {
-  const sets = Array.from({ length: OTHER_SETS }, (_, i) => `set s${i} { type ipv4_addr; };`);
-  try {
-    const [alone, beside] = await followClosely(size, AT_ONCE, async (...all) => {
-      const before = await changeTimes(size, ALONE, ...all);
-      // Not earlier: beside many sets, `nft monitor` does not come to begin while anything changes.
-      await runProcess("nft", ["-f", "-"], `table ip bench-other { ${sets.join(" ")} }`, LIMITS);
-      return [before, await changeTimes(size, ALONE, ...all)];
-    });
-    return {
-      work: `one endpoint changed, ${sizeText(size)}, beside a table of others with ${OTHER_SETS.toLocaleString("en")} sets`,
-      value: percentiles(beside),
-      floor: `${percentiles(alone)} (without that table)`,
-      ratio: percentile(beside, 0.5) / percentile(alone, 0.5),
-    };
-  } finally {
-    await runProgram(["nft", "delete", "table", "ip", "bench-other"]);
-  }
+  const [alone, beside] = await followClosely(size, AT_ONCE, async (...all) => [
+    await changeTimes(size, ALONE, ...all),
+    await withOtherSets(() => changeTimes(size, ALONE, ...all)),
+  ]);
+  return {
+    work: `one endpoint changed, ${sizeText(size)}, beside a table of others with ${OTHER_SETS.toLocaleString("en")} sets`,
+    value: percentiles(beside),
+    floor: `${percentiles(alone)} (without that table)`,
+    ratio: percentile(beside, 0.5) / percentile(alone, 0.5),
+  };
 }
 
 /** The same change on a node on which other software has many sets. */

@@ -1,0 +1,171 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ClusterSize, sizeText } from "../cluster-objects.ts";
+import { atMost, type Figure, percentile, time, timeWithCpu, type Work } from "../figures.ts";
+import { type Follower, followClosely } from "../follow.ts";
+import type { KernelMonitor } from "../kernel-monitor.ts";
+import { cpuMs } from "../memory.ts";
+import { OTHER_SETS, withOtherSets } from "../other-sets.ts";
+import { nftProxy, pause, runProgram } from "../programs.ts";
+
+/** BUSY_SERVICES says otherwise. */
+const SIZE: ClusterSize = { services: Number(process.env.BUSY_SERVICES ?? 10_000), endpoints: 10 };
+
+/** For how long changes come before commands are run beside them, and how often each is. */
+const SECONDS = Number(process.env.BUSY_SECONDS ?? 60);
+const ROUNDS = Number(process.env.BUSY_ROUNDS ?? 3);
+
+const SOCKET = join(tmpdir(), `nft-proxy-bench-${process.pid}.sock`);
+
+/** Each ends with 0 where the kernel has what it should have. */
+const COMMANDS: readonly (readonly string[])[] = [
+  ["diff"],
+  ["explain", "--live", "--all", "--exit-code"],
+  ["refusals"],
+  ["support-bundle", "-"],
+];
+
+/** Of 20 changes a second; 100 may take longer. Milliseconds. */
+const COMMAND_LIMIT = 10_000;
+const LAG_LIMIT = 1200;
+const AGE_LIMIT = 30_000;
+
+/** How often the age of the last verification is looked at, milliseconds. */
+const LOOK = 500;
+
+interface Surroundings {
+  readonly perSecond: number;
+  /** Pods are on two nodes, one of which is ours: each endpoint there has a hairpin element. */
+  readonly isHalfLocal?: boolean;
+  readonly isBesideOthers?: boolean;
+}
+
+const SURROUNDINGS: readonly Surroundings[] = [
+  { perSecond: 20 },
+  { perSecond: 100 },
+  { perSecond: 20, isHalfLocal: true },
+  { perSecond: 20, isBesideOthers: true },
+];
+
+function textOf({ perSecond, isHalfLocal, isBesideOthers }: Surroundings): string {
+  const more = isHalfLocal
+    ? ", half of them local"
+    : isBesideOthers
+      ? `, beside ${OTHER_SETS.toLocaleString("en")} sets of others`
+      : "";
+  return `busy: ${sizeText(SIZE)}${more}, ${perSecond} changes/s`;
+}
+
+/** Changes that come until they are stopped. */
+interface Changes {
+  /** From the change to the kernel, milliseconds. */
+  readonly lags: readonly number[];
+  stop(): Promise<void>;
+}
+
+function beginChanges({ churn }: Follower, monitor: KernelMonitor, perSecond: number): Changes {
+  const lags: number[] = [];
+  const started = performance.now();
+  let isStopped = false;
+  const change = async () => {
+    const underWay: Promise<unknown>[] = [];
+    for (let i = 0; !isStopped; i++) {
+      await pause(Math.max(0, started + (i * 1000) / perSecond - performance.now()));
+      const at = performance.now();
+      const address = churn.replace((i * 7919) % SIZE.services, Math.floor(i / SIZE.services) % SIZE.endpoints);
+      underWay.push(monitor.added(address).then((came) => lags.push(came - at)));
+    }
+    await Promise.all(underWay);
+  };
+  const ended = change();
+  return {
+    lags,
+    stop: async () => {
+      isStopped = true;
+      await ended;
+    },
+  };
+}
+
+/** Looks at the age of the last verification until it is told to end. @returns the greatest, milliseconds */
+async function greatestAge({ daemon }: Follower, until: AbortSignal): Promise<number> {
+  let greatest = 0;
+  for (; !until.aborted; await pause(LOOK)) {
+    const at = await daemon.lastVerified();
+    if (at !== undefined) greatest = Math.max(greatest, Date.now() - Date.parse(at));
+  }
+  return greatest;
+}
+
+/** How long a command takes, and how often it was right. */
+async function commandFigure(work: string, command: readonly string[], isLimited: boolean): Promise<Figure> {
+  const runs = [];
+  for (let i = 0; i < ROUNDS; i++) runs.push(await runProgram(nftProxy(...command, `--daemon-socket=${SOCKET}`)));
+  const right = runs.filter(({ exitCode }) => exitCode === 0).length;
+  const ms = Math.max(...runs.map((run) => run.ms));
+  const cpu = Math.max(...runs.map((run) => run.cpuMs));
+  return {
+    work: `${work}: ${command.filter((word) => word !== "-" && word !== "--exit-code").join(" ")}, the longest of ${ROUNDS}`,
+    value: `${timeWithCpu(ms, cpu)}${right === ROUNDS ? "" : `, ${ROUNDS - right} wrong`}`,
+    ...(isLimited && {
+      budget: { text: `right, at most ${time(COMMAND_LIMIT)}`, holds: right === ROUNDS && ms <= COMMAND_LIMIT },
+    }),
+  };
+}
+
+async function measure(surroundings: Surroundings, follower: Follower, monitor: KernelMonitor): Promise<Figure[]> {
+  const { perSecond } = surroundings;
+  const work = textOf(surroundings);
+  const over = new AbortController();
+  const age = greatestAge(follower, over.signal);
+  const [cpu, started] = [cpuMs(follower.daemon.pid), performance.now()];
+  const changes = beginChanges(follower, monitor, perSecond);
+  await pause(SECONDS * 1000);
+  const share = ((cpuMs(follower.daemon.pid) - cpu) / (performance.now() - started)) * 100;
+  const lags = [...changes.lags];
+  const commands: Figure[] = [];
+  for (const command of COMMANDS) commands.push(await commandFigure(work, command, perSecond <= 20));
+  await changes.stop();
+  over.abort();
+  const p99 = percentile(lags, 0.99);
+  return [
+    {
+      work: `${work}: lag`,
+      value: `p50 ${time(percentile(lags, 0.5))}, p99 ${time(p99)}`,
+      budget: atMost(p99, LAG_LIMIT, time(LAG_LIMIT)),
+    },
+    {
+      work: `${work}: lag while commands ask`,
+      value: `p99 ${time(percentile(changes.lags.slice(lags.length), 0.99))}`,
+    },
+    { work: `${work}: CPU, nft included`, value: `${share.toFixed(1)} % of one core` },
+    ageFigure(work, await age),
+    ...commands,
+  ];
+}
+
+function ageFigure(work: string, ms: number): Figure {
+  return {
+    work: `${work}: age of the verification, at most`,
+    value: time(ms),
+    budget: atMost(ms, AGE_LIMIT, time(AGE_LIMIT)),
+  };
+}
+
+/** Commands beside a daemon while endpoints change all the time, and what that does to its own work. */
+export const busy: Work = {
+  name: "busy",
+  summary: `commands beside a daemon while endpoints change, ${SECONDS} s and then ${ROUNDS} times each command`,
+  run: async () => {
+    const figures: Figure[] = [];
+    for (const surroundings of SURROUNDINGS) {
+      const size = surroundings.isHalfLocal ? { ...SIZE, nodes: 2 } : SIZE;
+      const found = await followClosely(size, [`--daemon-socket=${SOCKET}`], (follower, monitor) => {
+        const run = () => measure(surroundings, follower, monitor);
+        return surroundings.isBesideOthers ? withOtherSets(run) : run();
+      });
+      figures.push(...found);
+    }
+    return figures;
+  },
+};
