@@ -89,7 +89,12 @@ export class Nft {
   readonly #stream: StreamText;
   readonly #limits: ProcessLimits;
   readonly #memoryBytes: number | undefined;
-  readonly #reading = new AbortController();
+  /**
+   * Of each listing and check under way what ends it. One for all of them would keep a trace of each as long as it lives: of
+   * the signals that AbortSignal.any makes, Node 20 never lets their sources forget.
+   */
+  readonly #reads = new Set<AbortController>();
+  #isReadingStopped = false;
   readonly #spare: SpareProcess | undefined;
   #commits = 0;
   #applying = 0;
@@ -112,7 +117,8 @@ export class Nft {
    * Transactions are finished, and can still be applied.
    */
   stopReading(): void {
-    this.#reading.abort(new NftStoppedError());
+    this.#isReadingStopped = true;
+    for (const read of this.#reads) read.abort(new NftStoppedError());
   }
 
   /** How many transactions were applied. */
@@ -151,7 +157,7 @@ export class Nft {
    * @throws as {@link Nft.apply}
    */
   async check(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#send(transaction, ["-j", "-c", "-f", "-"], this.#readingLimits());
+    return await this.#read((limits) => this.#send(transaction, ["-j", "-c", "-f", "-"], limits));
   }
 
   /**
@@ -200,7 +206,7 @@ export class Nft {
     const nothing = ["list", "counters", "table", family, TABLE_NAME];
     const listing = ["-j", ...nothing, ";", "list", kind, family, TABLE_NAME, name];
     const [program, args] = this.#largeCommandLine(listing);
-    const limits = this.#readingLimits(signal);
+    const { limits, end } = this.#beginReading(signal);
     try {
       let isAnswered = false;
       for await (const text of this.#stream(program, args, limits)) {
@@ -214,6 +220,8 @@ export class Nft {
       if (!(error instanceof ProgramError)) throw error;
       this.#assertWorked(listing, error.end, limits);
       if (!isMissing(error.end)) throw failedListing(listing, error.end);
+    } finally {
+      end();
     }
   }
 
@@ -256,13 +264,13 @@ export class Nft {
     // A listing of maps asks for all sets, and the last command limits it to the table: see `narrowed`.
     const nftables = [{ list: { maps: { family } } }, { list: { counters: { family, table: name } } }];
     const input = JSON.stringify({ nftables });
-    const result = await this.#execute(["-t", "-j", "-f", "-"], input, this.#readingLimits());
+    const result = await this.#read((limits) => this.#execute(["-t", "-j", "-f", "-"], input, limits));
     return result.exitCode === 0 ? result.durationMs : 0;
   }
 
   /** nft's own version line, such as `nftables v1.1.3 (Commodore Bullmoose #4)`. */
   async version(): Promise<string> {
-    return (await this.#execute(["--version"], "", this.#readingLimits())).stdout.trim();
+    return (await this.#read((limits) => this.#execute(["--version"], "", limits))).stdout.trim();
   }
 
   async #list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
@@ -270,7 +278,7 @@ export class Nft {
   }
 
   async #ask(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
-    const result = await this.#execute(args, "", this.#readingLimits(signal));
+    const result = await this.#read((limits) => this.#execute(args, "", limits), signal);
     if (result.exitCode === 0) return result.stdout;
     if (isMissing(result)) return undefined;
     throw failedListing(args, result);
@@ -305,11 +313,22 @@ export class Nft {
     return this.#memoryBytes === undefined ? [program, all] : withMemoryLimit(this.#memoryBytes, program, all);
   }
 
-  /** The limits of what changes nothing. @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own` */
-  #readingLimits(own?: AbortSignal): ProcessLimits {
-    const signal = firstOf(this.#reading.signal, own);
-    signal.throwIfAborted();
-    return { ...this.#limits, signal };
+  /** Does what changes nothing. @throws as {@link Nft.#beginReading}, or as `work` does */
+  async #read<T>(work: (limits: ProcessLimits) => Promise<T>, own?: AbortSignal): Promise<T> {
+    const { limits, end } = this.#beginReading(own);
+    return await work(limits).finally(end);
+  }
+
+  /**
+   * The limits of what changes nothing, and what is to be called at its end.
+   * @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own`
+   */
+  #beginReading(own: AbortSignal | undefined): { readonly limits: ProcessLimits; readonly end: () => void } {
+    if (this.#isReadingStopped) throw new NftStoppedError();
+    own?.throwIfAborted();
+    const read = new AbortController();
+    this.#reads.add(read);
+    return { limits: { ...this.#limits, signal: firstOf(read.signal, own) }, end: () => this.#reads.delete(read) };
   }
 
   async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {

@@ -1,7 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { Nft } from "../../../src/kernel/nft.ts";
 import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
 
@@ -41,5 +41,22 @@ describe("Nft.stopReading", () => {
     await expect(nft.tableNames()).rejects.toThrow(NftStoppedError);
     await expect(firstPiece(nft.streamSet("ip", "map", "services"))).rejects.toThrow(NftStoppedError);
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
+  });
+
+  test("leaves nothing of a listing that has ended", async () => {
+    const signals: AbortSignal[] = [];
+    const any = vi.spyOn(AbortSignal, "any").mockImplementation((sources) => {
+      const made = [...sources];
+      signals.push(...made);
+      return made[0] as AbortSignal;
+    });
+    const nft = new Nft({ path: "true" });
+    for (let n = 0; n < 3; n++) {
+      await nft.listSet("ip", "map", "services", { signal: new AbortController().signal });
+      await firstPiece(nft.streamSet("ip", "map", "services", { signal: new AbortController().signal }));
+    }
+    any.mockRestore();
+    expect(signals).toHaveLength(12);
+    expect(new Set(signals).size, "one that is combined again and again keeps a trace of each time").toBe(12);
   });
 });
