@@ -1,7 +1,13 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, messageOf } from "../../base/errors.ts";
 import { writePrivateFile } from "../../daemon/state-file.ts";
-import { archiveOf, collectBundle } from "../../inspect/support-bundle/collect.ts";
-import { redactor } from "../../inspect/support-bundle/redact.ts";
+import {
+  archiveOf,
+  type Bundle,
+  type BundleRequest,
+  bundleNames,
+  collectBundle,
+} from "../../inspect/support-bundle/collect.ts";
+import { type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
@@ -16,24 +22,20 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
   const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
   progress.step("collecting");
-  const { files, names, missingNames, ...bundle } = await collectBundle({
+  const request = {
     options,
     nodeName,
     version: __VERSION__,
     ...(daemon === undefined ? {} : { daemon }),
     ...(socketProblem === undefined ? {} : { socketProblem }),
-  });
+  };
+  const bundle = await collectBundle(request);
   const notices = [...command.notices, ...bundle.notices];
   const isRedacted = isSet(argv, "redact");
-  if (isRedacted && missingNames !== undefined) {
-    throw new AppError("HOST", `cannot redact: the names of the cluster's objects are not known: ${missingNames}`, {
-      hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
-    });
-  }
-  const redact = isRedacted ? redactor(names) : (text: string) => text;
+  const redact = isRedacted ? redactor(await names(request, bundle)) : (text: string) => text;
   const now = systemClock.now();
   const archive = archiveOf(
-    files.map(({ name, text }) => ({ name, text: redact(text) })),
+    bundle.files.map(({ name, text }) => ({ name, text: redact(text) })),
     now,
   );
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
@@ -41,6 +43,16 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   writePrivateFile(path, archive, "name another path; - writes to standard output, as for kubectl exec");
   const hint = isRedacted ? [] : ["note: it names Services, pods and addresses; --redact replaces them"];
   return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices: [...notices, ...hint] };
+}
+
+async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKind> {
+  try {
+    return await bundleNames(request, bundle);
+  } catch (error) {
+    throw new AppError("HOST", `cannot redact: the names of the cluster's objects are not known: ${messageOf(error)}`, {
+      hint: 'run it again; --daemon-socket="" collects only what is outside of the daemon',
+    });
+  }
 }
 
 /** `nft-proxy-support-node-1-20261121T100000Z.tar.gz` */

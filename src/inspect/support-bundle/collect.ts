@@ -29,24 +29,23 @@ export interface BundleRequest {
   readonly version: string;
 }
 
-/** The files of a support bundle, and the names in them that tell something about the cluster. */
+/** The files of a support bundle. */
 export interface Bundle {
   readonly files: readonly BundleFile[];
-  readonly names: NamesByKind;
   /** Tells the moment of the kernel's tables where it is not this one; one line each. */
   readonly notices: readonly string[];
-  /** Why `names` may lack some: the daemon does not give its objects. Absent where they are complete. */
-  readonly missingNames?: string;
+  /** The objects whose rules the kernel's tables are; absent where these are not the daemon's. */
+  readonly objects?: DaemonObjects | undefined;
 }
 
 type Collect = () => Promise<string>;
 
 /** Collects everything for a report. A part that cannot be had is a file that says why. Changes nothing. */
 export async function collectBundle(request: BundleRequest): Promise<Bundle> {
-  const { options, daemon, socketProblem, nodeName } = request;
+  const { options, daemon, socketProblem } = request;
   const nft = listingNft(options.nftPath);
-  const live = await liveTables({ options, ...(daemon === undefined ? {} : { daemon }) }).catch(() => undefined);
-  const notices = live?.notices ?? [];
+  // The daemon may have to wait until it can list them: everything else is collected meanwhile.
+  const tables = liveTables({ options, ...(daemon === undefined ? {} : { daemon }) }).catch(() => undefined);
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
     ["options.yaml", async () => printConfiguration(options)],
@@ -55,27 +54,39 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     ["committed.json", () => ofDaemon(daemon, "committed")],
     ["pending.json", () => ofDaemon(daemon, "pending")],
     ["daemon.log", async () => logText(await answer(daemon, "log"))],
-    ...FAMILIES.map((family) => [`kernel-${family}.json`, () => tableText(family, live?.ruleset, nft)] as const),
-    ...(notices.length === 0 ? [] : [["kernel-moment.txt", async () => `${notices.join("\n")}\n`] as const]),
     [
       "doctor.json",
       async () =>
         jsonText(await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem })),
     ],
     ["metrics.txt", () => metricsText(options)],
+    ...FAMILIES.map(
+      (family) => [`kernel-${family}.json`, async () => tableText(family, (await tables)?.ruleset, nft)] as const,
+    ),
   ];
   const files: BundleFile[] = [];
-  for (const [name, collect] of parts) {
-    files.push({ name: `nft-proxy-support/${name}`, text: await collect().catch(unavailable) });
-  }
-  // Objects may come and go while the files are collected.
-  const found = joined(foundNames(files), namesOf(live?.objects ?? NO_OBJECTS, nodeName));
-  if (daemon === undefined) return { files, notices, names: found };
-  try {
-    return { files, notices, names: joined(namesOf(await answer(daemon, "objects"), nodeName), found) };
-  } catch (error) {
-    return { files, notices, names: found, missingNames: messageOf(error) };
-  }
+  for (const [name, collect] of parts) files.push(fileOf(name, await collect().catch(unavailable)));
+  const live = await tables;
+  const notices = live?.notices ?? [];
+  if (notices.length > 0) files.push(fileOf("kernel-moment.txt", `${notices.join("\n")}\n`));
+  return { files, notices, objects: live?.objects };
+}
+
+function fileOf(name: string, text: string): BundleFile {
+  return { name: `nft-proxy-support/${name}`, text };
+}
+
+/**
+ * The names in a bundle that tell something about the cluster. Objects may come and go while its files are collected: those
+ * of the kernel's moment and those of now are named.
+ * @throws AppError HOST, or an error, when the daemon does not give its objects
+ */
+export async function bundleNames(
+  { daemon, nodeName }: BundleRequest,
+  { files, objects }: Bundle,
+): Promise<NamesByKind> {
+  const known = joined(foundNames(files), namesOf(objects ?? NO_OBJECTS, nodeName));
+  return daemon === undefined ? known : joined(namesOf(await answer(daemon, "objects"), nodeName), known);
 }
 
 function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
