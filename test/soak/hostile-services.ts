@@ -3,14 +3,15 @@ import { type ApiPort, apiService, apiSlice } from "../support/api-objects.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { ECHO_PORT, TARGETS } from "./targets.ts";
 
-/** How large the objects are. */
+/** How large the objects are: as large as the budgets of `src/model/service-budget.ts` allow, each in its own way. */
 const SIZES = {
-  sourceRanges: 10_000,
-  addresses: 500,
-  portsOfAddresses: 100,
+  sourceRanges: 20_000,
+  addresses: 2000,
+  portsOfAddresses: 70,
   ports: 1000,
   portsOfService: 100,
-  endpoints: 2000,
+  endpoints: 5000,
+  portsOfEndpoints: 29,
   annotation: 256 * 1024,
 } as const;
 
@@ -28,15 +29,19 @@ export interface HostileObjects {
 /** The kinds of such objects, by the words of the report. */
 export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
   [`a Service with ${SIZES.sourceRanges} source ranges`]: () => {
-    const loadBalancerSourceRanges = times(SIZES.sourceRanges, (n) => `11.${n >> 16}.${(n >> 8) & 255}.${n & 255}/32`);
+    // Every second address: neighbours are joined.
+    const loadBalancerSourceRanges = times(
+      SIZES.sourceRanges,
+      (n) => `11.${n >> 15}.${(n >> 7) & 255}.${(n & 127) * 2}/32`,
+    );
     const ingress = [{ ip: "203.0.113.77" }];
     const spec = { type: "LoadBalancer", loadBalancerSourceRanges };
     return one({ ...service("hostile-ranges", 1, [{ port: 80 }], spec), status: { loadBalancer: { ingress } } });
   },
-  [`a Service of ${SIZES.addresses} external addresses x ${SIZES.portsOfAddresses} ports, by hash`]: () => {
+  [`a Service of ${SIZES.addresses} external addresses x ${SIZES.portsOfAddresses} ports`]: () => {
     const externalIPs = times(SIZES.addresses, (n) => `198.18.${8 + (n >> 8)}.${n & 255}`);
     const ports = portsFrom(1000, SIZES.portsOfAddresses);
-    return one(annotated(service("hostile-addresses", 2, ports, { externalIPs }), HASHED), ports);
+    return one(service("hostile-addresses", 2, ports, { externalIPs }), ports);
   },
   [`${SIZES.ports} ports in Services of ${SIZES.portsOfService}`]: () => {
     const ports = portsFrom(2000, SIZES.portsOfService);
@@ -46,12 +51,14 @@ export const HOSTILE: Readonly<Record<string, () => HostileObjects>> = {
     return { services: all.flatMap(({ services }) => services), slices: all.flatMap(({ slices }) => slices) };
   },
   [`a Service with ${SIZES.endpoints} endpoints, by hash`]: () => {
-    const slices = times(SIZES.endpoints / SLICE, (slice) => {
-      const addresses = times(SLICE, (n) => `10.250.${slice}.${n + 1}`);
-      const { metadata, ...rest } = apiSlice("hostile-endpoints", addresses);
-      return { ...rest, metadata: { ...metadata, name: `hostile-endpoints-${slice}` } };
-    });
-    return { services: [annotated(service("hostile-endpoints", 3, [{ port: 80 }], {}), HASHED)], slices };
+    const ports = [{ port: 80 }];
+    const of = annotated(service("hostile-hash", 3, ports, {}), HASHED);
+    return { services: [of], slices: slicesOf("hostile-hash", SIZES.endpoints, ports) };
+  },
+  [`a Service with ${SIZES.endpoints} endpoints x ${SIZES.portsOfEndpoints} ports`]: () => {
+    const ports = portsFrom(3000, SIZES.portsOfEndpoints);
+    const slices = slicesOf("hostile-endpoints", SIZES.endpoints, ports);
+    return { services: [service("hostile-endpoints", 7, ports, {})], slices };
   },
   "names of 63 letters": () => {
     const long = "n".repeat(63);
@@ -93,6 +100,14 @@ function annotated(object: StubObject, annotations: Readonly<Record<string, stri
 
 function one(object: StubObject, ports: readonly ApiPort[] = [{ port: 80 }]): HostileObjects {
   return { services: [object], slices: [apiSlice(object.metadata.name, ENDPOINTS, ports)] };
+}
+
+function slicesOf(name: string, endpoints: number, ports: readonly ApiPort[]): StubObject[] {
+  return times(endpoints / SLICE, (slice) => {
+    const addresses = times(SLICE, (n) => `10.250.${slice}.${n + 1}`);
+    const { metadata, ...rest } = apiSlice(name, addresses, ports);
+    return { ...rest, metadata: { ...metadata, name: `${name}-${slice}` } };
+  });
 }
 
 function portsFrom(first: number, count: number): readonly ApiPort[] {
