@@ -34,6 +34,8 @@ export interface ClusterAccess {
   readonly nodeName: string;
   readonly env: NodeJS.ProcessEnv;
   readonly userAgent: string;
+  /** An earlier process has left rules in force. */
+  readonly hasRules: boolean;
 }
 
 /**
@@ -41,7 +43,7 @@ export interface ClusterAccess {
  * @throws AppError BAD_CONFIG when no API server is configured
  */
 export async function clusterOrigin(access: ClusterAccess, logger: Logger): Promise<ObjectOrigin> {
-  const { options, nodeName, env, userAgent } = access;
+  const { options, nodeName, env, userAgent, hasRules } = access;
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, master, env });
   // A configuration that names no server is reported at once, not retried.
@@ -55,7 +57,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     makeSource: (given, onImplausible) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
-      return clusterSource({ ...own, acceptEmptyLists: options.acceptEmptyLists, onImplausible });
+      return clusterSource({ ...own, acceptEmptyLists: options.acceptEmptyLists, hasRules, onImplausible });
     },
     eventSink: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),

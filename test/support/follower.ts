@@ -41,6 +41,7 @@ export interface FollowerOptions {
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
   readonly acceptEmptyLists?: boolean;
+  readonly hasRules?: boolean;
 }
 
 /** A reflector that follows one resource of a stub API server, and the calls of its handler. */
@@ -77,6 +78,7 @@ export class Follower {
       availability: this.availability,
       firstState: new FirstState(),
       acceptEmptyLists: options.acceptEmptyLists ?? false,
+      hasRules: options.hasRules ?? false,
       onImplausible: (resource) => this.implausible.push(resource),
     });
   }

@@ -1,4 +1,5 @@
 import { messageOf } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
@@ -24,6 +25,7 @@ import { nftMemoryLimit } from "../../kernel/nft-memory.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
 import { runProcess } from "../../kernel/process.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
@@ -85,7 +87,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
     logger.info({ version: __VERSION__, node: nodeName, nft: await nft.version(), dryRun }, "nft-proxy starts");
-    objects = await objectOrigin(parts, nodeName);
+    objects = await objectOrigin(parts, nodeName, nft);
     const daemon = await assemble({ ...parts, options: supported(options) }, nodeName, nft, objects);
     assembled = daemon;
     await daemon.start();
@@ -109,10 +111,16 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
   }
 }
 
-async function objectOrigin({ argv, options, logger }: DaemonParts, nodeName: string): Promise<ObjectOrigin> {
+async function objectOrigin(
+  { argv, options, logger }: DaemonParts,
+  nodeName: string,
+  nft: Pick<Nft, "tableNames">,
+): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
   if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
-  return await clusterOrigin({ options, nodeName, env: process.env, userAgent: USER_AGENT }, logger);
+  const tables = await nft.tableNames();
+  const hasRules = FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
+  return await clusterOrigin({ options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules }, logger);
 }
 
 async function assemble(

@@ -22,6 +22,8 @@ export interface ClusterSourceOptions {
   readonly timings?: ReflectorTimings;
   /** Believe lists without any known object at once. */
   readonly acceptEmptyLists?: boolean;
+  /** An earlier process has left rules in force: first lists without any object are not believed at once either. */
+  readonly hasRules?: boolean;
   /** Called for the first of several such lists. */
   readonly onImplausible?: (resource: ResourceName) => void;
 }
@@ -61,6 +63,7 @@ function makeReflectors(options: ClusterSourceOptions): Readonly<Record<Resource
     availability: new Availability(clock, random),
     firstState: new FirstState(),
     acceptEmptyLists: options.acceptEmptyLists ?? false,
+    hasRules: options.hasRules ?? false,
     onImplausible: options.onImplausible ?? (() => {}),
   };
   return {

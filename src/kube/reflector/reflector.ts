@@ -55,6 +55,8 @@ export interface ReflectorOptions<T> {
   readonly timings: ReflectorTimings;
   /** Believe implausible lists at once. */
   readonly acceptEmptyLists: boolean;
+  /** An earlier process has left rules in force: a first list without any object is implausible, too. */
+  readonly hasRules: boolean;
   /** Called for the first of several implausible lists. */
   readonly onImplausible: (resource: ResourceName) => void;
   /** Shared by the reflectors of one API server, as is `firstState`. */
@@ -173,8 +175,9 @@ export class Reflector<T> {
    * its Services, its server answers out of an empty database.
    */
   #checkPlausible(staged: Staged<T>): void {
-    const { clock, timings, resource, acceptEmptyLists, onImplausible } = this.#options;
-    const isDoubtful = resource.always !== undefined && this.#store.lacksAll(staged, resource.always);
+    const { clock, timings, resource, acceptEmptyLists, hasRules, onImplausible } = this.#options;
+    const isEmptyFirst = hasRules && !this.#report.status.synced && staged.size === 0;
+    const isDoubtful = resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
     if (!isDoubtful || acceptEmptyLists) {
       this.#doubtfulSince = undefined;
       return;

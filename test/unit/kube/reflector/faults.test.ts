@@ -359,6 +359,19 @@ describe("a list without any of the known objects, not even default/kubernetes",
     expect(follower.implausible).toEqual([]);
   });
 
+  test.each([
+    ["for a minute where rules are in force", true, 60_000],
+    ["not at all where there are none", false, 0],
+  ])("is doubted %s if it is the first", async (_where, hasRules, atLeast) => {
+    follower = new Follower(api, { hasRules });
+    api.addFault({ verb: "list", fault: empty, times: Number.POSITIVE_INFINITY });
+    const began = follower.clock.now();
+    follower.start();
+    await follower.until(() => follower.calls.includes("synced"));
+    expect(follower.clock.now() - began).toBeGreaterThanOrEqual(atLeast);
+    expect(follower.implausible).toEqual(hasRules ? ["services"] : []);
+  });
+
   test("is an error if it is of another kind", async () => {
     const body = '{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}';
     api.addFault({ verb: "list", fault: { kind: "body", body } });
