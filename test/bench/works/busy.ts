@@ -33,21 +33,21 @@ const AGE_LIMIT = 30_000;
 /** How often the age of the last verification is looked at, milliseconds. */
 const LOOK = 500;
 
-interface Surroundings {
+interface Scene {
   readonly perSecond: number;
   /** Pods are on two nodes, one of which is ours: each endpoint there has a hairpin element. */
   readonly isHalfLocal?: boolean;
   readonly isBesideOthers?: boolean;
 }
 
-const SURROUNDINGS: readonly Surroundings[] = [
+const SCENES: readonly Scene[] = [
   { perSecond: 20 },
   { perSecond: 100 },
   { perSecond: 20, isHalfLocal: true },
   { perSecond: 20, isBesideOthers: true },
 ];
 
-function textOf({ perSecond, isHalfLocal, isBesideOthers }: Surroundings): string {
+function textOf({ perSecond, isHalfLocal, isBesideOthers }: Scene): string {
   const more = isHalfLocal
     ? ", half of them local"
     : isBesideOthers
@@ -113,9 +113,9 @@ async function commandFigure(work: string, command: readonly string[], isLimited
   };
 }
 
-async function measure(surroundings: Surroundings, follower: Follower, monitor: KernelMonitor): Promise<Figure[]> {
-  const { perSecond } = surroundings;
-  const work = textOf(surroundings);
+async function measure(scene: Scene, follower: Follower, monitor: KernelMonitor): Promise<Figure[]> {
+  const { perSecond } = scene;
+  const work = textOf(scene);
   const over = new AbortController();
   const age = greatestAge(follower, over.signal);
   const [cpu, started] = [cpuMs(follower.daemon.pid), performance.now()];
@@ -158,11 +158,11 @@ export const busy: Work = {
   summary: `commands beside a daemon while endpoints change, ${SECONDS} s and then ${ROUNDS} times each command`,
   run: async () => {
     const figures: Figure[] = [];
-    for (const surroundings of SURROUNDINGS) {
-      const size = surroundings.isHalfLocal ? { ...SIZE, nodes: 2 } : SIZE;
+    for (const scene of SCENES) {
+      const size = scene.isHalfLocal ? { ...SIZE, nodes: 2 } : SIZE;
       const found = await followClosely(size, [`--daemon-socket=${SOCKET}`], (follower, monitor) => {
-        const run = () => measure(surroundings, follower, monitor);
-        return surroundings.isBesideOthers ? withOtherSets(run) : run();
+        const run = () => measure(scene, follower, monitor);
+        return scene.isBesideOthers ? withOtherSets(run) : run();
       });
       figures.push(...found);
     }
