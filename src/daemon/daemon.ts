@@ -16,6 +16,7 @@ import { REFUSAL_TIMEOUT } from "../ruleset/refusal-rules.ts";
 import { REFUSED } from "../ruleset/sets.ts";
 import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
+import { DriftRepair } from "../sync/drift-repair.ts";
 import { FastPathDevices } from "../sync/fast-path-devices.ts";
 import { KernelWatch } from "../sync/kernel-watch.ts";
 import { QuietListings } from "../sync/listings.ts";
@@ -161,7 +162,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     clock,
     logger,
     elements: () => elementCount(reconciler.state.ruleset),
-    onForeign: (change) => upkeep.foreign(change),
+    onForeign: (change) => void repair.foreign(change),
     onBegun: () => void verifier.find(),
   });
   const verifier = new Verifier({
@@ -214,7 +215,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     }),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, quiet, subscribers });
-  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, watch, dryRun });
+  const repair = new DriftRepair({ clock, logger, loop, verifier, watch, reconciler });
+  const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, watch, repair, dryRun });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
   const refusals = isRefusalLogged

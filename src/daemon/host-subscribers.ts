@@ -14,14 +14,14 @@ import type { HostSystem } from "./host-system.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 
 /**
- * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync: while
+ * Has stale UDP flows deleted after each sync in which a Service with a UDP port changed, and after each full sync or repair: while
  * our rules were missing, flows to frontends passed untranslated, and would stay so as long as their clients keep sending.
  */
 export function staleFlows(ports: UdpServicePorts, cleaner: Pick<StaleFlowCleaner, "clean">): SyncSubscriber {
   return {
-    synced({ kind, rendered }) {
+    synced({ kind, rendered, drift }) {
       const isChanged = ports.update(rendered);
-      if (isChanged || kind === "full") void cleaner.clean();
+      if (isChanged || kind === "full" || drift.length > 0) void cleaner.clean();
     },
   };
 }

@@ -5,7 +5,7 @@ import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
-import { driftSummary } from "../sync/drift-summary.ts";
+import { type DriftSummary, driftSummary } from "../sync/drift-summary.ts";
 import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { quarantinedText, quarantineWatch } from "./events/quarantine-watch.ts";
 import { conflictWatch } from "./events/sync-events.ts";
@@ -27,7 +27,9 @@ export class SyncLog implements SyncSubscriber {
   synced(report: SyncReport): void {
     this.#failures.end();
     const seconds = (report.endedAt - report.startedAt) / 1000;
-    if (report.kind === "full") this.#fullSync(report, seconds);
+    const drift = driftSummary(report);
+    if (drift !== undefined) this.#repaired(report, drift, seconds);
+    else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#logQuarantine(report.quarantined);
     this.#exclusions(report.excludedFamilies);
@@ -46,16 +48,14 @@ export class SyncLog implements SyncSubscriber {
     this.#logger.info({ error: messageOf(error) }, "cannot delete stale chains, retrying later");
   }
 
-  #fullSync(report: SyncReport, seconds: number): void {
-    const { reason, applied, deltas, unreadable } = report;
-    const drift = driftSummary(report);
-    if (drift === undefined) {
-      this.#logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
-      return;
-    }
-    const limit = this.#repairs.fields(report.endedAt);
+  #fullSync({ reason, applied, deltas, unreadable }: SyncReport, seconds: number): void {
+    this.#logger.info({ reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable }, "full sync");
+  }
+
+  #repaired({ reason, endedAt }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
+    const limit = this.#repairs.fields(endedAt);
     if (limit === undefined) return;
-    this.#logger.warn({ reason, seconds, found: drift.text, ...limit }, "rules changed by someone else, repaired");
+    this.#logger.warn({ reason, seconds, found, ...limit }, "rules changed by someone else, repaired");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {

@@ -59,6 +59,9 @@ export async function readKernel(nft: TableReader, families: readonly Family[]):
   }
 }
 
+/** How much is compared: all, or nothing of what is in sets that are there. */
+export type ComparisonScope = "everything" | "declarations";
+
 /**
  * Compares nft-proxy's tables with the desired ones while nft lists them, as often as is necessary giving way to other
  * work: neither the listing nor what is right in it is kept.
@@ -68,13 +71,14 @@ export async function compareKernel(
   nft: TableReader,
   desired: Ruleset,
   signal?: AbortSignal,
+  scope: ComparisonScope = "everything",
 ): Promise<KernelComparison> {
   const differences: TableDifference[] = [];
   try {
     for (const table of Object.values(desired)) {
       const actual = await declaredTable(nft, table.family, signal);
       const delta = diffDeclarations(actual, table);
-      const sets = delta.mode === "change" ? await compareSets(nft, actual, table, signal) : undefined;
+      const sets = delta.mode === "change" ? await compareSets(nft, actual, table, signal, scope) : undefined;
       const whole = { ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements };
       if (delta.mode === "change" && isEmptyDelta(whole)) continue;
       const chains = [...whole.writtenChains.map(({ name }) => name), ...whole.deletedChains];
@@ -171,17 +175,18 @@ async function compareSets(
   actual: Table | undefined,
   desired: Table,
   signal: AbortSignal | undefined,
+  scope: ComparisonScope,
 ): Promise<SetComparison[]> {
   const result: SetComparison[] = [];
   for (const set of desired.sets.values()) {
-    if (set.spec.dynamic) continue;
+    const known = actual?.sets.get(set.spec.name);
+    if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
     const comparison = new SetComparison(set);
     let expected = 0;
     for (const key of set.elements.keys()) {
       comparison.expect(key);
       if (++expected % KEYS_PER_TURN === 0) await nextTurn();
     }
-    const known = actual?.sets.get(set.spec.name);
     if (known !== undefined) {
       const take = (key: string, value: string) => comparison.listed(key, value);
       await listElements(nft, desired.family, known.spec, take, signal);

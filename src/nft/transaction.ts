@@ -146,7 +146,11 @@ function* elementChunks(
   if (chunk.length > 0) yield toTransaction(chunk);
 }
 
-function onlyElements({ family, table }: TableDelta, elements: readonly ElementsDelta[]): TableDelta {
+/** A delta of an existing table that changes elements alone. */
+export function onlyElements(
+  { family, table }: Pick<TableDelta, "family" | "table">,
+  elements: readonly ElementsDelta[],
+): TableDelta {
   return {
     family,
     table,

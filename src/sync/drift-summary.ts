@@ -2,7 +2,7 @@ import { counted } from "../base/text.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
 import type { SyncOutcome } from "./sync-report.ts";
 
-/** The changes of others that a full sync repaired. */
+/** The changes of others that a sync repaired. */
 export interface DriftSummary {
   /** `table`: one of our tables was missing or could not be changed in place; `element`: something in it differed. */
   readonly kind: "table" | "element";
@@ -13,8 +13,7 @@ export interface DriftSummary {
 }
 
 /** Summarizes the drift that a sync repaired; undefined when there was none. */
-export function driftSummary({ kind, reason, drift, unreadable }: SyncOutcome): DriftSummary | undefined {
-  if (kind !== "full") return undefined;
+export function driftSummary({ reason, drift, unreadable }: SyncOutcome): DriftSummary | undefined {
   if (unreadable !== undefined) {
     const text = `our tables could not be read and were rebuilt: ${unreadable}`;
     // At start this is no drift: the tables are those of another version, or of nobody yet.

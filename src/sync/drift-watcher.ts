@@ -4,7 +4,7 @@ import type { Logger } from "../base/logger.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isNftAtFault } from "../kernel/read-kernel.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
-import { sameChain } from "../nft/delta.ts";
+import { sameChain, type TableDelta } from "../nft/delta.ts";
 import { PeriodicTask } from "./periodic-task.ts";
 import type { Expectation } from "./sync-loop.ts";
 
@@ -12,12 +12,12 @@ import type { Expectation } from "./sync-loop.ts";
 export type Drift =
   /** Tables that are missing, as `ip nft-proxy`, and who deleted them where the kernel told. */
   | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
-  /** A commit of somebody else in our tables. */
-  | { readonly kind: "commit"; readonly author: string }
+  /** What commits of somebody else changed in our tables; undefined when that is not known. */
+  | { readonly kind: "commit"; readonly found: readonly TableDelta[] | undefined; readonly author: string }
   /** A chain that is missing or has other rules, as `ip services`. */
   | { readonly kind: "chain"; readonly chain: string }
-  /** Differences found by comparing everything, in words. */
-  | { readonly kind: "elements"; readonly found: string }
+  /** Differences found by comparing everything. */
+  | { readonly kind: "elements"; readonly found: readonly TableDelta[] }
   /** Tables that were understood before have something now that is not, with the reason. */
   | { readonly kind: "unreadable"; readonly reason: string };
 

@@ -24,11 +24,19 @@ export interface KernelWatchParts {
   readonly isListening?: (pid: number) => Promise<void>;
 }
 
+/** A commit that changed our tables. */
+export interface Commit {
+  /** What it changed in them, in the lines of `nft monitor`. */
+  readonly lines: readonly string[];
+  /** Who made it, as `nft (process 4711)`. */
+  readonly author: string;
+}
+
 /** A change of our tables by somebody else. */
 export interface ForeignChange {
   /** Those of our tables that it deleted, as `ip nft-proxy`. */
   readonly deletedTables: readonly string[];
-  /** Who made it, as `nft (process 4711)`. */
+  /** Who made it, as `nft (process 4711)`: ours may have come after it. */
   readonly author: string;
 }
 
@@ -47,6 +55,24 @@ const MAX_RETRY = 1_800_000;
 
 /** How soon the changes are counted again that came while a transaction of ours was under way, milliseconds. */
 const RECOUNT = 20;
+
+/**
+ * For how long commits are kept, milliseconds, and how many lines of them: ours come to be known as such only when their
+ * process has ended, and meanwhile it is not known which is the foreign one.
+ */
+const COMMIT_AGE = 3000;
+const MOST_LINES = 3000;
+
+/**
+ * nft 1.1.3 prints nothing any more of what happens to a set once it has printed a new rule that uses it. Then the monitor
+ * is replaced, this soon, milliseconds: after what came with the rule was looked into.
+ */
+const NEW_RULE = /^(?:add|insert|replace) rule /;
+const REPLACED_AFTER = 1000;
+
+/** How often, milliseconds, and how many times it is looked whether all of our transactions have been told of. */
+const SETTLING = 50;
+const MOST_SETTLING = 20;
 
 /** For how long an author is named for a repair, milliseconds. */
 const AUTHOR_AGE = 30_000;
@@ -72,8 +98,13 @@ export class KernelWatch {
   #observed = 0;
   /** The characters that the monitor has printed. */
   #printed = 0;
-  /** What the commit that is being printed does. */
-  #commit = { isOurs: false, deletedTables: [] as string[] };
+  /** The lines of the commit that is being printed that are about our tables. */
+  #lines: string[] = [];
+  /** Those of our tables that it deletes. */
+  #deletedTables: string[] = [];
+  #commits = new RecentCommits();
+  /** When somebody else last changed our tables, milliseconds since 1970. */
+  #foreignAt = Number.NEGATIVE_INFINITY;
   #last:
     | { readonly pid: string; readonly name: string; readonly deletedTables: readonly string[]; readonly at: number }
     | undefined;
@@ -92,12 +123,15 @@ export class KernelWatch {
     return this.#since !== undefined;
   }
 
-  /** Whether nobody else changed our tables since a moment, milliseconds since 1970. */
-  isIntactSince(at: number): boolean {
-    if (this.#since === undefined || this.#since > at || this.#parts.nft.isApplying) return false;
-    const own = this.#parts.nft.commits - this.#base;
-    if (this.#observed === own) return true;
-    // One of ours changed nothing, or its message is still to come.
+  /** Whether nobody else changed our tables since a moment, milliseconds since 1970; within a second. */
+  async isIntactSince(at: number): Promise<boolean> {
+    const { nft, clock } = this.#parts;
+    for (let tries = 0; tries < MOST_SETTLING; tries++) {
+      if (this.#since === undefined || this.#since > at || this.#foreignAt >= at) return false;
+      if (!nft.isApplying && this.#observed === nft.commits - this.#base) return true;
+      await new Promise<void>((resolve) => clock.after(SETTLING, resolve));
+    }
+    // One of ours changed nothing.
     this.#balance();
     return false;
   }
@@ -106,6 +140,11 @@ export class KernelWatch {
   get author(): string | undefined {
     const { clock } = this.#parts;
     return this.#last !== undefined && clock.monotonic() - this.#last.at < AUTHOR_AGE ? this.#last.name : undefined;
+  }
+
+  /** The commits that changed our tables in the last seconds, ours, too; undefined when they are not all known. */
+  get recentCommits(): readonly Commit[] | undefined {
+    return this.#since === undefined ? undefined : this.#commits.since(this.#parts.clock.monotonic() - COMMIT_AGE);
   }
 
   /** Begins to listen, as soon as syncs allow it. To be called when our tables are there. */
@@ -141,6 +180,7 @@ export class KernelWatch {
     this.#failures = 0;
     this.#printed = 0;
     this.#balance();
+    this.#commits = new RecentCommits();
     this.#since = clock.now();
     onBegun();
   }
@@ -177,17 +217,27 @@ export class KernelWatch {
     }
     const [, verb, kind, table] = OURS.exec(line) ?? [];
     if (table !== undefined) {
-      this.#commit.isOurs = true;
-      if (verb === "delete" && kind === "table") this.#commit.deletedTables.push(table);
+      if (this.#lines.length <= MOST_LINES) this.#lines.push(line);
+      if (verb === "delete" && kind === "table") this.#deletedTables.push(table);
     }
     const [, pid, name = ""] = GENERATION.exec(line) ?? [];
     if (pid === undefined) return;
-    const { isOurs, deletedTables } = this.#commit;
-    this.#commit = { isOurs: false, deletedTables: [] };
-    if (!isOurs) return;
+    const [lines, deletedTables] = [this.#lines, this.#deletedTables];
+    this.#lines = [];
+    this.#deletedTables = [];
+    if (lines.length === 0) return;
     this.#observed++;
-    this.#last = { pid, name, deletedTables, at: this.#parts.clock.monotonic() };
+    const at = this.#parts.clock.monotonic();
+    this.#last = { pid, name, deletedTables, at };
+    this.#commits.add({ lines, author: authorText(name, pid) }, at);
     this.#count();
+    if (lines.some((one) => NEW_RULE.test(one))) this.#replaceSoon();
+  }
+
+  #replaceSoon(): void {
+    if (this.#since === undefined) return;
+    this.#timer?.cancel();
+    this.#timer = this.#parts.clock.after(REPLACED_AFTER, () => this.#rest(RETRY));
   }
 
   /** nft prints our own commit before the process that made it has ended. */
@@ -200,12 +250,43 @@ export class KernelWatch {
     }
     if (this.#since === undefined || this.#last === undefined || this.#observed <= nft.commits - this.#base) return;
     this.#balance();
+    this.#foreignAt = clock.now();
     const { pid, name, deletedTables } = this.#last;
-    onForeign({ author: `${name} (process ${pid})`, deletedTables });
+    onForeign({ author: authorText(name, pid), deletedTables });
     if (deletedTables.length > 0) this.#rest(RETRY);
   }
 }
 
 function listening(pid: number): Promise<void> {
   return untilListening(hostFiles, pid);
+}
+
+function authorText(name: string, pid: string): string {
+  return `${name} (process ${pid})`;
+}
+
+/** The commits of the last seconds that changed our tables. */
+class RecentCommits {
+  #commits: (Commit & { readonly at: number })[] = [];
+  #lines = 0;
+  /** When the last commit was forgotten because there were too many lines, on the monotonic clock. */
+  #forgottenAt = Number.NEGATIVE_INFINITY;
+
+  /** Adds a commit. @param at on the monotonic clock */
+  add(commit: Commit, at: number): void {
+    this.#commits.push({ ...commit, at });
+    this.#lines += commit.lines.length;
+    for (let oldest = this.#commits[0]; oldest !== undefined; oldest = this.#commits[0]) {
+      const isTooMuch = this.#lines > MOST_LINES;
+      if (!isTooMuch && oldest.at > at - COMMIT_AGE) break;
+      if (isTooMuch) this.#forgottenAt = oldest.at;
+      this.#lines -= oldest.lines.length;
+      this.#commits.shift();
+    }
+  }
+
+  /** All commits since a moment on the monotonic clock; undefined when some were forgotten. */
+  since(at: number): readonly Commit[] | undefined {
+    return this.#forgottenAt >= at ? undefined : this.#commits.filter((commit) => commit.at >= at);
+  }
 }

@@ -4,8 +4,8 @@ import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
 import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
+import { creation, isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../nft/transaction.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
@@ -55,6 +55,7 @@ export class Reconciler {
   #nodeContext: NodeContext = [];
   #renderer: Renderer;
   #fullSync: FullSyncReason | undefined = "start";
+  readonly #repairs = new Repairs();
   /** The kernel has had the whole of this state. */
   #established = false;
   /** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
@@ -99,6 +100,16 @@ export class Reconciler {
   /** Makes the next sync compare everything with the kernel. */
   requestFullSync(reason: FullSyncReason): void {
     this.#fullSync ??= reason;
+  }
+
+  /**
+   * Makes the next sync repair what somebody else changed, without reading the kernel.
+   * @param found differences from the desired state as of now, none that our own changes explain
+   * @param compared why everything was compared for it, so that the sync counts as a full one; undefined when it was not
+   */
+  requestRepair(found: readonly TableDelta[], compared?: FullSyncReason): void {
+    if (found.some(({ mode }) => mode === "recreate")) this.requestFullSync("drift");
+    else this.#repairs.add(unexplained(found, this.state.pending()), compared);
   }
 
   /** Makes the next sync try again what the kernel refused. @returns whether there is anything to try */
@@ -185,23 +196,47 @@ export class Reconciler {
   }
 
   async #partial(): Promise<SyncResult> {
-    const { main, deletions } = withoutChainDeletions(this.state.pending());
-    const deltas = main.filter((delta) => !isEmptyDelta(delta));
+    const { nft, chunkSize } = this.#parts;
+    const repairs = this.#repairs.take();
+    const missing = Object.values(this.state.ruleset).filter(({ family }) => repairs.missing.has(family));
+    const pending = this.state.pending().filter(({ family }) => !repairs.missing.has(family));
+    const { main, deletions } = withoutChainDeletions(pending);
+    if (missing.length > 0 && (await this.#areThere(missing))) return await this.#full("drift");
+    const creations = missing.map((table) => creation(table, "create"));
+    const drift = [...creations, ...unexplained(repairs.deltas, pending)];
+    const changes = [...main.filter((delta) => !isEmptyDelta(delta)), ...drift.slice(creations.length)];
     try {
-      const applied = await applyDeltas(this.#parts.nft, deltas, this.#parts.chunkSize);
+      const created = await applyDeltas(nft, creations, chunkSize);
+      const applied = [...created, ...(await applyDeltas(nft, changes, chunkSize))];
       this.state.committed();
       this.#staleChains.add(deletions);
-      return { kind: deltas.length === 0 ? "nothing" : "partial", deltas, applied, drift: [], refused: [] };
+      const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";
+      const reason = repairs.compared ?? (drift.length === 0 ? undefined : "drift");
+      return {
+        kind,
+        ...(reason === undefined ? {} : { reason }),
+        deltas: [...creations, ...changes],
+        applied,
+        drift,
+        refused: [],
+      };
     } catch (error) {
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
       if (!isRefusedByKernel(error)) throw error;
-      return await this.#full("failure");
+      return await this.#full(drift.length === 0 ? "failure" : "drift");
     }
+  }
+
+  /** Whether any of these tables is there, made by somebody else: it must not get everything a second time. */
+  async #areThere(tables: readonly Table[]): Promise<boolean> {
+    const names = await this.#parts.nft.tableNames();
+    return tables.some(({ family, name }) => names.has(`${family} ${name}`));
   }
 
   async #full(reason: FullSyncReason): Promise<SyncResult> {
     // One that is requested from now on is done later: its cause may be newer than what this one reads.
     this.#fullSync = undefined;
+    this.#repairs.take();
     const own = this.#established ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
     try {
       const report = await fullSync(this.#parts.nft, this.state.ruleset, {
@@ -213,6 +248,7 @@ export class Reconciler {
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#established = true;
       this.#staleChains.clear();
+      this.#repairs.created();
       this.state.committed();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
@@ -290,6 +326,44 @@ export class Reconciler {
 }
 
 type SyncResult = Omit<SyncOutcome, "rendered">;
+
+/** Differences that somebody else made, still to be repaired. */
+class Repairs {
+  #missing = new Set<Family>();
+  #deltas: readonly TableDelta[] = [];
+  #compared: FullSyncReason | undefined;
+
+  /** Adds differences, of which later ones are true. */
+  add(found: readonly TableDelta[], compared: FullSyncReason | undefined): void {
+    const changes = found.filter(({ mode }) => mode === "change");
+    for (const { family, mode } of found) if (mode === "create") this.#missing.add(family);
+    this.#deltas = [...unexplained(this.#deltas, changes), ...changes];
+    this.#compared ??= compared;
+  }
+
+  /** No table is missing any more. */
+  created(): void {
+    this.#missing = new Set();
+  }
+
+  /**
+   * Takes all of them out.
+   * @returns the families whose tables are missing, the differences of other tables, and why everything was compared
+   */
+  take(): {
+    readonly missing: ReadonlySet<Family>;
+    readonly deltas: readonly TableDelta[];
+    readonly compared: FullSyncReason | undefined;
+  } {
+    const missing = this.#missing;
+    const deltas = this.#deltas.filter(({ family }) => !missing.has(family));
+    const compared = this.#compared;
+    this.#missing = new Set();
+    this.#deltas = [];
+    this.#compared = undefined;
+    return { missing, deltas, compared };
+  }
+}
 
 /** The chains in the kernel that nothing leads to any more, and the sets that they looked into, still to be deleted. */
 class StaleChains {

@@ -3,6 +3,7 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
+import type { TableDelta } from "../nft/delta.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
 import type { NodeContextReader } from "./node-context.ts";
@@ -74,6 +75,12 @@ export class SyncLoop {
   requestFullSync(reason: FullSyncReason, urgent = false): void {
     this.#parts.reconciler.requestFullSync(reason);
     this.request(urgent);
+  }
+
+  /** Requests at once a sync that repairs what somebody else changed: see {@link Reconciler.requestRepair}. */
+  requestRepair(found: readonly TableDelta[], compared?: FullSyncReason): void {
+    this.#parts.reconciler.requestRepair(found, compared);
+    this.request(true);
   }
 
   /** Requests a sync if the node context is no longer that of the last one. */

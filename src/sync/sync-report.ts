@@ -15,7 +15,7 @@ export type Quarantine = ReadonlyMap<ServicePortKey, string>;
 /** How a sync brought the kernel to the desired state. */
 export interface SyncOutcome {
   readonly kind: "nothing" | "partial" | "full";
-  /** Set for a full sync. */
+  /** Set for a full sync and for a repair. */
   readonly reason?: FullSyncReason;
   /** Services rendered since the last successful sync: they, their slices or the node context changed. */
   readonly rendered: ReadonlySet<ServiceName>;
@@ -23,7 +23,7 @@ export interface SyncOutcome {
   readonly deltas: readonly TableDelta[];
   /** The transactions that carried them, in order. */
   readonly applied: readonly AppliedTransaction[];
-  /** Differences found by a full sync that our own pending changes do not explain: changes made by someone else. */
+  /** Differences that were repaired and that our own pending changes do not explain: changes made by someone else. */
   readonly drift: readonly TableDelta[];
   /** Why our tables could not be read and were rebuilt; undefined when they could be read. */
   readonly unreadable?: string | undefined;

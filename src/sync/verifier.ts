@@ -4,8 +4,8 @@ import type { Logger } from "../base/logger.ts";
 import { firstOf } from "../base/signals.ts";
 import type { TableLister } from "../kernel/nft.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
-import { compareKernel, type KernelComparison, type TableDifference } from "../kernel/read-kernel.ts";
-import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
+import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
+import { type TableDelta, unexplained } from "../nft/delta.ts";
 import type { KernelWatch } from "./kernel-watch.ts";
 import { PeriodicTask } from "./periodic-task.ts";
 import type { QuietTime } from "./quiet-time.ts";
@@ -79,6 +79,14 @@ interface Look {
   wanted: number;
 }
 
+/** A comparison under way. */
+interface Comparing {
+  /** What syncs of ours changed meanwhile, and what they have still to delete. */
+  readonly own: Set<TableDelta>;
+  /** A sync leaves the result in doubt. */
+  inDoubt: boolean;
+}
+
 /**
  * Compares our tables in the kernel with the desired state element by element: every 10 s or every 100 times the length
  * of the last comparison, whichever is longer, and every 20 s while they change; every minute or every 1000 times where the kernel
@@ -99,10 +107,7 @@ export class Verifier implements SyncSubscriber {
   #fullSyncAt = Number.NEGATIVE_INFINITY;
   /** How long the last turn found that it had to wait, milliseconds; 0 or less when it compared. */
   #waitFor = 0;
-  /** Changes that syncs made during the current comparison; undefined between two, so that no delta is kept. */
-  #changed: TableDelta[] | undefined;
-  /** A sync during the current comparison leaves its result in doubt. */
-  #inDoubt = false;
+  readonly #comparing = new Set<Comparing>();
   /** What was found last, and still holds but for what syncs have sent since. */
   #last: Finding | undefined;
   /** How long the last comparison took, milliseconds. */
@@ -141,21 +146,36 @@ export class Verifier implements SyncSubscriber {
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
-    const { clock, onVerified } = this.#parts;
-    this.#changed?.push(...deltas);
+    const { clock, onVerified, reconciler } = this.#parts;
+    for (const comparing of this.#comparing) {
+      for (const own of [...deltas, ...reconciler.staleDeletions]) comparing.own.add(own);
+      comparing.inDoubt ||= kind === "full";
+    }
     if (deltas.length > 0) {
       this.#changedAt = clock.monotonic();
       this.#task?.periodChanged();
     }
     if (kind !== "full") return;
     this.#fullSyncAt = clock.monotonic();
-    this.#inDoubt = true;
     this.#last = { at: endedAt, comparison: { kind: "compared", differences: [] } };
     onVerified(endedAt);
   }
 
   failed(): void {
-    this.#inDoubt = true;
+    for (const comparing of this.#comparing) comparing.inDoubt = true;
+  }
+
+  /**
+   * Compares at once, for a repair, and reports nothing.
+   * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
+   */
+  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { comparison, inDoubt } = await this.#compare(scope);
+      if (comparison.kind === "unreadable") return undefined;
+      if (!inDoubt) return comparison.differences;
+    }
+    return undefined;
   }
 
   /**
@@ -193,17 +213,17 @@ export class Verifier implements SyncSubscriber {
     this.#waitFor = this.#fullSyncAt + MIN_PERIOD - now;
     if (this.#waitFor > 0) return;
     this.#turnAt = now;
-    if (this.#isUnchanged()) this.#parts.onVerified(this.#parts.clock.now());
+    if (await this.#isUnchanged()) this.#parts.onVerified(this.#parts.clock.now());
     else await this.#look();
   }
 
   /** Whether what was found right lately is right still: since then nobody changed our tables but our syncs. */
-  #isUnchanged(): boolean {
+  async #isUnchanged(): Promise<boolean> {
     const { watch, clock, maxPeriodMs } = this.#parts;
     if (this.#last?.comparison.kind !== "compared" || this.#last.comparison.differences.length > 0) return false;
     const age = clock.now() - this.#last.at;
     const period = Math.max(MIN_PERIOD_WATCHED, PERIOD_IN_COSTS_WATCHED * this.#cost);
-    return age < Math.min(maxPeriodMs(), period) && watch.isIntactSince(this.#last.at);
+    return age < Math.min(maxPeriodMs(), period) && (await watch.isIntactSince(this.#last.at));
   }
 
   /** Compares, after the comparison that is under way; undefined where a sync left it in doubt. Never rejects. */
@@ -222,55 +242,60 @@ export class Verifier implements SyncSubscriber {
     const stop = new AbortController();
     const result = this.#running.then(async () => {
       this.#next = undefined;
-      return await this.#compare(stop.signal);
+      return await this.#lookNow(stop.signal);
     });
     this.#running = result;
     return { result, stop, wanted: 0 };
   }
 
-  async #compare(signal: AbortSignal): Promise<Finding | undefined> {
-    const { reconciler, listings, clock } = this.#parts;
+  async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
+    const { clock } = this.#parts;
     const [at, startedAt] = [clock.now(), clock.monotonic()];
-    this.#changed = [];
-    this.#inDoubt = false;
-    const comparison = await compareKernel(listings, reconciler.state.ruleset, signal);
-    const finding = { at, comparison: this.#explained(comparison, this.#changed) };
-    this.#changed = undefined;
+    const { comparison, inDoubt } = await this.#compare("everything", signal);
+    const finding = { at, comparison };
     this.#cost = clock.monotonic() - startedAt;
     if (signal.aborted || this.#stopped) return finding;
-    if (this.#inDoubt && comparison.kind === "compared") return undefined;
-    this.#report(finding);
+    if (inDoubt && comparison.kind === "compared") return undefined;
+    this.#report(finding, inDoubt);
     return finding;
   }
 
-  #explained(comparison: KernelComparison, changed: readonly TableDelta[]): KernelComparison {
-    if (comparison.kind === "unreadable") return comparison;
-    const { state, staleDeletions } = this.#parts.reconciler;
-    const own = [...changed, ...state.pending(), ...staleDeletions];
-    return { kind: "compared", differences: unexplained(comparison.differences, own) };
+  /** The differences that no sync of ours explains. */
+  async #compare(
+    scope: ComparisonScope,
+    signal?: AbortSignal,
+  ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
+    const { reconciler, listings } = this.#parts;
+    const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false };
+    this.#comparing.add(comparing);
+    const found = await compareKernel(listings, reconciler.state.ruleset, signal, scope);
+    this.#comparing.delete(comparing);
+    const { own, inDoubt } = comparing;
+    if (found.kind === "unreadable") return { comparison: found, inDoubt };
+    const explained = [...own, ...reconciler.state.pending(), ...reconciler.staleDeletions];
+    return { comparison: { kind: "compared", differences: unexplained(found.differences, explained) }, inDoubt };
   }
 
-  #report(finding: Finding): void {
+  #report(finding: Finding, inDoubt: boolean): void {
     const { comparison } = finding;
     if (comparison.kind === "unreadable") {
-      this.#unreadable(comparison);
+      this.#unreadable(comparison, inDoubt);
       return;
     }
     this.#failures.end();
     this.#isUnderstood = true;
     this.#last = finding;
-    const found = comparison.differences
-      // Chains and sets of others in our tables disturb nothing.
-      .map((delta): TableDifference => ({ ...delta, deletedChains: [], deletedSets: [] }))
-      .filter((delta) => delta.mode !== "change" || !isEmptyDelta(delta));
     if (this.#reports === undefined) return;
-    if (found.length > 0) this.#reports.onDifferences(found);
+    if (comparison.differences.length > 0) this.#reports.onDifferences(comparison.differences);
     else this.#parts.onVerified(this.#parts.clock.now());
   }
 
   /** Reports once what is not understood: a rebuild that does not mend it would be repeated without end. */
-  #unreadable({ reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>): void {
-    if (this.#reports !== undefined && this.#isUnderstood && !isNftAtFault && !this.#inDoubt) {
+  #unreadable(
+    { reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>,
+    inDoubt: boolean,
+  ): void {
+    if (this.#reports !== undefined && this.#isUnderstood && !isNftAtFault && !inDoubt) {
       this.#isUnderstood = false;
       this.#reports.onUnreadable(reason);
       return;

@@ -3,7 +3,7 @@ import { driftSummary } from "../../sync/drift-summary.ts";
 import type { FullSyncReason, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { HealthTracker } from "../health/health.ts";
 
-/** A full sync: when it ended, its reason, its duration, and what it repaired. Milliseconds. */
+/** A full sync, or one that repaired something: when it ended, its reason, its duration, and what it repaired. Milliseconds. */
 export interface FullSyncRecord {
   readonly at: number;
   readonly reason: FullSyncReason | undefined;
@@ -18,7 +18,7 @@ export interface SyncHistorySnapshot {
   readonly failures: number;
   readonly repairs: number;
   readonly fullSync: FullSyncRecord | undefined;
-  /** The last full sync that repaired something. */
+  /** The last sync that repaired something. */
   readonly repair: FullSyncRecord | undefined;
   /** When the kernel was last brought up to date. */
   readonly lastSyncedAt: number | undefined;
@@ -45,11 +45,10 @@ export class SyncHistory implements SyncSubscriber {
     const { startedAt, endedAt, reason, kind } = report;
     const { syncs, repairs } = this.#snapshot;
     this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, lastSyncedAt: endedAt, problem: undefined };
-    if (kind !== "full") return;
     const repaired = driftSummary(report)?.text;
-    const fullSync = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
-    const repair = repaired === undefined ? {} : { repair: fullSync, repairs: repairs + 1 };
-    this.#snapshot = { ...this.#snapshot, fullSync, ...repair };
+    const record = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
+    if (kind === "full") this.#snapshot = { ...this.#snapshot, fullSync: record };
+    if (repaired !== undefined) this.#snapshot = { ...this.#snapshot, repair: record, repairs: repairs + 1 };
   }
 
   failed({ error }: Pick<SyncFailure, "error">): void {

@@ -47,9 +47,12 @@ const AUTHOR = "other (process 99)";
 describe("KernelWatch", () => {
   test("tells of a commit of somebody else in our tables, and who made it", async () => {
     const { foreign, commit, watch, clock } = await setUp();
-    expect([watch.isTrusted, watch.isIntactSince(1000), watch.author]).toEqual([true, true, undefined]);
+    expect([watch.isTrusted, await watch.isIntactSince(1000), watch.author]).toEqual([true, true, undefined]);
     commit("delete element ip nft-proxy endpoints { 1 : 10.0.0.1 . 80 }", OURS);
     expect([foreign, watch.author]).toEqual([[{ author: AUTHOR, deletedTables: [] }], "other"]);
+    expect(await watch.isIntactSince(clock.now())).toBe(false);
+    clock.advance(1);
+    expect(await watch.isIntactSince(clock.now()), "since then").toBe(true);
     clock.advance(30_000);
     expect(watch.author).toBeUndefined();
   });
@@ -59,7 +62,7 @@ describe("KernelWatch", () => {
     nft.commits++;
     commit(OURS);
     commit("add table ip docker", "add rule ip docker nft-proxy accept");
-    expect([foreign, watch.isIntactSince(1000)]).toEqual([[], true]);
+    expect([foreign, await watch.isIntactSince(1000)]).toEqual([[], true]);
   });
 
   test("counts a commit that comes while a transaction of ours is under way when that has ended", async () => {
@@ -76,10 +79,62 @@ describe("KernelWatch", () => {
   });
 
   test("is not intact while a transaction of ours has not been told of", async () => {
-    const { watch, nft } = await setUp();
+    const { watch, nft, clock, commit } = await setUp();
+    const isIntact = async (meanwhile: () => void) => {
+      const answer = watch.isIntactSince(1000);
+      meanwhile();
+      for (let n = 0; n < 20; n++) {
+        clock.advance(50);
+        await turn();
+      }
+      return await answer;
+    };
     nft.commits++;
-    expect(watch.isIntactSince(1000)).toBe(false);
-    expect(watch.isIntactSince(999), "it did not listen yet").toBe(false);
+    expect(await isIntact(() => commit(OURS)), "its message came late").toBe(true);
+    nft.isApplying = true;
+    const ending = () => {
+      nft.isApplying = false;
+    };
+    expect(await isIntact(ending), "it ended").toBe(true);
+    nft.commits++;
+    expect(await isIntact(() => {}), "there was no message").toBe(false);
+    expect(await isIntact(() => {}), "nor will there be one").toBe(true);
+    expect(await watch.isIntactSince(999), "it did not listen yet").toBe(false);
+  });
+
+  test("keeps the commits of the last 3 seconds, whoever made them, unless they are too large", async () => {
+    const { watch, commit, nft, clock, monitors } = await setUp();
+    nft.commits++;
+    commit(OURS, "add element ip docker names { 1 }");
+    clock.advance(2000);
+    commit("flush map ip nft-proxy endpoints");
+    const own = { lines: [OURS], author: AUTHOR };
+    const flush = { lines: ["flush map ip nft-proxy endpoints"], author: AUTHOR };
+    expect(watch.recentCommits).toMatchObject([own, flush]);
+    clock.advance(2000);
+    expect(watch.recentCommits).toMatchObject([flush]);
+    commit(...Array.from({ length: 5000 }, () => OURS));
+    expect(watch.recentCommits).toBeUndefined();
+    clock.advance(3001);
+    expect(watch.recentCommits).toEqual([]);
+    monitors[0]?.fail(new Error("nft failed"));
+    await turn();
+    expect(watch.recentCommits, "nothing is known").toBeUndefined();
+  });
+
+  test("replaces a monitor a second after it printed a new rule: it tells nothing of the rule's sets any more", async () => {
+    const { commit, watch, monitors, nft, clock } = await setUp();
+    nft.commits++;
+    commit("delete rule ip nft-proxy services handle 7");
+    clock.advance(1000);
+    nft.commits++;
+    commit("add rule ip nft-proxy services handle 8 ip daddr @cluster-ips accept");
+    expect([watch.isTrusted, monitors.length]).toEqual([true, 1]);
+    clock.advance(1000);
+    expect([watch.isTrusted, monitors[0]?.isStopped]).toEqual([false, true]);
+    clock.advance(30_000);
+    await turn();
+    expect([watch.isTrusted, monitors.length]).toEqual([true, 2]);
   });
 
   test("names deleted tables, and rests while they are made again", async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
-import { removalTransaction } from "../../../src/nft/transaction.ts";
+import type { Transaction } from "../../../src/nft/ast/json.ts";
+import { diffRuleset } from "../../../src/nft/delta.ts";
+import { onlyElements, removalTransaction } from "../../../src/nft/transaction.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -187,6 +189,77 @@ describe("drift", () => {
     parts.cache.deleteService(web.name);
     const report = await parts.sync();
     expect(summary(report)).toMatchObject({ kind: "full", reason: "failure", refused: [] });
+    expect(report.drift.map(({ mode }) => mode)).toEqual(["create"]);
+    expect(missing(parts)).toEqual([]);
+  });
+});
+
+describe("a repair", () => {
+  const FLUSH = { nftables: [{ flush: { chain: { family: "ip", table: "nft-proxy", name: "services" } } } as const] };
+  const MISSING = { ...onlyElements({ family: "ip", table: "nft-proxy" }, []), mode: "create" } as const;
+
+  /** A kernel that somebody changed, and what is wrong in it. */
+  async function changed(interference: Transaction) {
+    const parts = setUp();
+    await parts.sync();
+    parts.fake.kernel.apply(interference);
+    const found = diffRuleset(parts.fake.kernel.ruleset, parts.reconciler.state.ruleset);
+    return { ...parts, found, listed: parts.fake.count("list") };
+  }
+
+  test("of what differs goes with our own changes, in one transaction and without a listing", async () => {
+    const parts = await changed(FLUSH);
+    parts.reconciler.requestRepair(parts.found);
+    parts.cache.putSlice(slice({ endpoints: ["10.244.2.11", "10.244.2.13"] }));
+    const report = await parts.sync();
+    expect(summary(report)).toMatchObject({ kind: "partial", reason: "drift", rendered: ["default/web"] });
+    expect([report.drift, report.applied.length]).toEqual([parts.found, 1]);
+    expect(parts.fake.count("list")).toBe(parts.listed);
+    expect(missing(parts)).toEqual([]);
+    expect(summary(await parts.sync())).toMatchObject({ kind: "nothing", reason: undefined });
+  });
+
+  test("counts as a full sync where everything was compared for it, also when nothing differs", async () => {
+    const parts = await changed(FLUSH);
+    parts.reconciler.requestRepair(parts.found, "periodic");
+    const report = await parts.sync();
+    expect([summary(report), report.drift]).toMatchObject([{ kind: "full", reason: "periodic" }, parts.found]);
+    parts.reconciler.requestRepair([], "periodic");
+    expect(await parts.sync()).toMatchObject({ kind: "full", reason: "periodic", drift: [], applied: [] });
+    expect(parts.fake.count("list")).toBe(parts.listed);
+  });
+
+  test("leaves what our own changes touch to them", async () => {
+    const parts = await changed({
+      nftables: [{ add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.99"] } } }],
+    });
+    const [, extra] = [parts.cache.deleteService(web.name), parts.found];
+    parts.reconciler.requestRepair([...extra, ...extra]);
+    const report = await parts.sync();
+    expect(report.drift).toEqual(extra);
+    expect(missing(parts)).toEqual([]);
+  });
+
+  test("makes missing tables as a whole without a listing of the others, and again none that is there", async () => {
+    const parts = await changed(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    parts.reconciler.requestRepair([MISSING]);
+    parts.cache.deleteService(dns.name);
+    const report = await parts.sync();
+    expect(summary(report)).toMatchObject({ kind: "partial", reason: "drift" });
+    expect(report.drift.map(({ mode }) => mode)).toEqual(["create"]);
+    expect(parts.fake.count("list"), "the names of tables").toBe(parts.listed + 1);
+    expect(missing(parts)).toEqual([]);
+    parts.reconciler.requestRepair([MISSING]);
+    expect(await parts.sync()).toMatchObject({ kind: "full", drift: [], applied: [] });
+    expect(missing(parts)).toEqual([]);
+  });
+
+  test("that the kernel refuses, as it is not as it was found, becomes a full sync", async () => {
+    const parts = await changed(FLUSH);
+    parts.fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
+    parts.reconciler.requestRepair(parts.found);
+    const report = await parts.sync();
+    expect(summary(report)).toMatchObject({ kind: "full", reason: "drift" });
     expect(report.drift.map(({ mode }) => mode)).toEqual(["create"]);
     expect(missing(parts)).toEqual([]);
   });

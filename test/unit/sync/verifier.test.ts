@@ -22,7 +22,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   const logger = memoryLogger();
   const verified: number[] = [];
   const quiet = new QuietTime(clock);
-  const watch = { isTrusted: false, isIntactSince: (_at: number) => watch.isTrusted };
+  const watch = { isTrusted: false, isIntactSince: async (_at: number) => watch.isTrusted };
   const found: TableDelta[] = [];
   const verifier = new Verifier({
     listings: new QuietListings(fake.nft, quiet, clock),
@@ -135,7 +135,7 @@ describe("Verifier", () => {
     fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
     await pass(10_000);
     expect([verified, found]).toEqual([[100_000, 110_000, 120_000], []]);
-    watch.isIntactSince = () => false;
+    watch.isIntactSince = async () => false;
     await pass(10_000);
     expect(found).not.toEqual([]);
   });

@@ -1,0 +1,221 @@
+import type { Clock, Timer } from "../base/clock.ts";
+import { AppError, assertNever } from "../base/errors.ts";
+import { LogLimit } from "../base/failure-log.ts";
+import { FAMILIES } from "../base/family.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ComparisonScope } from "../kernel/read-kernel.ts";
+import { TABLE_NAME } from "../nft/ast/ruleset.ts";
+import { type TableDelta, unexplained } from "../nft/delta.ts";
+import { onlyElements } from "../nft/transaction.ts";
+import { driftText } from "./drift-summary.ts";
+import type { Drift } from "./drift-watcher.ts";
+import { type CommittedChanges, committedChanges } from "./foreign-changes.ts";
+import type { Commit, ForeignChange, KernelWatch } from "./kernel-watch.ts";
+import type { Reconciler } from "./reconciler.ts";
+import type { SyncLoop } from "./sync-loop.ts";
+import type { FullSyncReason } from "./sync-report.ts";
+import type { Verifier } from "./verifier.ts";
+
+/** Parts of a {@link DriftRepair}. */
+export interface DriftRepairParts {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly loop: Pick<SyncLoop, "requestFullSync" | "requestRepair">;
+  readonly verifier: Pick<Verifier, "recheck">;
+  readonly watch: Pick<KernelWatch, "recentCommits">;
+  readonly reconciler: Pick<Reconciler, "state">;
+}
+
+/** Drift so soon after the last repair, milliseconds, comes from something that changes our rules again and again. */
+const SOON = 10_000;
+
+/** So many repairs of it in a row are made at once. Each further one waits, twice as long as the one before. Milliseconds. */
+const PROMPT_REPAIRS = 5;
+const FIRST_PAUSE = 1000;
+const LONGEST_PAUSE = 30_000;
+
+/**
+ * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing tables as a whole,
+ * without reading the kernel. Where that is not known, our tables are compared before, beside syncs; only where that fails,
+ * a full sync compares, and changes wait for it.
+ */
+export class DriftRepair {
+  readonly #parts: DriftRepairParts;
+  readonly #lines = new LogLimit();
+  /** Repairs of drift that came soon after the one before. */
+  #repairsInARow = 0;
+  /** When the last repair was due, on the monotonic clock. */
+  #lastRepair = Number.NEGATIVE_INFINITY;
+  /** A repair that waits, and compares everything then. */
+  #waiting: Timer | undefined;
+  #isLooking = false;
+  /** A commit that came while those before it are looked into. */
+  #next: ForeignChange | undefined;
+
+  constructor(parts: DriftRepairParts) {
+    this.#parts = parts;
+  }
+
+  /** Makes no repair any more that waits. */
+  stop(): void {
+    this.#waiting?.cancel();
+  }
+
+  /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
+  async compareAll(reason: FullSyncReason): Promise<void> {
+    const { verifier, loop } = this.#parts;
+    const found = await verifier.recheck("everything");
+    if (found === undefined) loop.requestFullSync(reason, true);
+    else loop.requestRepair(found, reason);
+  }
+
+  /** Repairs what a commit of somebody else changed, if it did. */
+  async foreign(change: ForeignChange): Promise<void> {
+    const { deletedTables: missing, author } = change;
+    if (missing.length > 0) return this.drifted({ kind: "tables", missing, author });
+    this.#next = change;
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+      // A repair that waits compares everything.
+      if (this.#waiting !== undefined) continue;
+      const found = await this.#committed();
+      if (found?.length !== 0) this.drifted({ kind: "commit", found, author: this.#author() ?? next.author });
+    }
+    this.#isLooking = false;
+  }
+
+  /** Repairs at once, or after a pause where drift came again and again. */
+  drifted(drift: Drift): void {
+    if (this.#waiting !== undefined) return;
+    const { clock } = this.#parts;
+    const pause = this.#nextPause(clock.monotonic());
+    this.#log(drift, pause);
+    if (pause === 0) {
+      this.#repair(drift);
+      return;
+    }
+    this.#waiting = clock.after(pause, () => {
+      this.#waiting = undefined;
+      void this.compareAll("drift");
+    });
+  }
+
+  #repair(drift: Drift): void {
+    const { loop } = this.#parts;
+    switch (drift.kind) {
+      case "tables":
+        loop.requestRepair(drift.missing.flatMap(missingTable));
+        break;
+      case "chain":
+        void this.#recheck("declarations");
+        break;
+      case "commit":
+        if (drift.found === undefined) loop.requestFullSync("drift", true);
+        else loop.requestRepair(drift.found);
+        break;
+      case "elements":
+        loop.requestRepair(drift.found, "drift");
+        break;
+      case "unreadable":
+        loop.requestFullSync("drift", true);
+        break;
+      default:
+        assertNever(drift);
+    }
+  }
+
+  async #recheck(scope: ComparisonScope): Promise<void> {
+    const { verifier, loop } = this.#parts;
+    const found = await verifier.recheck(scope);
+    if (found === undefined) loop.requestFullSync("drift", true);
+    else loop.requestRepair(found);
+  }
+
+  #takeNext(): ForeignChange | undefined {
+    const next = this.#next;
+    this.#next = undefined;
+    return next;
+  }
+
+  /** What differs after the commits of the last seconds; undefined where that cannot be found out. */
+  async #committed(): Promise<readonly TableDelta[] | undefined> {
+    const { verifier, reconciler } = this.#parts;
+    const areDeclarations = this.#changes()?.areDeclarations === true;
+    const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
+    // Our syncs may have changed elements meanwhile.
+    const changes = this.#changes();
+    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything");
+    return [...declarations, ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()])];
+  }
+
+  #changes(): CommittedChanges | undefined {
+    const commits = this.#parts.watch.recentCommits;
+    return commits === undefined ? undefined : this.#changesOf(commits);
+  }
+
+  #changesOf(commits: readonly Commit[]): CommittedChanges | undefined {
+    try {
+      const lines = commits.flatMap((commit) => commit.lines);
+      return committedChanges(lines, this.#parts.reconciler.state.ruleset);
+    } catch (error) {
+      if (error instanceof AppError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Who made the last commit that is not as our tables should be: ours may have come after it. */
+  #author(): string | undefined {
+    const isForeign = (commit: Commit): boolean => {
+      const changes = this.#changesOf([commit]);
+      return changes === undefined || changes.areDeclarations || changes.deltas.length > 0;
+    };
+    return this.#parts.watch.recentCommits?.findLast(isForeign)?.author;
+  }
+
+  /** How long to wait before the next repair: two programs that undo each other's rules must not take a node's processors. */
+  #nextPause(now: number): number {
+    this.#repairsInARow = now - this.#lastRepair < SOON ? this.#repairsInARow + 1 : 0;
+    const further = this.#repairsInARow - PROMPT_REPAIRS;
+    const pause = further < 0 ? 0 : Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** further);
+    this.#lastRepair = now + pause;
+    return pause;
+  }
+
+  #log(drift: Drift, pause: number): void {
+    const { logger, clock } = this.#parts;
+    const mayLog = this.#lines.fields(clock.monotonic());
+    if (mayLog === undefined) return;
+    const hint = "something changes our rules again and again: repairs are delayed";
+    const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
+    switch (drift.kind) {
+      case "tables":
+        logger.warn({ tables: drift.missing, ...byOf(drift.author), ...limit }, "tables missing: rebuilding");
+        break;
+      case "commit":
+        logger.warn({ ...byOf(drift.author), ...limit }, "rules changed by someone else: repairing");
+        break;
+      case "chain":
+        logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
+        break;
+      case "elements":
+        logger.warn({ found: driftText(drift.found), ...limit }, "rules differ from the desired state: repairing");
+        break;
+      case "unreadable":
+        logger.warn({ error: drift.reason, ...limit }, "something in our tables is not understood: rebuilding");
+        break;
+      default:
+        assertNever(drift);
+    }
+  }
+}
+
+/** A missing table without its contents: they are those that it is to have when it is made. */
+function missingTable(text: string): TableDelta[] {
+  const family = FAMILIES.find((one) => text === `${one} ${TABLE_NAME}`);
+  return family === undefined ? [] : [{ ...onlyElements({ family, table: TABLE_NAME }, []), mode: "create" }];
+}
+
+function byOf(author: string | undefined): { readonly by?: string } {
+  return author === undefined ? {} : { by: author };
+}
