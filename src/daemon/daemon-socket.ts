@@ -4,11 +4,13 @@ import { dirname } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { listOtherTables } from "../kernel/other-tables.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource } from "../kube/source.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { DAEMON_PATHS, type DaemonAnswers, type DaemonState, daemonTables } from "../sync/daemon-protocol.ts";
+import type { QuietListings } from "../sync/listings.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
@@ -35,6 +37,7 @@ export interface DaemonSocketParts {
   readonly reconciler: Reconciler;
   readonly loop: Pick<SyncLoop, "atOneMoment">;
   readonly verifier: Pick<Verifier, "find">;
+  readonly listings: Pick<QuietListings, "listChains" | "listTableOf">;
   readonly source: ObjectSource;
   readonly health: HealthTracker;
   readonly history: SyncHistory;
@@ -58,6 +61,7 @@ export function daemonSocketRoutes(parts: DaemonSocketParts): Routes {
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
     kernel: (gone) => daemonKernel(parts, gone),
+    others: (gone) => listOtherTables(parts.listings, gone),
     unserved: () => parts.unservedServices(),
     log: () => parts.recentLog(),
     refusals: async () => (refusals === undefined ? {} : { refusals: await refusals.seen() }),

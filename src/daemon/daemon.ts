@@ -253,6 +253,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     reconciler,
     loop,
     verifier,
+    listings,
     source,
     health,
     judge,

@@ -173,10 +173,15 @@ export class Nft {
   /**
    * Lists a table of any software with its elements, and never more than this one.
    * @param as "text" is nft's own language, each rule with its handle
+   * @param signal ends the listing
    * @returns undefined when there is no such table
    */
-  async listTableOf({ family, name }: TableName, as: "json" | "text"): Promise<string | undefined> {
-    return await this.#ask([as === "json" ? "-j" : "-a", "list", "table", family, name]);
+  async listTableOf(
+    { family, name }: TableName,
+    as: "json" | "text",
+    signal?: AbortSignal,
+  ): Promise<string | undefined> {
+    return await this.#ask([as === "json" ? "-j" : "-a", "list", "table", family, name], signal);
   }
 
   /** Lists one of our sets or maps with its elements; undefined when it is not there. */

@@ -1,6 +1,6 @@
 import { messageOf } from "../base/errors.ts";
 import type { ByFamily } from "../base/family.ts";
-import type { AnyChain, AnyTable, TableFamily } from "../nft/ast/any-table.ts";
+import type { AnyChain, AnyTable, TableFamily, TableName } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { anyTables } from "../nft/canonical/any-tables.ts";
 import { readListing } from "../nft/canonical/parse.ts";
@@ -15,17 +15,65 @@ export interface OtherTables {
   readonly older: ByFamily<number>;
 }
 
+/** nft's listings of the tables of other software. */
+export interface OtherListings {
+  /** Of all chains, in JSON. */
+  readonly chains: string;
+  /** Tables with chains on the hooks, in the order of their creation. */
+  readonly tables: readonly OtherListing[];
+}
+
+/** A table as JSON and in nft's own language; neither where it has gone, `problem` where this nft cannot list it. */
+interface OtherListing extends TableName {
+  readonly json?: string;
+  readonly text?: string;
+  readonly problem?: string;
+}
+
 /**
- * Reads the tables of other software, one by one: a table that this nft cannot list does not hide the others, and is there
- * with a rule that is not understood in each base chain.
- * @throws AppError NFT_MISSING, NFT_TIMEOUT, NFT_OUTPUT when not even the chains can be listed
+ * Lists the tables of other software, one by one: a table that this nft cannot list does not hide the others.
+ * @param signal ends the listings
+ * @throws AppError NFT_MISSING, NFT_TIMEOUT, NFT_OUTPUT when not even the chains can be listed; the reason of `signal`
  */
-export async function readOtherTables(nft: Nft): Promise<OtherTables> {
+export async function listOtherTables(
+  nft: Pick<Nft, "listChains" | "listTableOf">,
+  signal?: AbortSignal,
+): Promise<OtherListings> {
+  const chains = await nft.listChains();
+  const tables: OtherListing[] = [];
+  for (const { family, name, ...table } of anyTables(readListing(chains))) {
+    if (name === TABLE_NAME || ![...table.chains.values()].some(isHooked)) continue;
+    tables.push({ family, name, ...(await listTable(nft, { family, name }, signal)) });
+    signal?.throwIfAborted();
+  }
+  return { chains, tables };
+}
+
+async function listTable(
+  nft: Pick<Nft, "listTableOf">,
+  table: TableName,
+  signal: AbortSignal | undefined,
+): Promise<Omit<OtherListing, keyof TableName>> {
+  try {
+    const json = await nft.listTableOf(table, "json", signal);
+    const text = await nft.listTableOf(table, "text", signal);
+    return { ...(json === undefined ? {} : { json }), ...(text === undefined ? {} : { text }) };
+  } catch (error) {
+    return { problem: messageOf(error) };
+  }
+}
+
+/**
+ * The tables in listings: one that could not be listed is there with a rule that is not understood in each base chain.
+ * @throws AppError NFT_OUTPUT for listings that are not nft's
+ */
+export function otherTables({ chains, tables: listings }: OtherListings): OtherTables {
   const tables: AnyTable[] = [];
   const older: Partial<Record<TableFamily, number>> = {};
-  for (const table of anyTables(readListing(await nft.listChains()))) {
+  for (const table of anyTables(readListing(chains))) {
     if (table.name === TABLE_NAME) older[table.family] = tables.length;
-    else if ([...table.chains.values()].some(isHooked)) tables.push(...(await readTable(nft, table)));
+    const listing = listings.find(({ family, name }) => family === table.family && name === table.name);
+    if (listing !== undefined) tables.push(...tablesOf(table, listing));
   }
   return { tables, older: { ip: older.ip ?? tables.length, ip6: older.ip6 ?? tables.length } };
 }
@@ -34,10 +82,9 @@ function isHooked({ base }: AnyChain): boolean {
   return base !== undefined && HOOKS.has(base.hook);
 }
 
-async function readTable(nft: Nft, known: AnyTable): Promise<readonly AnyTable[]> {
+function tablesOf(known: AnyTable, { json, text, problem }: OtherListing): readonly AnyTable[] {
+  if (problem !== undefined) return [unreadable(known, problem)];
   try {
-    const json = await nft.listTableOf(known, "json");
-    const text = await nft.listTableOf(known, "text");
     return json === undefined ? [] : anyTables(readListing(json), text);
   } catch (error) {
     return [unreadable(known, messageOf(error))];

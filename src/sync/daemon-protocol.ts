@@ -1,4 +1,5 @@
 import type { ProxyOptions } from "../config/options.ts";
+import type { OtherListings } from "../kernel/other-tables.ts";
 import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { SeenRefusal } from "../kernel/refused-set.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
@@ -21,6 +22,7 @@ import type { VanishedEndpoint } from "./vanished-endpoints.ts";
  *     GET /v1/pending    Transaction between the two: what the kernel does not have yet
  *     GET /v1/kernel     DaemonKernel: its tables as they are in the kernel, listed while no sync changed them, and the objects
  *                        that the kernel had by then
+ *     GET /v1/others     OtherListings: the tables of other software on the hooks, listed while no sync changes anything
  *     GET /v1/unserved   UnservedServices, which the daemon asks the API server for, or reads its files again
  *     GET /v1/log        string[]: the newest lines of the log, each with its line feed
  *     GET /v1/refusals   DaemonRefusals: the refusals that the kernel remembers, with the times of their first packets
@@ -34,6 +36,7 @@ export const DAEMON_PATHS = {
   committed: "/v1/committed",
   pending: "/v1/pending",
   kernel: "/v1/kernel",
+  others: "/v1/others",
   unserved: "/v1/unserved",
   log: "/v1/log",
   refusals: "/v1/refusals",
@@ -47,6 +50,7 @@ export interface DaemonAnswers {
   readonly committed: Transaction;
   readonly pending: Transaction;
   readonly kernel: DaemonKernel;
+  readonly others: OtherListings;
   readonly unserved: UnservedServices;
   readonly log: readonly string[];
   readonly refusals: DaemonRefusals;

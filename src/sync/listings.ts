@@ -2,19 +2,23 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { firstOf } from "../base/signals.ts";
-import type { SetListingOptions, StreamOptions, TableLister } from "../kernel/nft.ts";
+import type { Nft, SetListingOptions, StreamOptions, TableLister } from "../kernel/nft.ts";
+import type { TableName } from "../nft/ast/any-table.ts";
 import type { Quiet, QuietTime } from "./quiet-time.ts";
 
 /** How long a listing may take while syncs go on, because they have waited for as long as they may, milliseconds. */
 const MOST_UNQUIET = 8000;
 
+/** What lists for {@link QuietListings}. */
+type QuietNft = TableLister & Pick<Nft, "listChains" | "listTableOf">;
+
 /** Lists our tables piece by piece, each while no sync changes them. A listing is ended when it holds up syncs for too long. */
 export class QuietListings implements TableLister {
-  readonly #nft: TableLister;
+  readonly #nft: QuietNft;
   readonly #time: QuietTime;
   readonly #clock: Clock;
 
-  constructor(nft: TableLister, time: QuietTime, clock: Clock) {
+  constructor(nft: QuietNft, time: QuietTime, clock: Clock) {
     this.#nft = nft;
     this.#time = time;
     this.#clock = clock;
@@ -51,6 +55,25 @@ export class QuietListings implements TableLister {
     };
     try {
       yield* this.#nft.streamSet(family, kind, name, { signal: quiet.signal, onRead: onQuietRead });
+    } finally {
+      quiet.end();
+    }
+  }
+
+  /** As `Nft.listChains`: short, however many sets there are. */
+  listChains(): Promise<string> {
+    return this.#nft.listChains();
+  }
+
+  /**
+   * As `Nft.listTableOf`: any change of ours has nft begin anew with the tables of others, too, and 5,000 sets take it longer
+   * than there is between two changes.
+   * @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited
+   */
+  async listTableOf(table: TableName, as: "json" | "text", signal?: AbortSignal): Promise<string | undefined> {
+    const quiet = await this.#time.begin(signal);
+    try {
+      return await this.#nft.listTableOf(table, as, quiet.signal);
     } finally {
       quiet.end();
     }

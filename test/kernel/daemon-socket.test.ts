@@ -58,6 +58,24 @@ describe("commands beside a running daemon", () => {
     );
   });
 
+  test("explain --live follows the tables of other software as the daemon lists them, without an nft of its own", async () => {
+    const table =
+      "table ip bench { set s { type ipv4_addr; }; chain f { type filter hook forward priority 0; drop; }; }";
+    await daemons.nft(table);
+    try {
+      const { exitCode, stdout, stderr } = await command(
+        "explain",
+        "--live",
+        "10.96.0.10:53/udp",
+        "--nft-path=/nowhere/nft",
+      );
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+      expect(stdout).toContain("table ip bench chain f");
+    } finally {
+      await daemons.nft("delete", "table", "ip", "bench");
+    }
+  });
+
   test("explain names a Service of another proxy, which the daemon does not hold", async () => {
     for (const asked of ["10.96.2.9:80", "edge/not-ours"]) {
       const { exitCode, stdout, stderr } = await command("explain", asked);

@@ -6,7 +6,7 @@ import type { Explanation } from "../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../src/inspect/explain/packet.ts";
 import type { HostFiles } from "../../src/kernel/host.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
-import { readOtherTables } from "../../src/kernel/other-tables.ts";
+import { listOtherTables, otherTables } from "../../src/kernel/other-tables.ts";
 import { interfaceLookup } from "../../src/kernel/routes.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -85,7 +85,7 @@ describe.each(["nftables-conf", "firewalld", "docker", "calico", "hand-written"]
     const live: LiveRules = {
       ruleset: renderer.state.ruleset,
       affinityEntries: [],
-      otherTables: await readOtherTables(nft),
+      otherTables: otherTables(await listOtherTables(nft)),
       interfaceTo: await interfaceLookup(files),
     };
     const results = new Set<string>();
@@ -160,7 +160,7 @@ describe("the evaluator and the kernel agree on other software's rules", () => {
     await lab.exec(["nft", "flush", "ruleset"]);
     await loadTables(fixture("kinds"));
     await lab.exec(["conntrack", "-F"]);
-    const { tables } = await readOtherTables(nft);
+    const { tables } = otherTables(await listOtherTables(nft));
     const probes = rows.map(
       ([id, from, to, port, proto = "tcp"]): Probe => ({ id, from, to, port, proto, n: 1, wait: 0.5 }),
     );

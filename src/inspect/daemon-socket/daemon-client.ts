@@ -13,7 +13,7 @@ const ANSWER_WITHIN_MS = 10_000;
 
 /** For these the daemon lists the kernel's sets: one of 65,536 refusals took 17 s on a busy machine. */
 const LISTINGS_WITHIN_MS = 60_000;
-const LISTINGS: ReadonlySet<keyof DaemonAnswers> = new Set(["refusals", "kernel"]);
+const LISTINGS: ReadonlySet<keyof DaemonAnswers> = new Set(["refusals", "kernel", "others"]);
 
 /** No daemon listens there, or has the socket for itself: another user's, or none at all. */
 const NO_DAEMON: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ENOTDIR", "EACCES", "EPERM"]);

@@ -1,9 +1,8 @@
 import { AppError } from "../../base/errors.ts";
-import type { ProxyOptions } from "../../config/options.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { readOtherTables } from "../../kernel/other-tables.ts";
+import { listOtherTables, otherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
@@ -14,7 +13,7 @@ import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
-import type { RunningDaemon } from "../daemon-socket/daemon-client.ts";
+import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import { type Desired, loadDesired, loadFromFiles, renderObjects } from "./desired.ts";
@@ -51,8 +50,7 @@ export async function loadExplainInput(
   const { cache, nodeContext, state, diagnostics, missingNode, origin } = desired;
   const { ignored, loadBalancers } = unserved;
   const host = hostOf(nodeContext, await allLocalAddresses(hostFiles));
-  const live =
-    isFollowed && tables !== undefined ? { live: await liveRules(request.options, tables.ruleset, query) } : {};
+  const live = isFollowed && tables !== undefined ? { live: await liveRules(request, tables.ruleset, query) } : {};
   if (tables !== undefined) state.adopt(tables.ruleset);
   const vanished = request.paths.length > 0 ? {} : vanishedOf(request.daemon);
   const input = { cache, nodeContext, state, host, ignored, loadBalancers, objectsKnown, ...live, ...vanished };
@@ -65,9 +63,15 @@ function vanishedOf(daemon: LoadRequest["daemon"]): Pick<ExplainInput, "vanished
   return endpoints === undefined || now === undefined ? {} : { vanished: { endpoints, now } };
 }
 
-async function liveRules({ nftPath }: ProxyOptions, ruleset: Ruleset, query: ExplainQuery): Promise<LiveRules> {
-  const nft = listingNft(nftPath);
-  const tables = { ruleset, otherTables: await readOtherTables(nft), interfaceTo: await interfaceLookup(hostFiles) };
+async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, query: ExplainQuery): Promise<LiveRules> {
+  const nft = listingNft(options.nftPath);
+  // The daemon's syncs wait meanwhile: beside them, nft may list thousands of sets of others without end.
+  const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
+  const tables = {
+    ruleset,
+    otherTables: otherTables(listed ?? (await listOtherTables(nft))),
+    interfaceTo: await interfaceLookup(hostFiles),
+  };
   if (query.kind !== "connection" || query.question.fromAddress === undefined)
     return { ...tables, affinityEntries: [] };
   const { fromAddress, to, protocol, port } = query.question;

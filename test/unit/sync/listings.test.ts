@@ -17,6 +17,8 @@ beforeEach(() => {
   const nft = {
     listTable: (_family: string, signal?: AbortSignal) => hanging(signal),
     listSet: () => hanging(),
+    listChains: async () => "",
+    listTableOf: (_table: object, _as: string, signal?: AbortSignal) => hanging(signal),
     streamSet: () => {
       throw new Error("not to be called");
     },
