@@ -5,6 +5,7 @@ import { diffRuleset } from "../../../src/nft/delta.ts";
 import { onlyElements, removalTransaction } from "../../../src/nft/transaction.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
+import { CHUNK_SIZE } from "../../../src/sync/full-sync.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import type { SyncOutcome } from "../../../src/sync/sync-report.ts";
 import { cacheOf, named, port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
@@ -372,6 +373,7 @@ describe("quarantine", () => {
     const endpoints = Array.from({ length: MOST_STICKY_ENDPOINTS + 1 }, (_, i) => `10.244.${i >> 8}.${i & 255}`);
     const parts = setUp(
       cacheOf({ services: [web, sticky], slices: [webSlice, slice({ service: "sticky", endpoints })] }),
+      CHUNK_SIZE,
     );
     await parts.sync();
     expect([...parts.reconciler.quarantined]).toEqual([
