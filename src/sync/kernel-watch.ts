@@ -53,6 +53,12 @@ const MOST_PRINTED = 8_000_000;
 const RETRY = 30_000;
 const MAX_RETRY = 1_800_000;
 
+/**
+ * How long a monitor may take to list everything, milliseconds: beside 5,000 sets of other software it takes 1 s, and begins
+ * anew with each change of theirs.
+ */
+const MOST_STARTING = 10_000;
+
 /** How soon the changes are counted again that came while a transaction of ours was under way, milliseconds. */
 const RECOUNT = 20;
 
@@ -169,14 +175,22 @@ export class KernelWatch {
     const program = follow(nft.path, ["monitor"], (line) => this.#read(line));
     this.#program = program;
     const ended = program.ended.catch((error: unknown) => this.#ended(program, error));
-    const isOver = new Promise((resolve) => time.signal.addEventListener("abort", resolve, { once: true }));
+    let isLate = false;
+    const isOver = new Promise<void>((resolve) => {
+      time.signal.addEventListener("abort", () => resolve(), { once: true });
+      this.#timer = clock.after(MOST_STARTING, () => {
+        isLate = true;
+        resolve();
+      });
+    });
     await Promise.race([isListening(program.pid ?? 0), isOver, ended]);
-    const isReady = !time.signal.aborted && this.#program === program;
+    const isReady = !isLate && !time.signal.aborted && this.#program === program;
     time.end();
     if (!isReady) {
       this.#rest(Math.min(MAX_RETRY, RETRY * 2 ** this.#failures++));
       return;
     }
+    this.#timer?.cancel();
     this.#failures = 0;
     this.#printed = 0;
     this.#balance();

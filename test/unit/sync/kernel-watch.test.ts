@@ -181,6 +181,24 @@ describe("KernelWatch", () => {
     expect(monitors).toHaveLength(4);
   });
 
+  test("gives a start up that takes 10 s, as beside changes of others, and tries again later", async () => {
+    const { watch, monitors, clock, state, commit } = await setUp();
+    commit("delete table ip nft-proxy");
+    state.listens = false;
+    clock.advance(30_000);
+    await turn();
+    clock.advance(9999);
+    await turn();
+    expect(monitors[1]?.isStopped).toBe(false);
+    clock.advance(1);
+    await turn();
+    expect([watch.isTrusted, monitors[1]?.isStopped]).toEqual([false, true]);
+    state.listens = true;
+    clock.advance(30_000);
+    await turn();
+    expect([watch.isTrusted, monitors.length]).toEqual([true, 3]);
+  });
+
   test("does not start a monitor that would take too much memory", async () => {
     const { watch, monitors } = await setUp({ elements: 200_000 });
     expect([watch.isTrusted, monitors.length]).toEqual([false, 0]);
