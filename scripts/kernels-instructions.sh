@@ -33,13 +33,13 @@ namespace() {
   ip -n "$name" route add default via "${node6%/*}"
 }
 
-# serve PROTOCOL PORT ADDRESS...
-serve() {
-  local protocol=$1 port=$2 address
-  for address in "${@:3}"; do
+# answer serve|take PROTOCOL PORT ADDRESS...
+answer() {
+  local mode=$1 protocol=$2 port=$3 address
+  for address in "${@:4}"; do
     ip -n endpoints addr replace "$address" dev eth0
     ip route replace "$address" dev endpoints
-    ip netns exec endpoints "$folder/round-trips" serve "$protocol" "$address" "$port" &
+    ip netns exec endpoints "$folder/round-trips" "$mode" "$protocol" "$address" "$port" &
   done
 }
 
@@ -48,10 +48,11 @@ make_town() {
   namespace endpoints 10.244.8.1/24 fd00:244:8::1/64 10.244.8.2 fd00:244:8::2
   namespace outside 192.0.2.2/24 fd00:c0::2/64 192.0.2.100 fd00:c0::100
   sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-  serve udp 53 10.244.1.16 10.244.2.14 fd00:244:1::16 fd00:244:2::14
-  serve tcp 53 10.244.1.16 10.244.2.14
-  serve udp 5353 10.244.1.15 10.244.2.13 fd00:244:1::15 fd00:244:2::13
-  serve udp 7777 10.244.1.12 10.244.2.16
+  answer serve udp 53 10.244.1.16 10.244.2.14 fd00:244:1::16 fd00:244:2::14
+  answer serve tcp 53 10.244.1.16 10.244.2.14
+  answer take tcp 8080 10.244.1.11 10.244.1.12 10.244.2.11
+  answer serve udp 5353 10.244.1.15 10.244.2.13 fd00:244:1::15 fd00:244:2::13
+  answer serve udp 7777 10.244.1.12 10.244.2.16
   sleep 1
   # Before the kernel has gathered randomness, older ones take thousands of instructions for each random number.
   head -c 1 /dev/random >/dev/null
@@ -72,8 +73,10 @@ load() {
 }
 
 # count RULES WAY FLOW NAMESPACE PROTOCOL FRONTEND PORT ENDPOINT PORT: without rules, the client takes the endpoint itself.
+# A round trip of 256 KiB takes as long as dozens of others.
 count() {
-  local rules=$1 way=$2 flow=$3 namespace=$4 protocol=$5 address=$6 port=$7 instructions
+  local rules=$1 way=$2 flow=$3 namespace=$4 protocol=$5 address=$6 port=$7 round_trips=$round_trips instructions
+  [[ $flow != bulk ]] || round_trips=$((round_trips / 10))
   [[ $rules != none ]] || { address=$8 && port=$9; }
   conntrack -F 2>/dev/null
   instructions=$(ip netns exec "$namespace" "$folder/round-trips" "$flow" "$protocol" "$address" "$port" "$round_trips") ||
@@ -81,7 +84,7 @@ count() {
   printf '{"rules": "%s", "way": "%s", "flow": "%s", "instructions": %s}\n' "$rules" "$way" "$flow" "$instructions"
 }
 
-# count_all RULES: Services dns/kube-dns, shop/multi and games/arena of the town.
+# count_all RULES: Services dns/kube-dns, shop/frontend, shop/multi and games/arena of the town.
 count_all() {
   local flow
   load "$1"
@@ -93,6 +96,11 @@ count_all() {
     count "$1" "UDP, NodePort from outside, masqueraded, IPv6" "$flow" outside udp fd00:c0::2 30053 fd00:244:1::15 5353
   done
   count "$1" "UDP, ClusterIP with session affinity" new pod udp 10.96.5.1 7777 10.244.1.12 7777
+  count "$1" "TCP, ClusterIP, 256 KiB" bulk pod tcp 10.96.1.1 80 10.244.1.11 8080
+  # Without segmentation offload, as where a network card has none.
+  ip -n pod link set eth0 gso_max_segs 1
+  count "$1" "TCP, ClusterIP, 256 KiB in packets of 1,500 bytes" bulk pod tcp 10.96.1.1 80 10.244.1.11 8080
+  ip -n pod link set eth0 gso_max_segs 65535
 }
 
 # A TCP segment that is sent again is a packet that was lost.

@@ -2,8 +2,10 @@
  * round-trips.c: both ends of the round trips that scripts/kernels-instructions.sh counts. C, so that the ends cost few
  * instructions and always the same; kernels.sh compiles it with gcc, statically.
  *   round-trips serve udp|tcp ADDRESS PORT              sends back what it gets, one TCP connection after the other
+ *   round-trips take tcp ADDRESS PORT                   sends back one byte for each 256 KiB
  *   round-trips new|established udp|tcp ADDRESS PORT N  makes N round trips of one byte, each in a flow of its own or all in
  *                                                       one, and prints the nanoseconds of one of them
+ *   round-trips bulk tcp ADDRESS PORT N                 the same in one flow, with 256 KiB for each byte that comes back
  * A new TCP flow is connected and closed in its round trip. Exit 1 when anything fails; an answer that takes 2 s is lost.
  * The time is the mean of the middle 5 of 15 parts: what the kernel does now and then for itself falls on few of them.
  */
@@ -16,9 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WARM_UP = 100, PARTS = 15, EXTREMES = 5 };
+enum { WARM_UP = 100, PARTS = 15, EXTREMES = 5, BULK = 1 << 18 };
 
 static int type;
+static char bytes[BULK];
+/* What is sent in one round trip. */
+static size_t size = 1;
 static struct sockaddr_storage peer;
 static socklen_t peer_length;
 
@@ -50,8 +55,17 @@ static void read_peer(const char *protocol, const char *address, const char *por
   }
 }
 
-static void serve(void) {
-  char bytes[64];
+/* answer: sends back what is to be for these bytes. */
+static ssize_t answer(int connection, ssize_t length, int takes) {
+  static ssize_t taken;
+  if (!takes) return send(connection, bytes, length, 0);
+  taken += length;
+  if (taken < BULK) return 0;
+  taken -= BULK;
+  return send(connection, "x", 1, 0);
+}
+
+static void serve(int takes) {
   ssize_t length;
   int s = socket_of_peer();
   if (bind(s, (void *)&peer, peer_length) < 0) fail("bind");
@@ -67,7 +81,7 @@ static void serve(void) {
     int connection = accept(s, NULL, NULL);
     if (connection < 0) fail("accept");
     while ((length = recv(connection, bytes, sizeof bytes, 0)) > 0) {
-      if (send(connection, bytes, length, 0) < 0) fail("echo");
+      if (answer(connection, length, takes) < 0) fail("echo");
     }
     close(connection);
   }
@@ -82,14 +96,12 @@ static int open_flow(void) {
 }
 
 static void round_trip(int s) {
-  char bytes[64];
-  if (send(s, "x", 1, 0) < 0) fail("send");
+  if (send(s, bytes, size, 0) != (ssize_t)size) fail("send");
   if (recv(s, bytes, sizeof bytes, 0) != 1) fail("an answer is lost");
 }
 
 /* The server closes before this does: the last packets of a connection belong to its round trip. */
 static void close_flow(int s) {
-  char bytes[64];
   if (type == SOCK_STREAM && (shutdown(s, SHUT_WR) < 0 || recv(s, bytes, sizeof bytes, 0) != 0)) fail("close");
   close(s);
 }
@@ -126,11 +138,13 @@ static void measure(int each_new, int count) {
 
 int main(int count, char **words) {
   if (count < 5) {
-    fprintf(stderr, "usage: round-trips serve|new|established udp|tcp ADDRESS PORT [N]\n");
+    fprintf(stderr, "usage: round-trips serve|take|new|established|bulk udp|tcp ADDRESS PORT [N]\n");
     return 1;
   }
   read_peer(words[2], words[3], words[4]);
-  if (strcmp(words[1], "serve") == 0) serve();
+  if (strcmp(words[1], "serve") == 0) serve(0);
+  if (strcmp(words[1], "take") == 0) serve(1);
+  if (strcmp(words[1], "bulk") == 0) size = BULK;
   measure(strcmp(words[1], "new") == 0, count > 5 ? atoi(words[5]) : PARTS);
   return 0;
 }
