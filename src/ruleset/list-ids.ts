@@ -115,7 +115,7 @@ class IdPool {
   #highest = 0;
   #free: number[] = [];
   /** Free once the kernel has them no more. */
-  #released: number[] = [];
+  #released = new Set<number>();
 
   constructor(first: number, step: number, most: number) {
     this.#first = first;
@@ -128,19 +128,27 @@ class IdPool {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     if (this.#highest < this.#most) return this.#first + this.#step * ++this.#highest;
-    return this.#released.pop();
+    const [released] = this.#released;
+    if (released !== undefined) this.#released.delete(released);
+    return released;
   }
 
   get hasMore(): boolean {
-    return this.#free.length + this.#released.length > 0 || this.#highest < this.#most;
+    return this.#free.length + this.#released.size > 0 || this.#highest < this.#most;
   }
 
   release(id: number): void {
-    this.#released.push(id);
+    this.#released.add(id);
+  }
+
+  /** Takes an id again that was released just now. @returns false when it was not */
+  reclaim(id: number): boolean {
+    return this.#released.delete(id);
   }
 
   committed(): void {
-    if (this.#released.length > 0) this.#free.push(...this.#released.splice(0));
+    for (const id of this.#released) this.#free.push(id);
+    this.#released.clear();
   }
 
   /** Starts over with ids that are taken, and some that the kernel still has. */
@@ -148,10 +156,12 @@ class IdPool {
     this.#highest = 0;
     for (const id of [...taken, ...kernel]) this.#highest = Math.max(this.#highest, (id - this.#first) / this.#step);
     this.#free = [];
-    this.#released = [];
+    this.#released.clear();
     for (let number = this.#highest; number > 0; number--) {
       const id = this.#first + this.#step * number;
-      if (!taken.has(id)) (kernel.has(id) ? this.#released : this.#free).push(id);
+      if (taken.has(id)) continue;
+      if (kernel.has(id)) this.#released.add(id);
+      else this.#free.push(id);
     }
   }
 }
@@ -164,6 +174,8 @@ export class ListIds {
   readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS);
   readonly #sticky = new IdPool(FIRST_STICKY, STICKY_STEP, MOST_STICKY_PORTS);
   readonly #ids = new Map<ServicePortKey, number>();
+  /** The ids that service ports had until now: one that comes back before the kernel has lost its elements has them again. */
+  readonly #lapsed = new Map<ServicePortKey, number>();
 
   /** A copy that can be changed without changing this. */
   copy(): ListIds {
@@ -188,7 +200,7 @@ export class ListIds {
   assign(key: ServicePortKey, isSticky: boolean): number | undefined {
     const known = this.#ids.get(key);
     if (known !== undefined && known >= FIRST_STICKY === isSticky) return known;
-    const id = this.#pool(isSticky).take();
+    const id = this.#reclaim(key, isSticky) ?? this.#pool(isSticky).take();
     if (id === undefined) return undefined;
     this.release(key);
     this.#ids.set(key, id);
@@ -200,6 +212,7 @@ export class ListIds {
     const id = this.#ids.get(key);
     if (id === undefined) return;
     this.#ids.delete(key);
+    this.#lapsed.set(key, id);
     this.#pool(id >= FIRST_STICKY).release(id);
   }
 
@@ -207,6 +220,7 @@ export class ListIds {
   committed(): void {
     this.#plain.committed();
     this.#sticky.committed();
+    this.#lapsed.clear();
   }
 
   /**
@@ -237,6 +251,11 @@ export class ListIds {
     }
     for (const key of homeless) this.#ids.set(key, this.#pool(kinds.get(key) === true).take() ?? 0);
     return changed;
+  }
+
+  #reclaim(key: ServicePortKey, isSticky: boolean): number | undefined {
+    const id = this.#lapsed.get(key);
+    return id !== undefined && id >= FIRST_STICKY === isSticky && this.#pool(isSticky).reclaim(id) ? id : undefined;
   }
 
   #pool(isSticky: boolean): IdPool {

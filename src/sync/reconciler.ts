@@ -58,6 +58,8 @@ export class Reconciler {
   readonly #repairs = new Repairs();
   /** The kernel has had the whole of this state. */
   #established = false;
+  /** Changes failed that may be in the kernel, all or some of them: what they left there is nobody else's. */
+  #isHalfDone = false;
   /** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
   #failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
   /** Service ports whose quarantine for failures of nft ended, with its reason: they are tried by themselves first. */
@@ -205,6 +207,7 @@ export class Reconciler {
     const creations = missing.map((table) => creation(table, "create"));
     const drift = [...creations, ...unexplained(repairs.deltas, pending)];
     const changes = [...main.filter((delta) => !isEmptyDelta(delta)), ...drift.slice(creations.length)];
+    const { commits } = nft;
     try {
       const created = await applyDeltas(nft, creations, chunkSize);
       const applied = [...created, ...(await applyDeltas(nft, changes, chunkSize))];
@@ -221,9 +224,12 @@ export class Reconciler {
         refused: [],
       };
     } catch (error) {
+      this.#noteFailure(error, commits);
       // Either the kernel is not as we left it, or it does not take what we send: the full sync finds out.
       if (!isRefusedByKernel(error)) throw error;
-      return await this.#full(drift.length === 0 ? "failure" : "drift");
+      const result = await this.#full(drift.length === 0 ? "failure" : "drift");
+      // What was to be repaired may have been before the failure.
+      return result.drift.length > 0 ? result : { ...result, drift };
     }
   }
 
@@ -237,9 +243,12 @@ export class Reconciler {
     // One that is requested from now on is done later: its cause may be newer than what this one reads.
     this.#fullSync = undefined;
     this.#repairs.take();
-    const own = this.#established ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
+    const isKnown = this.#established && !this.#isHalfDone;
+    const own = isKnown ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
+    const { nft } = this.#parts;
+    const { commits } = nft;
     try {
-      const report = await fullSync(this.#parts.nft, this.state.ruleset, {
+      const report = await fullSync(nft, this.state.ruleset, {
         state: this.state,
         keepsIds: this.#established,
         chunkSize: this.#parts.chunkSize,
@@ -247,16 +256,24 @@ export class Reconciler {
       });
       const drift = own === undefined ? [] : unexplained(report.deltas, own);
       this.#established = true;
+      this.#isHalfDone = false;
       this.#staleChains.clear();
       this.#repairs.created();
       this.state.committed();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
+      this.#noteFailure(error, commits);
       const refused = await this.#findCause(error);
       if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error)))) throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
+  }
+
+  /** @param commits how many transactions there were before the changes that failed */
+  #noteFailure(error: unknown, commits: number): void {
+    // An nft that was killed may have been done already.
+    this.#isHalfDone ||= this.#parts.nft.commits > commits || error instanceof TransactionFailedError;
   }
 
   /** Takes over what an earlier process left in the kernel. */

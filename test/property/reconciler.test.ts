@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type ServicePortKey, serviceOf } from "../../src/model/ids.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../../src/model/ids.ts";
 import type { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
@@ -112,6 +112,8 @@ class Node {
   readonly fake = new FakeNft();
   readonly cache = cacheOf({ services: [], slices: [] });
   objects: AllObjects = { services: [], slices: [] };
+  /** The objects of each Service that there were: what is taken out may be refused, too. */
+  readonly #past = new Map<ServiceName, string>();
   nodeContext: NodeContext = testNodeContext();
   reconciler = new Reconciler({ cache: this.cache, nft: this.fake.nft, chunkSize: 5 });
   /** Somebody changed the kernel during the last sync, and the reconciler was told. */
@@ -125,7 +127,9 @@ class Node {
     switch (step.kind) {
       case "objects":
         this.objects = step.objects;
-        return put(this.cache, step.objects);
+        put(this.cache, step.objects);
+        for (const name of this.cache.serviceNames()) this.#remember(name);
+        return;
       case "context":
         this.nodeContext = step.nodeContext;
         return;
@@ -160,9 +164,12 @@ class Node {
   /** Whether a refused text can occur in the rules of a service port. */
   #concerns(key: ServicePortKey, refused: string): boolean {
     if (refused === REFUSED_FAMILY) return key.startsWith("ip6 ");
-    const name = serviceOf(key);
+    return refused !== "" && this.#past.get(serviceOf(key))?.includes(`"${refused}"`) === true;
+  }
+
+  #remember(name: ServiceName): void {
     const objects = [this.cache.service(name), this.cache.slices(name)];
-    return refused !== "" && JSON.stringify(objects).includes(`"${refused}"`);
+    this.#past.set(name, `${this.#past.get(name) ?? ""}${JSON.stringify(objects)}`);
   }
 
   #interfere(transaction: Transaction): void {

@@ -62,6 +62,18 @@ describe("ListIds", () => {
     expect(listNumber(ids.assign(key("c"), false) ?? 0)).toBe(5);
   });
 
+  test("are had again by a service port that comes back before the kernel has lost them", () => {
+    const ids = assigned(2);
+    const [id, neighbour] = [ids.of(key(0)), ids.of(key(1))];
+    ids.release(key(0));
+    expect(ids.assign(key(2), false)).not.toBe(id);
+    expect(ids.assign(key(0), false)).toBe(id);
+    ids.release(key(1));
+    ids.committed();
+    expect(ids.assign(key(3), false)).toBe(neighbour);
+    expect(ids.assign(key(1), false)).not.toBe(neighbour);
+  });
+
   test("change with affinity, and only then", () => {
     const ids = assigned(1);
     const plain = ids.of(key(0));

@@ -235,7 +235,8 @@ describe("a repair", () => {
       nftables: [{ add: { element: { family: "ip", table: "nft-proxy", name: "cluster-ips", elem: ["10.96.0.99"] } } }],
     });
     const [, extra] = [parts.cache.deleteService(web.name), parts.found];
-    parts.reconciler.requestRepair([...extra, ...extra]);
+    parts.reconciler.requestRepair(extra);
+    parts.reconciler.requestRepair(extra);
     const report = await parts.sync();
     expect(report.drift).toEqual(extra);
     expect(missing(parts)).toEqual([]);
@@ -358,6 +359,20 @@ describe("quarantine", () => {
     expect((await parts.sync()).refused).toEqual([]);
     expect(parts.reconciler.retryRefused()).toBe(false);
     expect(missing(parts)).toEqual([]);
+  });
+
+  test("takes a refused service port out after a part of it is in the kernel, which is no drift", async () => {
+    const parts = setUp();
+    await parts.sync();
+    parts.cache.putService(service({ name: "late", clusterIPs: ["10.96.0.99"] }));
+    parts.cache.putSlice(slice({ service: "late", endpoints: ["10.244.2.13", "10.244.2.14", "10.244.2.15"] }));
+    parts.fake.refuses = "10.244.2.15";
+    const sent = parts.fake.transactions.length;
+    const report = await parts.sync();
+    expect(parts.fake.transactions.length - sent).toBeGreaterThan(2);
+    expect(report.refused).toEqual(["ip default/late:/tcp"]);
+    expect(report.drift).toEqual([]);
+    expect(JSON.stringify([...(parts.fake.kernel.ruleset.ip?.chains.keys() ?? [])])).not.toContain("balance-3");
   });
 
   test("takes out a service port that our own schema refuses, before anything is sent", async () => {
