@@ -238,7 +238,9 @@ describe("a repair", () => {
     parts.reconciler.requestRepair(extra);
     parts.reconciler.requestRepair(extra);
     const report = await parts.sync();
+    expect(summary(report)).toMatchObject({ kind: "partial", reason: "drift" });
     expect(report.drift).toEqual(extra);
+    await parts.reconciler.deleteStaleChains();
     expect(missing(parts)).toEqual([]);
   });
 
