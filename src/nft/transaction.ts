@@ -92,11 +92,17 @@ function* elementSteps(
       from.map((part) => ({ delta: part.delta, elements: part[step] })),
       size,
     );
+  // A set of limited size may be full.
+  const isLimited = ({ added }: (typeof parts)[number]) => added.spec.size !== undefined;
+  yield* chunks(others.filter(isLimited), "deleted");
   yield* chunks(others, "added");
   yield* chunks(entries, "added");
   yield* chunks(parts, "replaced");
   yield* chunks(entries, "deleted");
-  yield* chunks(others, "deleted");
+  yield* chunks(
+    others.filter((part) => !isLimited(part)),
+    "deleted",
+  );
 }
 
 /** Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need other elements. */
