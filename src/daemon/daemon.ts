@@ -201,7 +201,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     metrics.syncs(families),
     new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
-    syncEvents(cache, events, () => watch.author),
+    syncEvents(cache, events, () => repair.author),
     schedulerEvents(cache, events),
     history,
     verifier,

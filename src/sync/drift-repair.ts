@@ -34,6 +34,9 @@ const PROMPT_REPAIRS = 5;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
+/** For how long an author is named for a repair, milliseconds. */
+const AUTHOR_AGE = 30_000;
+
 /**
  * Has repaired what somebody else changed: what is known to differ, in one small transaction, and missing tables as a whole,
  * without reading the kernel. Where that is not known, our tables are compared before, beside syncs; only where that fails,
@@ -48,12 +51,20 @@ export class DriftRepair {
   #lastRepair = Number.NEGATIVE_INFINITY;
   /** A repair that waits, and compares everything then. */
   #waiting: Timer | undefined;
+  /** Who changed our tables last, and when, on the monotonic clock. */
+  #author: { readonly program: string; readonly at: number } | undefined;
   #isLooking = false;
   /** A commit that came while those before it are looked into. */
   #next: ForeignChange | undefined;
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
+  }
+
+  /** The program that changed our tables last, if that was just now; without its process id. */
+  get author(): string | undefined {
+    const isRecent = this.#author !== undefined && this.#parts.clock.monotonic() - this.#author.at < AUTHOR_AGE;
+    return isRecent ? this.#author?.program : undefined;
   }
 
   /** Makes no repair any more that waits. */
@@ -80,7 +91,7 @@ export class DriftRepair {
       // A repair that waits compares everything.
       if (this.#waiting !== undefined) continue;
       const found = await this.#committed();
-      if (found?.length !== 0) this.drifted({ kind: "commit", found, author: this.#author() ?? next.author });
+      if (found?.length !== 0) this.drifted({ kind: "commit", found, author: this.#authorOfCommits() ?? next.author });
     }
     this.#isLooking = false;
   }
@@ -89,6 +100,9 @@ export class DriftRepair {
   drifted(drift: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock } = this.#parts;
+    if ("author" in drift && drift.author !== undefined) {
+      this.#author = { program: drift.author.replace(/ \(process \d+\)$/, ""), at: clock.monotonic() };
+    }
     const pause = this.#nextPause(clock.monotonic());
     this.#log(drift, pause);
     if (pause === 0) {
@@ -165,7 +179,7 @@ export class DriftRepair {
   }
 
   /** Who made the last commit that is not as our tables should be: ours may have come after it. */
-  #author(): string | undefined {
+  #authorOfCommits(): string | undefined {
     const isForeign = (commit: Commit): boolean => {
       const changes = this.#changesOf([commit]);
       return changes === undefined || changes.areDeclarations || changes.deltas.length > 0;

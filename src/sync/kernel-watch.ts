@@ -80,9 +80,6 @@ const REPLACED_AFTER = 1000;
 const SETTLING = 50;
 const MOST_SETTLING = 20;
 
-/** For how long an author is named for a repair, milliseconds. */
-const AUTHOR_AGE = 30_000;
-
 const OURS = /^(add|insert|replace|delete|destroy|flush) (\w+) (ip6? nft-proxy)(?: |$)/;
 const GENERATION = /^# new generation \d+ by process (\d+) \((.*)\)$/;
 const LOSS = "# ERROR: We lost some netlink events";
@@ -111,9 +108,8 @@ export class KernelWatch {
   #commits = new RecentCommits();
   /** When somebody else last changed our tables, milliseconds since 1970. */
   #foreignAt = Number.NEGATIVE_INFINITY;
-  #last:
-    | { readonly pid: string; readonly name: string; readonly deletedTables: readonly string[]; readonly at: number }
-    | undefined;
+  /** The last commit that changed our tables. */
+  #last: ForeignChange | undefined;
   /** Starts in a row that did not come to listen. */
   #failures = 0;
   #timer: Timer | undefined;
@@ -140,12 +136,6 @@ export class KernelWatch {
     // One of ours changed nothing.
     this.#balance();
     return false;
-  }
-
-  /** The program that changed our tables last, if that was just now. */
-  get author(): string | undefined {
-    const { clock } = this.#parts;
-    return this.#last !== undefined && clock.monotonic() - this.#last.at < AUTHOR_AGE ? this.#last.name : undefined;
   }
 
   /** The commits that changed our tables in the last seconds, ours, too; undefined when they are not all known. */
@@ -241,9 +231,9 @@ export class KernelWatch {
     this.#deletedTables = [];
     if (lines.length === 0) return;
     this.#observed++;
-    const at = this.#parts.clock.monotonic();
-    this.#last = { pid, name, deletedTables, at };
-    this.#commits.add({ lines, author: authorText(name, pid) }, at);
+    const author = `${name} (process ${pid})`;
+    this.#last = { author, deletedTables };
+    this.#commits.add({ lines, author }, this.#parts.clock.monotonic());
     this.#count();
     if (lines.some((one) => NEW_RULE.test(one))) this.#replaceSoon();
   }
@@ -265,18 +255,13 @@ export class KernelWatch {
     if (this.#since === undefined || this.#last === undefined || this.#observed <= nft.commits - this.#base) return;
     this.#balance();
     this.#foreignAt = clock.now();
-    const { pid, name, deletedTables } = this.#last;
-    onForeign({ author: authorText(name, pid), deletedTables });
-    if (deletedTables.length > 0) this.#rest(RETRY);
+    onForeign(this.#last);
+    if (this.#last.deletedTables.length > 0) this.#rest(RETRY);
   }
 }
 
 function listening(pid: number): Promise<void> {
   return untilListening(hostFiles, pid);
-}
-
-function authorText(name: string, pid: string): string {
-  return `${name} (process ${pid})`;
 }
 
 /** The commits of the last seconds that changed our tables. */

@@ -77,9 +77,12 @@ function inWords({ mode, family, writtenChains, elements }: TableDelta): string[
 
 describe("DriftRepair", () => {
   test("repairs elements that a commit of somebody else touched, without reading the kernel, and names who it was", async () => {
-    const { foreign, asked, logger } = await setUp();
+    const { foreign, asked, logger, repair, clock } = await setUp();
     await foreign(EXTRA, "delete element ip nft-proxy cluster-ips { 10.96.0.10 }");
     expect(asked, "ours came after it").toEqual(["- 192.0.2.1"]);
+    expect(repair.author).toBe("other");
+    clock.advance(30_000);
+    expect(repair.author).toBeUndefined();
     expect(logger.lines).toEqual([
       { level: "warn", fields: { by: AUTHOR }, message: "rules changed by someone else: repairing" },
     ]);
