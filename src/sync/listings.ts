@@ -80,13 +80,13 @@ export class QuietListings implements TableLister {
   }
 
   async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Pick<Quiet, "signal">) => Promise<T>): Promise<T> {
-    // Most of these are short enough to end between two changes.
-    if (this.#time.isSpent) {
+    const quiet = await this.#time.beginUnlessSpent(signal);
+    if (quiet === undefined) {
+      // Most of these are short enough to end between two changes.
       const late = new AbortController();
       const timer = this.#clock.after(MOST_UNQUIET, () => late.abort(tooSlow()));
       return await list({ signal: firstOf(late.signal, signal) }).finally(() => timer.cancel());
     }
-    const quiet = await this.#time.begin(signal);
     try {
       return await list(quiet);
     } finally {

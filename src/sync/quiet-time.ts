@@ -5,6 +5,13 @@ import { firstOf } from "../base/signals.ts";
 /** The longest time that a sync waits for one listing, milliseconds. */
 const MOST_WAITING = 1000;
 
+/**
+ * The same after a listing that was ended, and for how long: on a busy machine, a large map would otherwise never be listed,
+ * and take the share of those that are. Milliseconds.
+ */
+const MOST_WAITING_AGAIN = 2000;
+const AGAIN_FOR = 600_000;
+
 /** The share of the time that syncs may wait for listings, and the time over which it is counted, milliseconds. */
 const SHARE = 0.03;
 const WINDOW = 60_000;
@@ -20,7 +27,8 @@ export interface Quiet {
 /**
  * Lets syncs and listings of our tables take turns. nft begins a listing anew when the ruleset changed meanwhile: a map of
  * 100,000 elements takes it half a second, and while changes came ten times a second it listed without end (nft 1.1.3).
- * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most and 3 % of the time.
+ * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most (2 s after one that was ended) and 3 %
+ * of the time.
  */
 export class QuietTime {
   readonly #clock: Clock;
@@ -30,6 +38,8 @@ export class QuietTime {
   #quiet: { readonly ended: Promise<void>; readonly isWaitedFor: () => void } | undefined;
   /** For how long syncs may still wait, milliseconds, as of a moment of the monotonic clock. */
   #allowance: { readonly ms: number; readonly at: number };
+  /** Until when syncs wait longer, because a listing was ended, on the monotonic clock. */
+  #longerUntil = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -70,8 +80,23 @@ export class QuietTime {
    * @throws the signal's reason
    */
   async begin(signal?: AbortSignal): Promise<Quiet> {
-    for (let obstacle = this.#obstacle(); obstacle !== undefined; obstacle = this.#obstacle()) await obstacle;
+    let quiet = await this.beginUnlessSpent(signal);
+    while (quiet === undefined) {
+      await this.#untilAllowed(signal);
+      quiet = await this.beginUnlessSpent(signal);
+    }
+    return quiet;
+  }
+
+  /** As {@link QuietTime.begin}; undefined at once where syncs have waited for as long as they may. */
+  async beginUnlessSpent(signal?: AbortSignal): Promise<Quiet | undefined> {
+    for (let obstacle = this.#obstacle(); obstacle !== undefined; obstacle = this.#obstacle()) {
+      signal?.throwIfAborted();
+      if (this.isSpent) return undefined;
+      await obstacle;
+    }
     signal?.throwIfAborted();
+    if (this.isSpent) return undefined;
     const exceeded = new AbortController();
     let timer: Timer | undefined;
     let resolve = (): void => {};
@@ -84,8 +109,11 @@ export class QuietTime {
       resolve();
     };
     const isWaitedFor = (): void => {
-      timer ??= this.#clock.after(MOST_WAITING, () => {
-        exceeded.abort(new AppError("NFT_TIMEOUT", "changes waited 1 s for a listing of our tables, which was ended"));
+      const most = this.#clock.monotonic() < this.#longerUntil ? MOST_WAITING_AGAIN : MOST_WAITING;
+      timer ??= this.#clock.after(most, () => {
+        this.#longerUntil = this.#clock.monotonic() + AGAIN_FOR;
+        const waited = `changes waited ${most / 1000} s for a listing of our tables, which was ended`;
+        exceeded.abort(new AppError("NFT_TIMEOUT", waited));
         end();
       });
     };
@@ -93,14 +121,26 @@ export class QuietTime {
     return { signal: firstOf(exceeded.signal, signal), end };
   }
 
-  /** What a listing has to wait for; undefined when it may begin. */
+  /** What a listing has to wait for, whatever is allowed; undefined for nothing. */
   #obstacle(): Promise<unknown> | undefined {
     if (this.#quiet !== undefined) return this.#quiet.ended;
     if (this.#sync !== undefined) return this.#sync;
-    if (this.#syncIsWaiting) return Promise.resolve();
+    return this.#syncIsWaiting ? Promise.resolve() : undefined;
+  }
+
+  /** Resolves when syncs may wait again, or the signal is aborted. */
+  async #untilAllowed(signal: AbortSignal | undefined): Promise<void> {
     const left = this.#left();
-    if (left > 0) return undefined;
-    return new Promise<void>((resolve) => this.#clock.after(Math.ceil(-left / SHARE) + 1, resolve));
+    if (left > 0 || signal?.aborted) return;
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        timer.cancel();
+        signal?.removeEventListener("abort", end);
+        resolve();
+      };
+      const timer = this.#clock.after(Math.ceil(-left / SHARE) + 1, end);
+      signal?.addEventListener("abort", end, { once: true });
+    });
   }
 
   #left(): number {

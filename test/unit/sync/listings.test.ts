@@ -26,6 +26,8 @@ beforeEach(() => {
   listings = new QuietListings(nft, quiet, clock);
 });
 
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
 /** Has syncs wait for as long as they may. */
 async function spend(): Promise<void> {
   for (let n = 0; n < 3; n++) {
@@ -42,6 +44,7 @@ describe("QuietListings", () => {
     await spend();
     expect(quiet.isSpent).toBe(true);
     const listing = listings.listTable("ip").catch((error: unknown) => error);
+    await turn();
     clock.advance(7999);
     expect(clock.timers).toBe(1);
     clock.advance(1);

@@ -77,6 +77,23 @@ describe("QuietTime", () => {
     expect(waiting.started).toBe(true);
   });
 
+  test("has syncs wait 2 s for those that come after a listing that was ended, for ten minutes", async () => {
+    const endedAfter = async (): Promise<number> => {
+      const [listing, since] = [await quiet.begin(), clock.monotonic()];
+      const waiting = sync();
+      while (!listing.signal.aborted) clock.advance(500);
+      await turn();
+      waiting.end();
+      await waiting.ended;
+      const took = clock.monotonic() - since;
+      clock.advance(120_000);
+      return took;
+    };
+    expect([await endedAfter(), await endedAfter()]).toEqual([1000, 2000]);
+    clock.advance(600_000);
+    expect(await endedAfter()).toBe(1000);
+  });
+
   test("has syncs wait 3 % of the time: listings that nobody waits for cost nothing", async () => {
     const free = await quiet.begin();
     clock.advance(10_000);
@@ -102,6 +119,12 @@ describe("QuietTime", () => {
     expect(listing.signal.aborted).toBe(true);
     listing.end();
     await expect(quiet.begin(reader.signal)).rejects.toThrow("gone");
+    for (let n = 0; n < 3; n++) if (!quiet.isSpent) await wait(950);
+    const other = new AbortController();
+    const late = expect(quiet.begin(other.signal)).rejects.toThrow("not now");
+    other.abort(new Error("not now"));
+    await late;
+    expect(await quiet.beginUnlessSpent(), "others need not wait").toBeUndefined();
     expect(sync().started, "no listing is left").toBe(true);
   });
 });
