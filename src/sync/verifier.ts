@@ -59,8 +59,8 @@ const PERIOD_OF_CHANGE = 20_000;
 /** For how long a finding may answer another question where listing anew would hold up syncs too much, milliseconds. */
 const RECENT = 45_000;
 
-/** How long somebody who asks waits before the last finding answers, however old, milliseconds. */
-const PATIENCE = 5000;
+/** How long somebody who asks waits before the last finding answers, milliseconds: a recent one, and one that is older. */
+const PATIENCE = { recent: 3000, older: 5000 };
 
 /** How often somebody who asks has a comparison made that a sync, which failed or repaired, may leave in doubt. */
 const TRIES = 3;
@@ -185,9 +185,10 @@ export class Verifier implements SyncSubscriber {
    */
   async find(signal?: AbortSignal): Promise<Finding> {
     const { quiet, clock } = this.#parts;
-    if (quiet.isSpent && this.#last !== undefined && clock.now() - this.#last.at < RECENT) return this.#last;
+    const recent = this.#last !== undefined && clock.now() - this.#last.at < RECENT ? this.#last : undefined;
+    if (quiet.isSpent && recent !== undefined) return recent;
     const late = new AbortController();
-    const timer = clock.after(PATIENCE, () => late.abort());
+    const timer = clock.after(recent === undefined ? PATIENCE.older : PATIENCE.recent, () => late.abort());
     const stop = firstOf(late.signal, signal);
     const gaveUp = new Promise<undefined>((resolve) => {
       stop.addEventListener("abort", () => resolve(undefined), { once: true });
