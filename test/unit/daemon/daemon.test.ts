@@ -163,7 +163,8 @@ describe("Daemon", () => {
     await pass(60_000);
     fake.kernel.apply(removal);
     await pass(2000);
-    expect(daemon.history.snapshot().repairs, "once it was quiet, again at once").toBe(repairs + 2);
+    // The clock stands still: what the last second set off takes more turns of the event loop on a busy machine.
+    await vi.waitFor(() => expect(daemon.history.snapshot().repairs, "once quiet, at once").toBe(repairs + 2), 10_000);
   });
 
   test("serves NodePorts at an address that the host gets later", async () => {
