@@ -1,5 +1,5 @@
 import type { Family } from "../base/family.ts";
-import { groupBy } from "../base/group-by.ts";
+import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
@@ -183,9 +183,10 @@ export class FamilyState {
 
   /** Gives service ports the ids that they have in another table. */
   adoptIds(actual: Table): void {
-    const owned = [...this.#owners].filter(([frontend, rules]) => wayOf(rules, frontend) !== undefined);
-    const byPort = groupBy(owned, ([, rules]) => rules.port.key);
-    const frontends = new Map([...byPort].map(([key, entries]) => [key, entries.map(([frontend]) => frontend)]));
+    const frontends = new Map<ServicePortKey, string[]>();
+    for (const [frontend, rules] of this.#owners) {
+      if (wayOf(rules, frontend) !== undefined) addToGroup(frontends, rules.port.key, frontend);
+    }
     for (const key of this.#lists.adoptIds(actual, frontends)) {
       for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
     }

@@ -74,10 +74,7 @@ export class DriftRepair {
 
   /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
   async compareAll(reason: FullSyncReason): Promise<void> {
-    const { verifier, loop } = this.#parts;
-    const found = await verifier.recheck("everything");
-    if (found === undefined) loop.requestFullSync(reason, true);
-    else loop.requestRepair(found, reason);
+    await this.#compare("everything", reason);
   }
 
   /** Repairs what a commit of somebody else changed, if it did. */
@@ -122,7 +119,7 @@ export class DriftRepair {
         loop.requestRepair(drift.missing.flatMap(missingTable));
         break;
       case "chain":
-        void this.#recheck("declarations");
+        void this.#compare("declarations", "drift");
         break;
       case "commit":
         if (drift.found === undefined) loop.requestFullSync("drift", true);
@@ -139,11 +136,11 @@ export class DriftRepair {
     }
   }
 
-  async #recheck(scope: ComparisonScope): Promise<void> {
+  async #compare(scope: ComparisonScope, reason: FullSyncReason): Promise<void> {
     const { verifier, loop } = this.#parts;
     const found = await verifier.recheck(scope);
-    if (found === undefined) loop.requestFullSync("drift", true);
-    else loop.requestRepair(found);
+    if (found === undefined) loop.requestFullSync(reason, true);
+    else loop.requestRepair(found, scope === "everything" ? reason : undefined);
   }
 
   #takeNext(): ForeignChange | undefined {

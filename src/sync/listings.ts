@@ -71,12 +71,7 @@ export class QuietListings implements TableLister {
    * @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited
    */
   async listTableOf(table: TableName, as: "json" | "text", signal?: AbortSignal): Promise<string | undefined> {
-    const quiet = await this.#time.begin(signal);
-    try {
-      return await this.#nft.listTableOf(table, as, quiet.signal);
-    } finally {
-      quiet.end();
-    }
+    return await within(await this.#time.begin(signal), (quiet) => this.#nft.listTableOf(table, as, quiet.signal));
   }
 
   async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Pick<Quiet, "signal">) => Promise<T>): Promise<T> {
@@ -87,11 +82,15 @@ export class QuietListings implements TableLister {
       const timer = this.#clock.after(MOST_UNQUIET, () => late.abort(tooSlow()));
       return await list({ signal: firstOf(late.signal, signal) }).finally(() => timer.cancel());
     }
-    try {
-      return await list(quiet);
-    } finally {
-      quiet.end();
-    }
+    return await within(quiet, list);
+  }
+}
+
+async function within<T>(quiet: Quiet, list: (quiet: Quiet) => Promise<T>): Promise<T> {
+  try {
+    return await list(quiet);
+  } finally {
+    quiet.end();
   }
 }
 

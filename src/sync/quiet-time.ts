@@ -90,13 +90,13 @@ export class QuietTime {
 
   /** As {@link QuietTime.begin}; undefined at once where syncs have waited for as long as they may. */
   async beginUnlessSpent(signal?: AbortSignal): Promise<Quiet | undefined> {
-    for (let obstacle = this.#obstacle(); obstacle !== undefined; obstacle = this.#obstacle()) {
+    for (;;) {
       signal?.throwIfAborted();
       if (this.isSpent) return undefined;
+      const obstacle = this.#obstacle();
+      if (obstacle === undefined) break;
       await obstacle;
     }
-    signal?.throwIfAborted();
-    if (this.isSpent) return undefined;
     const exceeded = new AbortController();
     let timer: Timer | undefined;
     let resolve = (): void => {};

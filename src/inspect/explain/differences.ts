@@ -1,4 +1,5 @@
 import type { Family } from "../../base/family.ts";
+import { addToGroup } from "../../base/group-by.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delta.ts";
@@ -91,9 +92,7 @@ function positionsOf(set: string, keys: readonly string[]): Positions {
   const positions = new Map<string | number, number[]>();
   keys.forEach((key, position) => {
     const owner = isOfLists(set) ? (parseId(Number.parseInt(key, 10))?.servicePort ?? 0) : key;
-    const others = positions.get(owner);
-    if (others === undefined) positions.set(owner, [position]);
-    else others.push(position);
+    addToGroup(positions, owner, position);
   });
   return positions;
 }

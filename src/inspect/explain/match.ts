@@ -1,4 +1,5 @@
 import { FAMILIES, type Family } from "../../base/family.ts";
+import { addToGroup } from "../../base/group-by.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
@@ -121,14 +122,14 @@ function addressesIn(cache: ObjectCache): Addresses {
     const service = cache.service(name);
     if (service !== undefined) {
       for (const address of new Set(FAMILIES.flatMap((family) => addressesOfService(service, family)))) {
-        add(services, address, service);
+        addToGroup(services, address, service);
       }
       for (const key of new Set(service.ports.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))) {
-        add(nodePorts, key, service);
+        addToGroup(nodePorts, key, service);
       }
     }
     for (const { endpoints: some } of cache.slices(name)) {
-      for (const endpoint of some) add(endpoints, endpoint.address, { service: name, endpoint });
+      for (const endpoint of some) addToGroup(endpoints, endpoint.address, { service: name, endpoint });
     }
   }
   return { services, nodePorts, endpoints };
@@ -136,12 +137,6 @@ function addressesIn(cache: ObjectCache): Addresses {
 
 function addressesOfService({ clusterIPs, externalIPs, loadBalancerIPs }: Service, family: Family): readonly string[] {
   return [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
-}
-
-function add<Item>(groups: Map<string, Item[]>, key: string, item: Item): void {
-  const group = groups.get(key);
-  if (group === undefined) groups.set(key, [item]);
-  else group.push(item);
 }
 
 /**
