@@ -49,7 +49,14 @@ const MOST_ELEMENTS = 150_000;
  */
 const MOST_PRINTED = 8_000_000;
 
-/** How soon a monitor is started again, milliseconds, doubled for each that had no quiet time to list everything. */
+/**
+ * How soon a monitor is started again after one that listened: in so many times what its start took, for syncs wait for a
+ * start, within bounds. Milliseconds.
+ */
+const PAUSE_IN_STARTS = 20;
+const SHORTEST_PAUSE = 1000;
+
+/** The same after one that ended by itself or did not come to listen, doubled for each in a row of these. Milliseconds. */
 const RETRY = 30_000;
 const MAX_RETRY = 1_800_000;
 
@@ -110,6 +117,8 @@ export class KernelWatch {
   #foreignAt = Number.NEGATIVE_INFINITY;
   /** The last commit that changed our tables. */
   #last: ForeignChange | undefined;
+  /** How long the last start took that came to listen, milliseconds. */
+  #startTook = 0;
   /** Starts in a row that did not come to listen. */
   #failures = 0;
   #timer: Timer | undefined;
@@ -162,6 +171,7 @@ export class KernelWatch {
       return;
     }
     const time = await quiet.begin();
+    const startedAt = clock.monotonic();
     const program = follow(nft.path, ["monitor"], (line) => this.#read(line));
     this.#program = program;
     const ended = program.ended.catch((error: unknown) => this.#ended(program, error));
@@ -182,6 +192,7 @@ export class KernelWatch {
     }
     this.#timer?.cancel();
     this.#failures = 0;
+    this.#startTook = clock.monotonic() - startedAt;
     this.#printed = 0;
     this.#balance();
     this.#commits = new RecentCommits();
@@ -216,7 +227,7 @@ export class KernelWatch {
     if (this.#since === undefined) return;
     this.#printed += line.length;
     if (line.startsWith(LOSS) || this.#printed > MOST_PRINTED) {
-      this.#rest(RETRY);
+      this.#rest(this.#pause());
       return;
     }
     const [, verb, kind, table] = OURS.exec(line) ?? [];
@@ -241,7 +252,7 @@ export class KernelWatch {
   #replaceSoon(): void {
     if (this.#since === undefined) return;
     this.#timer?.cancel();
-    this.#timer = this.#parts.clock.after(REPLACED_AFTER, () => this.#rest(RETRY));
+    this.#timer = this.#parts.clock.after(REPLACED_AFTER, () => this.#rest(this.#pause()));
   }
 
   /** nft prints our own commit before the process that made it has ended. */
@@ -256,7 +267,11 @@ export class KernelWatch {
     this.#balance();
     this.#foreignAt = clock.now();
     onForeign(this.#last);
-    if (this.#last.deletedTables.length > 0) this.#rest(RETRY);
+    if (this.#last.deletedTables.length > 0) this.#rest(this.#pause());
+  }
+
+  #pause(): number {
+    return Math.min(RETRY, Math.max(SHORTEST_PAUSE, PAUSE_IN_STARTS * this.#startTook));
   }
 }
 

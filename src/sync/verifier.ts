@@ -89,10 +89,11 @@ interface Comparing {
 
 /**
  * Compares our tables in the kernel with the desired state element by element: every 10 s or every 100 times the length
- * of the last comparison, whichever is longer, and every 20 s while they change; every minute or every 1000 times where the kernel
- * tells of each change and nobody else made one, for what was right and has only had our transactions since is right; not within 10 s of a full sync, which compares
- * as well; and for whoever asks. Syncs wait while one map is listed ({@link QuietTime}); what they change during a
- * comparison is no difference. Several that ask meanwhile share one comparison, which ends when nobody wants it any more.
+ * of the last comparison, whichever is longer, and every 20 s while they change; every minute or every 1000 times where the
+ * kernel tells of each change and nobody else made one, for what was right and has only had our transactions since is right;
+ * not within 10 s of a full sync, which compares as well; and for whoever asks. Syncs wait while one map is listed
+ * ({@link QuietTime}); what they change during a comparison is no difference. Several that ask meanwhile share one
+ * comparison, which ends when nobody wants it any more.
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
@@ -204,9 +205,11 @@ export class Verifier implements SyncSubscriber {
 
   #pause(took: number): number {
     if (this.#waitFor > 0) return this.#waitFor;
-    if (this.#parts.watch.isTrusted) return Math.min(this.#parts.maxPeriodMs(), MIN_PERIOD);
-    const period = Math.min(this.#parts.maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
-    return this.#changedAt > this.#turnAt ? Math.min(period, PERIOD_OF_CHANGE) : period;
+    const { watch, maxPeriodMs } = this.#parts;
+    const period = Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
+    // A turn that only asks the watch takes next to nothing.
+    const isSoon = watch.isTrusted || this.#changedAt > this.#turnAt;
+    return isSoon ? Math.min(period, PERIOD_OF_CHANGE) : period;
   }
 
   async #verify(): Promise<void> {

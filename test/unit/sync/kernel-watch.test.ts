@@ -7,13 +7,14 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 /** A watch over a monitor whose lines a test writes. */
-async function setUp({ elements = 10 } = {}) {
+async function setUp({ elements = 10, listens = true } = {}) {
   const clock = new ManualClock(1000);
   const quiet = new QuietTime(clock);
   const nft = { path: "nft", commits: 5, isApplying: false };
   const foreign: ForeignChange[] = [];
   const monitors: { print: (line: string) => void; fail: (error: Error) => void; isStopped: boolean }[] = [];
-  const state = { begun: 0, listens: true };
+  const state = { begun: 0, listens };
+  let startListening = () => {};
   const watch = new KernelWatch({
     nft,
     quiet,
@@ -31,14 +32,22 @@ async function setUp({ elements = 10 } = {}) {
       monitors.push(monitor);
       return { pid: 4711, stop: () => (monitor.isStopped = true), ended } as never;
     },
-    isListening: () => (state.listens ? Promise.resolve() : new Promise(() => {})),
+    isListening: () =>
+      new Promise((resolve) => {
+        startListening = resolve;
+        if (state.listens) resolve();
+      }),
   });
   watch.start();
   await turn();
   const commit = (...lines: readonly string[]) => {
     for (const line of [...lines, "# new generation 7 by process 99 (other)"]) monitors.at(-1)?.print(line);
   };
-  return { clock, quiet, nft, foreign, monitors, state, watch, commit };
+  const listen = async () => {
+    startListening();
+    await turn();
+  };
+  return { clock, quiet, nft, foreign, monitors, state, watch, commit, listen };
 }
 
 const OURS = "add element ip nft-proxy endpoints { 1 : 10.0.0.1 . 80 }";
@@ -130,7 +139,7 @@ describe("KernelWatch", () => {
     expect([watch.isTrusted, monitors.length]).toEqual([true, 1]);
     clock.advance(1000);
     expect([watch.isTrusted, monitors[0]?.isStopped]).toEqual([false, true]);
-    clock.advance(30_000);
+    clock.advance(1000);
     await turn();
     expect([watch.isTrusted, monitors.length]).toEqual([true, 2]);
   });
@@ -140,9 +149,27 @@ describe("KernelWatch", () => {
     commit("delete table ip nft-proxy", "delete table ip6 nft-proxy");
     expect(foreign).toEqual([{ author: AUTHOR, deletedTables: ["ip nft-proxy", "ip6 nft-proxy"] }]);
     expect([watch.isTrusted, monitors[0]?.isStopped]).toEqual([false, true]);
-    clock.advance(30_000);
+    clock.advance(1000);
     await turn();
     expect([watch.isTrusted, monitors.length]).toEqual([true, 2]);
+  });
+
+  test.each([
+    ["0.8 s: for 20 times as long", 800, 16_000],
+    ["4 s: for half a minute", 4000, 30_000],
+  ])("rests after a start that took %s", async (_what, took, pause) => {
+    const { watch, clock, commit, state, listen } = await setUp({ listens: false });
+    clock.advance(took);
+    await listen();
+    expect(watch.isTrusted).toBe(true);
+    state.listens = true;
+    commit("delete table ip nft-proxy");
+    clock.advance(pause - 1);
+    await turn();
+    expect(watch.isTrusted).toBe(false);
+    clock.advance(1);
+    await turn();
+    expect(watch.isTrusted).toBe(true);
   });
 
   test.each([
@@ -167,7 +194,7 @@ describe("KernelWatch", () => {
     const { watch, monitors, clock, quiet, state, commit } = await setUp();
     commit("delete table ip nft-proxy");
     state.listens = false;
-    for (const wait of [30_000, 30_000, 60_000]) {
+    for (const wait of [1000, 30_000, 60_000]) {
       clock.advance(wait);
       await turn();
       const sync = quiet.sync(async () => "synced");
@@ -183,7 +210,7 @@ describe("KernelWatch", () => {
     const { watch, monitors, clock, state, commit } = await setUp();
     commit("delete table ip nft-proxy");
     state.listens = false;
-    clock.advance(30_000);
+    clock.advance(1000);
     await turn();
     clock.advance(9999);
     await turn();

@@ -140,6 +140,25 @@ describe("Verifier", () => {
     expect(found).not.toEqual([]);
   });
 
+  test("compares every 20 s where the kernel tells of somebody else's changes again and again", async () => {
+    const { clock, fake, verified, watch, pass } = await setUp();
+    watch.isTrusted = true;
+    watch.isIntactSince = async () => false;
+    let slow = true;
+    fake.before = async () => {
+      if (!slow) return;
+      slow = false;
+      await new Promise((resolve) => setImmediate(resolve));
+      clock.advance(500);
+    };
+    await pass(10_000);
+    await pass(0);
+    await pass(19_999);
+    expect(verified).toHaveLength(2);
+    await pass(1);
+    expect(verified).toHaveLength(3);
+  });
+
   test("compares only 10 s after a full sync, which compared as well", async () => {
     const { clock, verifier, verified, pass } = await setUp();
     await pass(6000);
