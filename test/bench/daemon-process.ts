@@ -1,4 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { IMAGE_ENVIRONMENT } from "../support/image-environment.ts";
 import { CLUSTER_CIDR, NODE_NAME } from "./cluster-objects.ts";
 import { MemoryWatch } from "./memory.ts";
@@ -6,7 +8,11 @@ import { nftProxy, pause } from "./programs.ts";
 
 const HEALTHZ = "127.0.0.1:20256";
 const METRICS = "127.0.0.1:20249";
+/** Where commands find the daemon: not where one of this machine listens. */
+export const DAEMON_SOCKET = join(tmpdir(), `nft-proxy-bench-${process.pid}.sock`);
+
 const PATIENCE = 120_000;
+const BETWEEN_REQUESTS = 2;
 
 /** `nft-proxy run` as it is shipped, in a process of its own with the environment of the image. */
 export class DaemonProcess {
@@ -23,6 +29,7 @@ export class DaemonProcess {
       `--cluster-cidr=${CLUSTER_CIDR}`,
       `--healthz-bind-address=${HEALTHZ}`,
       `--metrics-bind-address=${METRICS}`,
+      `--daemon-socket=${DAEMON_SOCKET}`,
       ...args,
     );
     const env = { ...process.env, ...IMAGE_ENVIRONMENT, PATH: process.env.PATH };
@@ -59,6 +66,23 @@ export class DaemonProcess {
   /** When the kernel was last compared with the desired rules, as /livez tells. */
   async lastVerified(): Promise<string | undefined> {
     return ((await (await fetch(`http://${HEALTHZ}/livez`)).json()) as { lastVerified?: string }).lastVerified;
+  }
+
+  /** Asks for /livez again and again until a promise resolves. @returns how long each answer took, milliseconds */
+  async waits(until: Promise<unknown>): Promise<readonly number[]> {
+    let isOver = false;
+    void until.finally(() => {
+      isOver = true;
+    });
+    const times: number[] = [];
+    while (!isOver) {
+      const started = performance.now();
+      await this.lastVerified();
+      times.push(performance.now() - started);
+      await pause(BETWEEN_REQUESTS);
+    }
+    await until;
+    return times;
   }
 
   async stop(): Promise<void> {

@@ -7,6 +7,7 @@ import { KernelMonitor } from "./kernel-monitor.ts";
 
 /** A daemon that follows an API server with a cache in it. */
 export interface Follower {
+  readonly api: StubApi;
   readonly daemon: DaemonProcess;
   readonly churn: EndpointChurn;
   /** From the daemon's start to its first sync, milliseconds. */
@@ -26,7 +27,7 @@ export async function follow<T>(
   const daemon = new DaemonProcess(api.url, ...args);
   try {
     await daemon.synced();
-    return await use({ daemon, churn: new EndpointChurn(api, size), startMs: performance.now() - started });
+    return await use({ api, daemon, churn: new EndpointChurn(api, size), startMs: performance.now() - started });
   } finally {
     daemon.memory.stop();
     await daemon.stop();

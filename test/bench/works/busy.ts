@@ -1,6 +1,5 @@
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { type ClusterSize, sizeText } from "../cluster-objects.ts";
+import { DAEMON_SOCKET } from "../daemon-process.ts";
 import { atMost, type Figure, percentile, time, timeWithCpu, type Work } from "../figures.ts";
 import { type Follower, followClosely } from "../follow.ts";
 import type { KernelMonitor } from "../kernel-monitor.ts";
@@ -14,8 +13,6 @@ const SIZE: ClusterSize = { services: Number(process.env.BUSY_SERVICES ?? 10_000
 /** For how long changes come before commands are run beside them, and how often each is. */
 const SECONDS = Number(process.env.BUSY_SECONDS ?? 60);
 const ROUNDS = Number(process.env.BUSY_ROUNDS ?? 3);
-
-const SOCKET = join(tmpdir(), `nft-proxy-bench-${process.pid}.sock`);
 
 /** Each ends with 0 where the kernel has what it should have. */
 const COMMANDS: readonly (readonly string[])[] = [
@@ -100,7 +97,8 @@ async function greatestAge({ daemon }: Follower, until: AbortSignal): Promise<nu
 /** How long a command takes, and how often it was right. */
 async function commandFigure(work: string, command: readonly string[], isLimited: boolean): Promise<Figure> {
   const runs = [];
-  for (let i = 0; i < ROUNDS; i++) runs.push(await runProgram(nftProxy(...command, `--daemon-socket=${SOCKET}`)));
+  for (let i = 0; i < ROUNDS; i++)
+    runs.push(await runProgram(nftProxy(...command, `--daemon-socket=${DAEMON_SOCKET}`)));
   const right = runs.filter(({ exitCode }) => exitCode === 0).length;
   const ms = Math.max(...runs.map((run) => run.ms));
   const cpu = Math.max(...runs.map((run) => run.cpuMs));
@@ -160,7 +158,7 @@ export const busy: Work = {
     const figures: Figure[] = [];
     for (const scene of SCENES) {
       const size = scene.isHalfLocal ? { ...SIZE, nodes: 2 } : SIZE;
-      const found = await followClosely(size, [`--daemon-socket=${SOCKET}`], (follower, monitor) => {
+      const found = await followClosely(size, [], (follower, monitor) => {
         const run = () => measure(scene, follower, monitor);
         return scene.isBesideOthers ? withOtherSets(run) : run();
       });

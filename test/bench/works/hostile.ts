@@ -4,14 +4,17 @@ import { decodeService } from "../../../src/kube/decode/service.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { HOSTILE as LARGEST } from "../../soak/hostile-services.ts";
 import { apiService, apiSlice } from "../../support/api-objects.ts";
 import { testNodeContext } from "../../support/build.ts";
 import { HOSTILE } from "../../support/hostile-objects.ts";
 import { StubApi } from "../../support/stub-api/stub-api.ts";
 import { DaemonProcess } from "../daemon-process.ts";
 import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
+import { follow } from "../follow.ts";
 import { clearTables } from "../kernel.ts";
 import { peakBytes } from "../memory.ts";
+import { pause } from "../programs.ts";
 
 /** Without a limit, so that everything is computed. */
 const NO_BUDGET = {
@@ -81,6 +84,39 @@ function objectFigures(): Figure[] {
   });
 }
 
+/** For how long nobody may be answered because of one object, milliseconds. */
+const BLOCKED_LIMIT = 200;
+
+/** How long the rules of such an object, and their end, are under way, milliseconds. */
+const SETTLING = 5000;
+
+/** For how long the daemon answers nobody when such objects come, and when they go. */
+async function blockedFigures(): Promise<Figure[]> {
+  return await follow({ services: 100, endpoints: 10 }, [], async ({ api, daemon }) => {
+    await pause(SETTLING);
+    const figures: Figure[] = [];
+    for (const [what, make] of Object.entries(LARGEST)) {
+      const { services, slices } = make();
+      const all = [
+        ...services.map((one) => ["services", one] as const),
+        ...slices.map((one) => ["endpointslices", one] as const),
+      ];
+      const waits: number[] = [];
+      for (const change of ["put", "remove"] as const) {
+        for (const [resource, object] of all) api.cluster[change](resource, object);
+        waits.push(...(await daemon.waits(pause(SETTLING))));
+      }
+      const most = Math.max(...waits);
+      figures.push({
+        work: `${what}, coming and going: a request waits, at most`,
+        value: time(most),
+        budget: atMost(most, BLOCKED_LIMIT, time(BLOCKED_LIMIT)),
+      });
+    }
+    return figures;
+  });
+}
+
 /** A Service of 1.7 million elements beside one of three: until that one is served, and what memory it takes. */
 async function neighbourFigures(): Promise<Figure[]> {
   const ports = Array.from({ length: 100 }, (_, i) => ({ port: 1000 + i }));
@@ -120,5 +156,5 @@ async function neighbourFigures(): Promise<Figure[]> {
 export const hostile: Work = {
   name: "hostile",
   summary: "objects with tens of thousands of one thing, and the neighbour of a Service beyond its budget",
-  run: async () => [...objectFigures(), ...(await neighbourFigures())],
+  run: async () => [...objectFigures(), ...(await blockedFigures()), ...(await neighbourFigures())],
 };
