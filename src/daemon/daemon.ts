@@ -161,7 +161,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     quiet,
     clock,
     logger,
-    elements: () => elementCount(reconciler.state.ruleset),
+    elements: () => totalElements(reconciler.state.ruleset),
     onForeign: (change) => void repair.foreign(change),
     onBegun: () => void verifier.find(),
   });
@@ -395,7 +395,7 @@ function refusalWatch(
   });
 }
 
-function elementCount(ruleset: Ruleset): number {
+function totalElements(ruleset: Ruleset): number {
   const sets = Object.values(ruleset).flatMap((table) => [...table.sets.values()]);
   return sets.reduce((sum, { elements }) => sum + elements.size, 0);
 }

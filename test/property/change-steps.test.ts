@@ -1,8 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
-import { canChangeInSteps, changeSteps, toTransaction } from "../../src/nft/transaction.ts";
+import {
+  canChangeInSteps,
+  changeSteps,
+  toTransaction,
+  trialSteps,
+  withoutChainDeletions,
+} from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { LISTS } from "../../src/ruleset/sets.ts";
@@ -74,6 +81,48 @@ test("changes in steps serve who is served before and after them all the time, a
       }
       expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
     }),
+    { numRuns: 200 },
+  );
+});
+
+/** The elements that a transaction adds and deletes, one by one. */
+function elementsOf({ nftables }: Transaction): string[] {
+  return nftables.flatMap((command) =>
+    Object.entries(command).flatMap(([verb, object]) => {
+      const { element } = object as { element?: { family: string; name: string; elem: readonly unknown[] } };
+      return element?.elem.map((one) => `${verb} ${element.family} ${element.name} ${JSON.stringify(one)}`) ?? [];
+    }),
+  );
+}
+
+test("a trial in parts tries each element, and the kernel can take each part by itself", () => {
+  fc.assert(
+    fc.property(
+      anyObjects,
+      anyObjects,
+      anyContexts,
+      fc.integer({ min: 1, max: 12 }),
+      (before, after, contexts, size) => {
+        const cache = cacheOf(before);
+        const renderer = new Renderer(cache, contexts);
+        renderer.update(cache.takeDirty());
+        const first = toTransaction(diffRuleset({}, renderer.state.ruleset));
+        renderer.state.committed();
+        for (const each of after.services) cache.putService(each);
+        for (const each of after.slices) cache.putSlice(each);
+        renderer.update(cache.takeDirty());
+        const deltas = withoutChainDeletions(renderer.state.pending()).main;
+        const tried: string[] = [];
+        for (const step of trialSteps(deltas, size)) {
+          validateTransaction(step);
+          const kernel = new FakeKernel();
+          kernel.apply(first);
+          kernel.apply(step);
+          tried.push(...elementsOf(step));
+        }
+        expect(new Set(tried)).toEqual(new Set(elementsOf(toTransaction(deltas))));
+      },
+    ),
     { numRuns: 200 },
   );
 });
