@@ -8,7 +8,7 @@ mount -t tmpfs run /run
 mkdir -p /dev/shm
 mount -t tmpfs shm /dev/shm
 exec >/dev/ttyS0 2>&1
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true NO_COLOR=1 NFT_PROXY_TEST_PATIENCE_MS=1200000
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true NO_COLOR=1 NFT_PROXY_TEST_PATIENCE_MS=600000
 ip link set lo up
 uname -r
 cd /project || exit

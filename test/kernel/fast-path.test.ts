@@ -15,8 +15,14 @@ const CAN = hasFastPath();
 
 const DNS = { port: 53, protocol: "UDP", targetPort: 53, nodePort: 30_053 } as const;
 const ECHO = { port: 7000, targetPort: 7000, nodePort: 30_700 } as const;
-const FLAGS = ["--fast-path", "--fast-path-after=6", "--reset-vanished", "--iptables-min-sync-period=10ms"];
-const CONTEXT = { fastPathAfter: 6, resetVanished: true };
+const FLAGS = [
+  "--fast-path",
+  "--fast-path-after=6",
+  "--reset-vanished",
+  "--service-counters=services",
+  "--iptables-min-sync-period=10ms",
+];
+const CONTEXT = { fastPathAfter: 6, resetVanished: true, counters: "services" } as const;
 const DNS_IP = "10.96.7.53";
 const [ECHO_IP, ECHO_IP6] = ["10.96.8.1", "fd00:10:96::81"];
 const BIG = { port: 7001, protocol: "UDP", targetPort: 7001 } as const;
@@ -162,6 +168,45 @@ describe.runIf(CAN)("the fast path", () => {
     },
   );
 
+  test("counts new connections, and no packet on it unless the flow table is told to", async () => {
+    await lab.lab.mustRun("node", ["sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1"]);
+    const connections = () => lab.metric("nft_proxy_service_connections_total", 'service="echo"');
+    const before = await connections();
+    const held = await HeldConnection.open(lab.lab, "pod2", ECHO_IP, 7000);
+    const client = ["-p", "tcp", "--orig-src", POD2];
+    await expect.poll(() => offloaded(ECHO_IP, ...client), PATIENCE).toBe(1);
+    // What was under way when it was offloaded.
+    await held.stillAnswered();
+    const packets = async () => {
+      const { stdout } = await lab.lab.exec(["conntrack", "-L", "--orig-dst", ECHO_IP, ...client]);
+      return [...stdout.matchAll(/packets=(\d+)/g)].map(([, count]) => Number(count));
+    };
+    const [asked = 0, answered = 0] = await packets();
+    expect(Math.min(asked, answered)).toBeGreaterThan(0);
+    const received = async () =>
+      JSON.parse(await lab.lab.mustRun("node", ["ip", "-j", "-s", "link", "show", "dev", "pod2"]))[0].stats64.rx
+        .packets;
+    const receivedBefore = await received();
+    for (let times = 0; times < 5; times++) await held.stillAnswered();
+    expect(await packets()).toEqual([asked, answered]);
+    expect((await received()) - receivedBefore).toBeGreaterThan(5);
+    await expect.poll(connections, PATIENCE).toBe(before + 1);
+    // By hand, in nft's language: its JSON has no flags of flow tables.
+    await lab.nft("add flowtable ip nft-proxy fast-path { hook ingress priority -1; counter; }");
+    const counting = () => lab.nft("list", "flowtable", "ip", "nft-proxy", "fast-path");
+    expect(await counting()).toContain("counter");
+    for (let times = 0; times < 5; times++) await held.stillAnswered();
+    const [askedNow = 0, answeredNow = 0] = await packets();
+    expect(askedNow - asked).toBeGreaterThan(5);
+    expect(answeredNow - answered).toBeGreaterThan(5);
+    expect(await offloaded(ECHO_IP, ...client)).toBe(1);
+    // An interface that comes is added without flags.
+    await lab.lab.exec(["ip", "link", "add", "counted0", "type", "veth", "peer", "name", "counted1"]);
+    await expect.poll(() => devices(), PATIENCE).toContain("counted0");
+    expect(await counting()).not.toContain("counter");
+    await lab.lab.mustRun("node", ["sysctl", "-qw", "net.netfilter.nf_conntrack_acct=0"]);
+  });
+
   test("a connection that rests leaves it with the time to live of its state, and comes back", async () => {
     const held = await HeldConnection.open(lab.lab, "pod6", ECHO_IP, 7000);
     const client = ["--orig-src", "10.244.1.16"];
@@ -235,8 +280,12 @@ describe.runIf(CAN)("the fast path", () => {
     await lab.converged(CONTEXT);
     await lab.lab.loadTransaction(JSON.stringify({ nftables: [anotherRule, oneTable] }));
     await lab.converged(CONTEXT);
+    // It rests while nothing is translated: an answer on its way would break it, and a packet that the client lost be sent
+    // again only after twice the time without tables.
+    await held.rest();
     await lab.nft("flush", "ruleset");
     await lab.converged(CONTEXT);
+    held.wake();
     await expect.poll(() => devices(), PATIENCE).toContain("eth0");
     await held.stillAnswered();
     await expect.poll(() => offloaded(ECHO_IP, "--orig-src", "10.244.1.14"), PATIENCE).toBeGreaterThan(0);
@@ -275,7 +324,7 @@ describe.skipIf(CAN)("a kernel without flow tables, or before 5.14", () => {
   afterAll(() => lab?.close());
 
   test("gets the rules without a fast path, and one warning that names the modules, or the kernel", async () => {
-    await lab.converged({ resetVanished: true });
+    await lab.converged({ resetVanished: true, counters: "services" });
     const warnings = daemon.said("no connection takes the fast path");
     expect(warnings).toMatchObject([
       { level: "warn", hint: expect.stringMatching(/nft_flow_offload|use Linux 5\.14/) },
