@@ -49,14 +49,13 @@ const MOST_ELEMENTS = 150_000;
  */
 const MOST_PRINTED = 8_000_000;
 
-/**
- * How soon a monitor is started again after one that listened: in so many times what its start took, for syncs wait for a
- * start, within bounds. Milliseconds.
- */
-const PAUSE_IN_STARTS = 20;
+/** How soon a monitor is started again after one that listened, milliseconds: what it did not bear comes to an end before. */
 const SHORTEST_PAUSE = 1000;
 
-/** The same after one that ended by itself or did not come to listen, doubled for each in a row of these. Milliseconds. */
+/** From one start to the next, in times what the first one took, for syncs wait for it; {@link RETRY} at most. */
+const PERIOD_IN_STARTS = 20;
+
+/** How soon one is started again that ended by itself or did not come to listen, milliseconds, doubled for each in a row of these. */
 const RETRY = 30_000;
 const MAX_RETRY = 1_800_000;
 
@@ -117,8 +116,8 @@ export class KernelWatch {
   #foreignAt = Number.NEGATIVE_INFINITY;
   /** The last commit that changed our tables. */
   #last: ForeignChange | undefined;
-  /** How long the last start took that came to listen, milliseconds. */
-  #startTook = 0;
+  /** The last start that came to listen: its begin on the monotonic clock, and how long it took, milliseconds. */
+  #start = { at: 0, took: 0 };
   /** Starts in a row that did not come to listen. */
   #failures = 0;
   #timer: Timer | undefined;
@@ -171,7 +170,7 @@ export class KernelWatch {
       return;
     }
     const time = await quiet.begin();
-    const startedAt = clock.monotonic();
+    const at = clock.monotonic();
     const program = follow(nft.path, ["monitor"], (line) => this.#read(line));
     this.#program = program;
     const ended = program.ended.catch((error: unknown) => this.#ended(program, error));
@@ -192,7 +191,7 @@ export class KernelWatch {
     }
     this.#timer?.cancel();
     this.#failures = 0;
-    this.#startTook = clock.monotonic() - startedAt;
+    this.#start = { at, took: clock.monotonic() - at };
     this.#printed = 0;
     this.#balance();
     this.#commits = new RecentCommits();
@@ -271,7 +270,8 @@ export class KernelWatch {
   }
 
   #pause(): number {
-    return Math.min(RETRY, Math.max(SHORTEST_PAUSE, PAUSE_IN_STARTS * this.#startTook));
+    const { at, took } = this.#start;
+    return Math.max(SHORTEST_PAUSE, at + Math.min(RETRY, PERIOD_IN_STARTS * took) - this.#parts.clock.monotonic());
   }
 }
 

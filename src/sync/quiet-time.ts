@@ -6,10 +6,10 @@ import { firstOf } from "../base/signals.ts";
 const MOST_WAITING = 1000;
 
 /**
- * The same after a listing that was ended, and for how long: on a busy machine, a large map would otherwise never be listed,
- * and take the share of those that are. Milliseconds.
+ * After a listing that was ended, twice as long, up to this, for the next ten minutes: on a busy machine, a large map would
+ * otherwise never be listed, and take the share of those that are. Milliseconds.
  */
-const MOST_WAITING_AGAIN = 2000;
+const MOST_WAITING_AGAIN = 4000;
 const AGAIN_FOR = 600_000;
 
 /** The share of the time that syncs may wait for listings, and the time over which it is counted, milliseconds. */
@@ -27,8 +27,8 @@ export interface Quiet {
 /**
  * Lets syncs and listings of our tables take turns. nft begins a listing anew when the ruleset changed meanwhile: a map of
  * 100,000 elements takes it half a second, and while changes came ten times a second it listed without end (nft 1.1.3).
- * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most (2 s after one that was ended) and 3 %
- * of the time.
+ * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most (up to 4 s after some that were
+ * ended) and 3 % of the time.
  */
 export class QuietTime {
   readonly #clock: Clock;
@@ -38,8 +38,8 @@ export class QuietTime {
   #quiet: { readonly ended: Promise<void>; readonly isWaitedFor: () => void } | undefined;
   /** For how long syncs may still wait, milliseconds, as of a moment of the monotonic clock. */
   #allowance: { readonly ms: number; readonly at: number };
-  /** Until when syncs wait longer, because a listing was ended, on the monotonic clock. */
-  #longerUntil = Number.NEGATIVE_INFINITY;
+  /** How long syncs wait at most, milliseconds, and until when, on the monotonic clock, because a listing was ended. */
+  #longer = { ms: MOST_WAITING, until: Number.NEGATIVE_INFINITY };
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -109,9 +109,9 @@ export class QuietTime {
       resolve();
     };
     const isWaitedFor = (): void => {
-      const most = this.#clock.monotonic() < this.#longerUntil ? MOST_WAITING_AGAIN : MOST_WAITING;
+      const most = this.#clock.monotonic() < this.#longer.until ? this.#longer.ms : MOST_WAITING;
       timer ??= this.#clock.after(most, () => {
-        this.#longerUntil = this.#clock.monotonic() + AGAIN_FOR;
+        this.#longer = { ms: Math.min(MOST_WAITING_AGAIN, 2 * most), until: this.#clock.monotonic() + AGAIN_FOR };
         const waited = `changes waited ${most / 1000} s for a listing of our tables, which was ended`;
         exceeded.abort(new AppError("NFT_TIMEOUT", waited));
         end();
