@@ -122,6 +122,7 @@ function vitalTable({ vitals }: SoakResults): string {
     ["the daemon at rest", "start", "middle", "end"],
     [
       row("resident, garbage collected", ({ resident }) => megabytes(resident)),
+      row("without the program's file and reserve", ({ kept }) => megabytes(kept)),
       row("heap in use", ({ heap }) => `${(heap / 1e6).toFixed(1)} MB`),
       row("heap reserved", ({ reserved }) => megabytes(reserved)),
       row("buffers", ({ buffers }) => megabytes(buffers)),
