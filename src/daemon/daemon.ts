@@ -183,7 +183,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
           clock,
           logger,
           interfaces: system.interfaces(current.fastPathInterfaces),
-          expected: () => loop.expectation,
+          expected: () => loop.expected,
         })
       : undefined;
   const udpPorts = new UdpServicePorts(cache);

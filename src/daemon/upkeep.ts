@@ -46,7 +46,7 @@ export class Upkeep {
   #hasToldOfOthers = false;
 
   constructor(parts: UpkeepParts) {
-    const { nft, clock, logger, loop, watch, repair } = parts;
+    const { nft, clock, logger, loop, verifier, watch, repair } = parts;
     const periods = () => (watch.isTrusted ? PERIODS.watched : PERIODS.polled);
     this.#parts = parts;
     this.#hostFailures = new FailureLog(
@@ -57,9 +57,10 @@ export class Upkeep {
     );
     this.#watcher = new DriftWatcher({
       nft,
+      verifier,
       clock,
       logger,
-      expected: () => loop.expectation,
+      given: () => loop.given,
       onDrift: (drift) => repair.drifted(drift),
       tablesPeriodMs: () => periods().tables,
       chainsPeriodMs: () => periods().chains,
@@ -89,7 +90,7 @@ export class Upkeep {
     );
     this.#watcher.start();
     verifier.start({
-      onDifferences: (found) => repair.drifted({ kind: "elements", found }),
+      onDifferences: (found) => repair.drifted({ kind: "differences", found, scope: "everything" }),
       onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
     });
     this.#every(

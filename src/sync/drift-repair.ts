@@ -3,7 +3,6 @@ import { AppError, assertNever } from "../base/errors.ts";
 import { LogLimit } from "../base/failure-log.ts";
 import { FAMILIES } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import type { ComparisonScope } from "../kernel/read-kernel.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { type TableDelta, unexplained } from "../nft/delta.ts";
 import { onlyElements } from "../nft/transaction.ts";
@@ -74,7 +73,10 @@ export class DriftRepair {
 
   /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
   async compareAll(reason: FullSyncReason): Promise<void> {
-    await this.#compare("everything", reason);
+    const { verifier, loop } = this.#parts;
+    const found = await verifier.recheck("everything");
+    if (found === undefined) loop.requestFullSync(reason, true);
+    else loop.requestRepair(found, reason);
   }
 
   /** Repairs what a commit of somebody else changed, if it did. */
@@ -118,15 +120,12 @@ export class DriftRepair {
       case "tables":
         loop.requestRepair(drift.missing.flatMap(missingTable));
         break;
-      case "chain":
-        void this.#compare("declarations", "drift");
-        break;
       case "commit":
         if (drift.found === undefined) loop.requestFullSync("drift", true);
         else loop.requestRepair(drift.found);
         break;
-      case "elements":
-        loop.requestRepair(drift.found, "drift");
+      case "differences":
+        loop.requestRepair(drift.found, drift.scope === "everything" ? "drift" : undefined);
         break;
       case "unreadable":
         loop.requestFullSync("drift", true);
@@ -134,13 +133,6 @@ export class DriftRepair {
       default:
         assertNever(drift);
     }
-  }
-
-  async #compare(scope: ComparisonScope, reason: FullSyncReason): Promise<void> {
-    const { verifier, loop } = this.#parts;
-    const found = await verifier.recheck(scope);
-    if (found === undefined) loop.requestFullSync(reason, true);
-    else loop.requestRepair(found, scope === "everything" ? reason : undefined);
   }
 
   #takeNext(): ForeignChange | undefined {
@@ -206,10 +198,7 @@ export class DriftRepair {
       case "commit":
         logger.warn({ ...byOf(drift.author), ...limit }, "rules changed by someone else: repairing");
         break;
-      case "chain":
-        logger.warn({ chain: drift.chain, ...limit }, "chain changed by someone else: repairing");
-        break;
-      case "elements":
+      case "differences":
         logger.warn({ found: driftText(drift.found), ...limit }, "rules differ from the desired state: repairing");
         break;
       case "unreadable":

@@ -6,12 +6,11 @@ import type { InterfaceReader } from "../kernel/interfaces.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Command } from "../nft/ast/json.ts";
-import type { Table } from "../nft/ast/ruleset.ts";
+import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { flowtableDevices, readListing } from "../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../nft/transaction.ts";
 import { VANISHED } from "../ruleset/sets.ts";
 import { PeriodicTask } from "./periodic-task.ts";
-import type { Expectation } from "./sync-loop.ts";
 import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 
 /** Parts of {@link FastPathDevices}. */
@@ -22,7 +21,7 @@ export interface FastPathDevicesParts {
   /** Reads the interfaces that the flow tables should have. */
   readonly interfaces: InterfaceReader;
   /** The ruleset that the kernel should have; undefined while a sync is due or under way. */
-  readonly expected: () => Expectation | undefined;
+  readonly expected: () => Ruleset | undefined;
 }
 
 /** How often the host's interfaces are read. Until it is in a flow table, an interface's packets take the long way. */
@@ -114,7 +113,7 @@ export class FastPathDevices implements SyncSubscriber {
     const wanted = this.#limited(await interfaces());
     const isComparisonDue = clock.monotonic() - this.#comparedAt >= COMPARISON_PERIOD;
     if (!isComparisonDue && this.#renewal === undefined && this.#current?.join() === wanted.join()) return;
-    const ruleset = this.#parts.expected()?.ruleset;
+    const ruleset = this.#parts.expected();
     if (ruleset === undefined) return;
     this.#comparedAt = clock.monotonic();
     if (await this.#repair(Object.values(ruleset), wanted)) this.#current = wanted;

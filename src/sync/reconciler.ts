@@ -58,6 +58,8 @@ export class Reconciler {
   readonly #repairs = new Repairs();
   /** The kernel has had the whole of this state. */
   #established = false;
+  /** A sync under way compares everything, or repairs. */
+  #isRepairing = false;
   /** Changes failed that may be in the kernel, all or some of them: what they left there is nobody else's. */
   #isHalfDone = false;
   /** Transactions over which nft failed for one reason since the last success, and at how many the cause is looked for. */
@@ -99,6 +101,11 @@ export class Reconciler {
     return this.#fullSync !== undefined;
   }
 
+  /** Whether somebody else's changes are to be repaired, or everything is to be compared, from the request to the end of its sync. */
+  get isRepairDue(): boolean {
+    return this.#isRepairing || this.isFullSyncDue || this.#repairs.isAny;
+  }
+
   /** Makes the next sync compare everything with the kernel. */
   requestFullSync(reason: FullSyncReason): void {
     this.#fullSync ??= reason;
@@ -130,6 +137,7 @@ export class Reconciler {
    */
   async sync(input: SyncInput): Promise<SyncOutcome> {
     const due = this.#fullSync;
+    this.#isRepairing = this.isRepairDue;
     try {
       await this.#render(input);
       await this.#tryAgain();
@@ -141,6 +149,8 @@ export class Reconciler {
     } catch (error) {
       this.requestFullSync(due ?? "failure");
       throw error;
+    } finally {
+      this.#isRepairing = false;
     }
   }
 
@@ -242,6 +252,7 @@ export class Reconciler {
   async #full(reason: FullSyncReason): Promise<SyncResult> {
     // One that is requested from now on is done later: its cause may be newer than what this one reads.
     this.#fullSync = undefined;
+    this.#isRepairing = true;
     this.#repairs.take();
     const isKnown = this.#established && !this.#isHalfDone;
     const own = isKnown ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
@@ -349,6 +360,10 @@ class Repairs {
   #missing = new Set<Family>();
   #deltas: readonly TableDelta[] = [];
   #compared: FullSyncReason | undefined;
+
+  get isAny(): boolean {
+    return this.#missing.size > 0 || this.#deltas.length > 0 || this.#compared !== undefined;
+  }
 
   /** Adds differences, of which later ones are true. */
   add(found: readonly TableDelta[], compared: FullSyncReason | undefined): void {

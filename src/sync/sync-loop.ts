@@ -25,11 +25,6 @@ export interface SyncLoopParts {
   readonly subscribers: readonly SyncSubscriber[];
 }
 
-/** The ruleset that the kernel should have. A new object after every sync. */
-export interface Expectation {
-  readonly ruleset: Ruleset;
-}
-
 /** Called when a sync has rendered its objects; what it returns is called when the kernel has them. */
 type Moment = () => () => void;
 
@@ -43,7 +38,7 @@ const MOST_WAITING = 5000;
  */
 export class SyncLoop {
   readonly #parts: SyncLoopParts;
-  #expectation: Expectation | undefined;
+  #given: Ruleset | undefined;
   #cleanUp: Promise<void> = Promise.resolve();
   readonly #moments = new Set<Moment>();
 
@@ -61,9 +56,14 @@ export class SyncLoop {
     await this.#parts.runner.stop();
   }
 
-  /** The ruleset that the kernel should have; undefined while a sync is due or under way. */
-  get expectation(): Expectation | undefined {
-    return this.#parts.runner.pendingSince === undefined ? this.#expectation : undefined;
+  /** The ruleset that the kernel was last given; undefined before, and while it is to be repaired. Syncs may change it. */
+  get given(): Ruleset | undefined {
+    return this.#parts.reconciler.isRepairDue ? undefined : this.#given;
+  }
+
+  /** The ruleset that the kernel has unless somebody else changed it; undefined while a sync is due or under way. */
+  get expected(): Ruleset | undefined {
+    return this.#parts.runner.pendingSince === undefined ? this.#given : undefined;
   }
 
   /** Requests a sync, unless the first lists are still missing. */
@@ -99,7 +99,7 @@ export class SyncLoop {
    * reads and what it sends. Never rejects; subscribers are told of a failure.
    */
   deleteStaleChains(): Promise<void> {
-    if (this.expectation === undefined) return Promise.resolve();
+    if (this.expected === undefined) return Promise.resolve();
     this.#cleanUp = this.#cleanUp
       .then(() => this.#parts.quiet.sync(() => this.#parts.reconciler.deleteStaleChains()))
       .catch((error) => this.#tell((subscriber) => subscriber.cleanUpFailed?.(error)));
@@ -180,7 +180,7 @@ export class SyncLoop {
     const { runner, reconciler } = this.#parts;
     const { state, quarantined, excludedFamilies } = reconciler;
     const pendingSince = runner.pendingAfterRun;
-    this.#expectation = { ruleset: state.ruleset };
+    this.#given = state.ruleset;
     return { ...outcome, ...input, pendingSince, state, quarantined, excludedFamilies };
   }
 

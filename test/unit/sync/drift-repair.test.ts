@@ -129,12 +129,10 @@ describe("DriftRepair", () => {
 
   test("repairs differences that a comparison found, and what polling saw", async () => {
     const { repair, asked } = await setUp();
-    repair.drifted({ kind: "elements", found: [CHAIN] });
-    repair.drifted({ kind: "chain", chain: "ip services" });
-    await turn();
-    await turn();
+    repair.drifted({ kind: "differences", found: [CHAIN], scope: "everything" });
+    repair.drifted({ kind: "differences", found: [CHAIN], scope: "declarations" });
     repair.drifted({ kind: "unreadable", reason: "text that is not JSON" });
-    expect(asked).toEqual(["write services, drift", "compare declarations", "write services", "full sync: drift"]);
+    expect(asked).toEqual(["write services, drift", "write services", "full sync: drift"]);
   });
 
   test("repairs at once five times, then with longer pauses, after which it compares everything", async () => {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { Command } from "../../../src/nft/ast/json.ts";
-import { rebuildTransaction, removalTransaction } from "../../../src/nft/transaction.ts";
+import type { ComparisonScope } from "../../../src/kernel/read-kernel.ts";
+import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
+import type { TableDelta } from "../../../src/nft/delta.ts";
+import { onlyElements, rebuildTransaction, removalTransaction } from "../../../src/nft/transaction.ts";
 import { type Drift, DriftWatcher } from "../../../src/sync/drift-watcher.ts";
-import type { Expectation } from "../../../src/sync/sync-loop.ts";
 import { renderAll, service } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -16,12 +17,19 @@ function setUp() {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const found: Drift[] = [];
-  const view: { expectation: Expectation | undefined } = { expectation: { ruleset } };
+  const view: { given: Ruleset | undefined; found: readonly TableDelta[] | undefined } = { given: ruleset, found: [] };
+  const scopes: ComparisonScope[] = [];
   const watcher = new DriftWatcher({
     nft: fake.nft,
+    verifier: {
+      recheck: async (scope) => {
+        scopes.push(scope);
+        return view.found;
+      },
+    },
     clock,
     logger,
-    expected: () => view.expectation,
+    given: () => view.given,
     onDrift: (drift) => found.push(drift),
     tablesPeriodMs: () => 1000,
     chainsPeriodMs: () => 10_000,
@@ -34,17 +42,18 @@ function setUp() {
       while (clock.timers === 0) await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  return { fake, clock, logger, found, view, watcher, pass };
+  return { fake, clock, logger, found, view, scopes, watcher, pass };
 }
 
-const emptied: Command = { flush: { chain: { family: "ip6", table: "nft-proxy", name: "services" } } };
+const EMPTIED = onlyElements({ family: "ip6", table: "nft-proxy" }, []);
 
 describe("DriftWatcher", () => {
   test("reports nothing while the tables are right", async () => {
-    const { found, pass, fake } = setUp();
+    const { found, pass, fake, scopes } = setUp();
     await pass(21);
     expect(found).toEqual([]);
-    expect(fake.count("list"), "tables each second, chains of both families twice").toBe(21 + 4);
+    expect(fake.count("list"), "tables each second").toBe(21);
+    expect(scopes, "chains every ten").toEqual(["declarations", "declarations"]);
   });
 
   test("reports a missing table at the next poll", async () => {
@@ -54,66 +63,43 @@ describe("DriftWatcher", () => {
     expect(found).toEqual([{ kind: "tables", missing: ["ip nft-proxy"] }]);
   });
 
-  test("reports a changed chain within ten seconds", async () => {
-    const { fake, found, pass } = setUp();
-    fake.kernel.apply({ nftables: [emptied] });
+  test("reports what differs in chains within ten seconds", async () => {
+    const { found, view, pass } = setUp();
+    view.found = [EMPTIED];
     await pass(10);
-    expect(found).toEqual([{ kind: "chain", chain: "ip6 services" }]);
+    expect(found).toEqual([{ kind: "differences", found: [EMPTIED], scope: "declarations" }]);
   });
 
-  test("reports once what is not understood in chains that were, and not an nft that fails", async () => {
-    const { fake, found, pass } = setUp();
-    const foundAfter: [answer: string, found: number][] = [];
-    for (const answer of ["foreign", "right", "hangs", "foreign", "foreign", "right"] as const) {
-      // The names of the tables are listed each second, and after the tenth time the chains.
-      const before = fake.count("list");
-      fake.before = () => {
-        const isOfChains = fake.count("list") > before + 10;
-        fake.broken = isOfChains && answer === "foreign" ? "Error: something foreign" : undefined;
-        fake.timesOut = isOfChains && answer === "hangs";
-      };
-      await pass(10);
-      foundAfter.push([answer, found.length]);
-    }
-    expect(foundAfter).toEqual([
-      ["foreign", 0],
-      ["right", 0],
-      ["hangs", 0],
-      ["foreign", 1],
-      ["foreign", 1],
-      ["right", 1],
-    ]);
-    expect(found).toEqual([{ kind: "unreadable", reason: expect.stringContaining("something foreign") }]);
+  test("leaves what is not understood in chains to the verification", async () => {
+    const { found, view, pass } = setUp();
+    view.found = undefined;
+    await pass(20);
+    expect(found).toEqual([]);
   });
 
   test("goes on looking at chains when the wall clock is set back", async () => {
-    const { fake, clock, found, pass } = setUp();
+    const { clock, scopes, pass } = setUp();
     await pass(10);
     clock.set(-3_600_000);
-    fake.kernel.apply({ nftables: [emptied] });
     await pass(10);
-    expect(found).toEqual([{ kind: "chain", chain: "ip6 services" }]);
+    expect(scopes).toHaveLength(2);
   });
 
-  test("lists nothing while a sync is due", async () => {
+  test("lists nothing while a repair is due", async () => {
     const { fake, found, view, pass } = setUp();
-    view.expectation = undefined;
+    view.given = undefined;
     fake.kernel.ruleset = {};
     await pass(12);
     expect([found, fake.runs]).toEqual([[], []]);
   });
 
-  test.each([
-    ["a table", 1],
-    ["a chain", 10],
-  ])("does not report a change that a sync makes during the poll: %s", async (_what, seconds) => {
+  test("does not report tables whose repair a sync asked for during the poll", async () => {
     const { fake, found, view, pass } = setUp();
-    if (seconds === 1) fake.kernel.ruleset = {};
-    else fake.kernel.apply({ nftables: [emptied] });
+    fake.kernel.ruleset = {};
     fake.before = () => {
-      view.expectation = { ruleset };
+      view.given = undefined;
     };
-    await pass(seconds);
+    await pass(1);
     expect(found).toEqual([]);
   });
 

@@ -3,10 +3,10 @@ import { FAMILIES } from "../../../src/base/family.ts";
 import { Nft } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
+import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../../../src/nft/delta.ts";
 import { VANISHED } from "../../../src/ruleset/sets.ts";
 import { FastPathDevices } from "../../../src/sync/fast-path-devices.ts";
-import type { Expectation } from "../../../src/sync/sync-loop.ts";
 import { renderAll, service, testNodeContext } from "../../support/build.ts";
 import { withoutListing } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -68,13 +68,13 @@ function setUp(interfaces: string[]) {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const host = { interfaces };
-  const view: { expectation: Expectation | undefined } = { expectation: { ruleset } };
+  const view: { expected: Ruleset | undefined } = { expected: ruleset };
   const devices = new FastPathDevices({
     nft: new Nft({ path: "nft", run: kernel.run }),
     clock,
     logger,
     interfaces: async () => host.interfaces,
-    expected: () => view.expectation,
+    expected: () => view.expected,
   });
   devices.start();
   const poll = async (times = 1) => {
@@ -115,7 +115,7 @@ describe("FastPathDevices", () => {
 
   test("waits while a sync is due", async () => {
     const { kernel, view, poll } = setUp(["eth0"]);
-    view.expectation = undefined;
+    view.expected = undefined;
     await poll(6);
     expect(kernel.transactions).toEqual([]);
   });

@@ -167,17 +167,20 @@ describe("SyncLoop", () => {
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300 }]);
   });
 
-  test("has no expectation while a sync is due, and a new one after each sync", async () => {
+  test("expects nothing of the kernel while a sync is due, and has given it nothing only until a repair is done", async () => {
     const { loop, handlers, list, pass } = setUp();
-    expect(loop.expectation).toBeUndefined();
+    const seen = () => [loop.given !== undefined, loop.expected !== undefined];
+    expect(seen()).toEqual([false, false]);
     await list();
-    const first = loop.expectation;
-    expect(first).toBeDefined();
+    expect(seen()).toEqual([true, true]);
     handlers.nodes.onUpsert("node-1", node(), undefined);
-    expect(loop.expectation).toBeUndefined();
+    expect(seen()).toEqual([true, false]);
     await pass(1000);
-    expect(loop.expectation).toBeDefined();
-    expect(loop.expectation).not.toBe(first);
+    expect(seen()).toEqual([true, true]);
+    loop.requestFullSync("drift");
+    expect(seen()).toEqual([false, false]);
+    await pass(1000);
+    expect(seen()).toEqual([true, true]);
   });
 
   test("syncs when the node context is no longer that of the last sync, and only then", async () => {
