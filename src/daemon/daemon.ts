@@ -167,6 +167,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   });
   const verifier = new Verifier({
     listings,
+    urgentListings: new QuietListings(nft, quiet, clock, true),
     quiet,
     watch,
     clock,

@@ -74,7 +74,7 @@ export class DriftRepair {
   /** Compares everything, and repairs what differs. @param reason why, for the report of the sync */
   async compareAll(reason: FullSyncReason): Promise<void> {
     const { verifier, loop } = this.#parts;
-    const found = await verifier.recheck("everything");
+    const found = await verifier.recheck("everything", reason === "drift");
     if (found === undefined) loop.requestFullSync(reason, true);
     else loop.requestRepair(found, reason);
   }
@@ -145,10 +145,10 @@ export class DriftRepair {
   async #committed(): Promise<readonly TableDelta[] | undefined> {
     const { verifier, reconciler } = this.#parts;
     const areDeclarations = this.#changes()?.areDeclarations === true;
-    const declarations = areDeclarations ? await verifier.recheck("declarations") : [];
+    const declarations = areDeclarations ? await verifier.recheck("declarations", true) : [];
     // Our syncs may have changed elements meanwhile.
     const changes = this.#changes();
-    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything");
+    if (changes === undefined || declarations === undefined) return await verifier.recheck("everything", true);
     return [...declarations, ...unexplained(changes.deltas, [...declarations, ...reconciler.state.pending()])];
   }
 

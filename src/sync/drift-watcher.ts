@@ -83,7 +83,7 @@ export class DriftWatcher {
     if (missing.length > 0) return { kind: "tables", missing };
     if (clock.monotonic() - this.#chainsCheckedAt < chainsPeriodMs()) return undefined;
     this.#chainsCheckedAt = clock.monotonic();
-    const found = await verifier.recheck("declarations");
+    const found = await verifier.recheck("declarations", false);
     return found === undefined || found.length === 0
       ? undefined
       : { kind: "differences", found, scope: "declarations" };

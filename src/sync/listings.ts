@@ -17,11 +17,14 @@ export class QuietListings implements TableLister {
   readonly #nft: QuietNft;
   readonly #time: QuietTime;
   readonly #clock: Clock;
+  readonly #isUrgent: boolean;
 
-  constructor(nft: QuietNft, time: QuietTime, clock: Clock) {
+  /** @param isUrgent for a repair: syncs wait, however long they have waited before */
+  constructor(nft: QuietNft, time: QuietTime, clock: Clock, isUrgent = false) {
     this.#nft = nft;
     this.#time = time;
     this.#clock = clock;
+    this.#isUrgent = isUrgent;
   }
 
   /** As `Nft.listTable`. @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited */
@@ -48,7 +51,7 @@ export class QuietListings implements TableLister {
     name: string,
     { signal, onRead }: StreamOptions = {},
   ): AsyncGenerator<string, void, undefined> {
-    const quiet = await this.#time.begin(signal);
+    const quiet = await this.#begin(signal);
     const onQuietRead = () => {
       quiet.end();
       onRead?.();
@@ -71,11 +74,15 @@ export class QuietListings implements TableLister {
    * @throws AppError NFT_TIMEOUT, too, when it was ended for syncs that waited
    */
   async listTableOf(table: TableName, as: "json" | "text", signal?: AbortSignal): Promise<string | undefined> {
-    return await within(await this.#time.begin(signal), (quiet) => this.#nft.listTableOf(table, as, quiet.signal));
+    return await within(await this.#begin(signal), (quiet) => this.#nft.listTableOf(table, as, quiet.signal));
+  }
+
+  #begin(signal: AbortSignal | undefined): Promise<Quiet> {
+    return this.#isUrgent ? this.#time.beginAtOnce(signal) : this.#time.begin(signal);
   }
 
   async #quietly<T>(signal: AbortSignal | undefined, list: (quiet: Pick<Quiet, "signal">) => Promise<T>): Promise<T> {
-    const quiet = await this.#time.beginUnlessSpent(signal);
+    const quiet = await (this.#isUrgent ? this.#begin(signal) : this.#time.beginUnlessSpent(signal));
     if (quiet === undefined) {
       // Most of these are short enough to end between two changes.
       const late = new AbortController();

@@ -16,6 +16,9 @@ const AGAIN_FOR = 600_000;
 const SHARE = 0.03;
 const WINDOW = 60_000;
 
+/** Where no sync has run for so long, milliseconds, a listing begins in any case, and is ended at once for one that comes. */
+const IDLE = 1000;
+
 /** A time in which no sync changes our tables. */
 export interface Quiet {
   /** Aborted when a sync has waited for as long as it may, and when nobody wants the listing any more. */
@@ -28,14 +31,16 @@ export interface Quiet {
  * Lets syncs and listings of our tables take turns. nft begins a listing anew when the ruleset changed meanwhile: a map of
  * 100,000 elements takes it half a second, and while changes came ten times a second it listed without end (nft 1.1.3).
  * A listing costs nothing while no sync is due. Otherwise syncs wait for it, 1 s at most (up to 4 s after some that were
- * ended) and 3 % of the time.
+ * ended) and 3 % of the time; not for those of repairs, which are not counted.
  */
 export class QuietTime {
   readonly #clock: Clock;
   /** The end of the sync that is under way. */
   #sync: Promise<void> | undefined;
   #syncIsWaiting = false;
-  #quiet: { readonly ended: Promise<void>; readonly isWaitedFor: () => void } | undefined;
+  /** When the last sync ended, on the monotonic clock. */
+  #syncedAt = Number.NEGATIVE_INFINITY;
+  #quiet: { readonly ended: Promise<void>; readonly isWaitedFor: () => void; readonly isCounted: boolean } | undefined;
   /** For how long syncs may still wait, milliseconds, as of a moment of the monotonic clock. */
   #allowance: { readonly ms: number; readonly at: number };
   /** How long syncs wait at most, milliseconds, and until when, on the monotonic clock, because a listing was ended. */
@@ -46,22 +51,22 @@ export class QuietTime {
     this.#allowance = { ms: SHARE * WINDOW, at: clock.monotonic() };
   }
 
-  /** Whether syncs have waited for as long as they may: a listing would have to wait now. */
+  /** Whether syncs run now that have waited for as long as they may: a listing would have to wait. */
   get isSpent(): boolean {
-    return this.#left() <= 0;
+    return this.#untilAllowed() > 0;
   }
 
   /** Runs a sync, after the listing that is under way. */
   async sync<T>(run: () => Promise<T>): Promise<T> {
-    const since = this.#clock.monotonic();
     this.#syncIsWaiting = true;
     while (this.#quiet !== undefined) {
-      this.#quiet.isWaitedFor();
-      await this.#quiet.ended;
+      const [since, { ended, isWaitedFor, isCounted }] = [this.#clock.monotonic(), this.#quiet];
+      isWaitedFor();
+      await ended;
+      const now = this.#clock.monotonic();
+      if (isCounted) this.#allowance = { ms: this.#left() - (now - since), at: now };
     }
     this.#syncIsWaiting = false;
-    const now = this.#clock.monotonic();
-    this.#allowance = { ms: this.#left() - (now - since), at: now };
     let end = (): void => {};
     this.#sync = new Promise((resolve) => {
       end = resolve;
@@ -70,6 +75,7 @@ export class QuietTime {
       return await run();
     } finally {
       this.#sync = undefined;
+      this.#syncedAt = this.#clock.monotonic();
       end();
     }
   }
@@ -82,7 +88,7 @@ export class QuietTime {
   async begin(signal?: AbortSignal): Promise<Quiet> {
     let quiet = await this.beginUnlessSpent(signal);
     while (quiet === undefined) {
-      await this.#untilAllowed(signal);
+      await this.#wait(this.#untilAllowed(), signal);
       quiet = await this.beginUnlessSpent(signal);
     }
     return quiet;
@@ -94,9 +100,22 @@ export class QuietTime {
       signal?.throwIfAborted();
       if (this.isSpent) return undefined;
       const obstacle = this.#obstacle();
-      if (obstacle === undefined) break;
+      if (obstacle === undefined) return this.#open(signal, true);
       await obstacle;
     }
+  }
+
+  /** As {@link QuietTime.begin}, however long syncs have waited, which is not counted: rules that are wrong come first. */
+  async beginAtOnce(signal?: AbortSignal): Promise<Quiet> {
+    for (;;) {
+      signal?.throwIfAborted();
+      const obstacle = this.#obstacle();
+      if (obstacle === undefined) return this.#open(signal, false);
+      await obstacle;
+    }
+  }
+
+  #open(signal: AbortSignal | undefined, isCounted: boolean): Quiet {
     const exceeded = new AbortController();
     let timer: Timer | undefined;
     let resolve = (): void => {};
@@ -109,15 +128,21 @@ export class QuietTime {
       resolve();
     };
     const isWaitedFor = (): void => {
+      if (isCounted && this.#left() <= 0) {
+        exceed("changes came, which have waited enough for listings of our tables");
+        return;
+      }
       const most = this.#clock.monotonic() < this.#longer.until ? this.#longer.ms : MOST_WAITING;
       timer ??= this.#clock.after(most, () => {
         this.#longer = { ms: Math.min(MOST_WAITING_AGAIN, 2 * most), until: this.#clock.monotonic() + AGAIN_FOR };
-        const waited = `changes waited ${most / 1000} s for a listing of our tables, which was ended`;
-        exceeded.abort(new AppError("NFT_TIMEOUT", waited));
-        end();
+        exceed(`changes waited ${most / 1000} s for a listing of our tables, which was ended`);
       });
     };
-    this.#quiet = { ended, isWaitedFor };
+    const exceed = (reason: string): void => {
+      exceeded.abort(new AppError("NFT_TIMEOUT", reason));
+      end();
+    };
+    this.#quiet = { ended, isWaitedFor, isCounted };
     return { signal: firstOf(exceeded.signal, signal), end };
   }
 
@@ -128,19 +153,24 @@ export class QuietTime {
     return this.#syncIsWaiting ? Promise.resolve() : undefined;
   }
 
-  /** Resolves when syncs may wait again, or the signal is aborted. */
-  async #untilAllowed(signal: AbortSignal | undefined): Promise<void> {
-    const left = this.#left();
-    if (left > 0 || signal?.aborted) return;
+  /** Resolves after so many milliseconds, or when the signal is aborted. */
+  async #wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted) return;
     await new Promise<void>((resolve) => {
       const end = (): void => {
         timer.cancel();
         signal?.removeEventListener("abort", end);
         resolve();
       };
-      const timer = this.#clock.after(Math.ceil(-left / SHARE) + 1, end);
+      const timer = this.#clock.after(ms, end);
       signal?.addEventListener("abort", end, { once: true });
     });
+  }
+
+  /** Milliseconds until a listing may begin; 0 or less for now. */
+  #untilAllowed(): number {
+    const untilIdle = this.#syncedAt + IDLE - this.#clock.monotonic();
+    return Math.min(Math.ceil(-this.#left() / SHARE), untilIdle);
   }
 
   #left(): number {

@@ -16,6 +16,8 @@ import type { SyncReport, SyncSubscriber } from "./sync-report.ts";
 export interface VerifierParts {
   /** Lists our tables while no sync changes them. */
   readonly listings: TableLister;
+  /** The same, for repairs: however long syncs have waited. */
+  readonly urgentListings: TableLister;
   readonly quiet: Pick<QuietTime, "isSpent">;
   /** Tells whether somebody else changed our tables. */
   readonly watch: Pick<KernelWatch, "isTrusted" | "isIntactSince">;
@@ -168,11 +170,13 @@ export class Verifier implements SyncSubscriber {
 
   /**
    * Compares at once, for a repair, and reports nothing.
+   * @param isUrgent rules are known to be wrong
    * @returns undefined where our tables cannot be read or are not understood, or syncs leave the result in doubt
    */
-  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
+  async recheck(scope: ComparisonScope, isUrgent: boolean): Promise<readonly TableDelta[] | undefined> {
+    const { listings, urgentListings } = this.#parts;
     for (let tries = 0; tries < TRIES; tries++) {
-      const { comparison, inDoubt } = await this.#compare(scope);
+      const { comparison, inDoubt } = await this.#compare(scope, isUrgent ? urgentListings : listings);
       if (comparison.kind === "unreadable") return undefined;
       if (!inDoubt) return comparison.differences;
     }
@@ -255,7 +259,7 @@ export class Verifier implements SyncSubscriber {
   async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
     const { clock } = this.#parts;
     const [at, startedAt] = [clock.now(), clock.monotonic()];
-    const { comparison, inDoubt } = await this.#compare("everything", signal);
+    const { comparison, inDoubt } = await this.#compare("everything", this.#parts.listings, signal);
     const finding = { at, comparison };
     this.#cost = clock.monotonic() - startedAt;
     if (signal.aborted || this.#stopped) return finding;
@@ -267,9 +271,10 @@ export class Verifier implements SyncSubscriber {
   /** The differences that no sync of ours explains. */
   async #compare(
     scope: ComparisonScope,
+    listings: TableLister,
     signal?: AbortSignal,
   ): Promise<{ readonly comparison: KernelComparison; readonly inDoubt: boolean }> {
-    const { reconciler, listings } = this.#parts;
+    const { reconciler } = this.#parts;
     const comparing: Comparing = { own: new Set(reconciler.staleDeletions), inDoubt: false };
     this.#comparing.add(comparing);
     const found = await compareKernel(listings, reconciler.state.ruleset, signal, scope);

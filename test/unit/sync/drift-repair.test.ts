@@ -47,8 +47,8 @@ async function setUp() {
         asked.push([...found.flatMap(inWords), ...(reason === undefined ? [] : [reason])].join(", ") || "nothing"),
     },
     verifier: {
-      recheck: async (scope) => {
-        asked.push(`compare ${scope}`);
+      recheck: async (scope, isUrgent) => {
+        asked.push(`compare ${scope}${isUrgent ? "" : " when syncs allow it"}`);
         await turn();
         return kernel.found;
       },
@@ -118,6 +118,12 @@ describe("DriftRepair", () => {
       "compare everything",
       "full sync: drift",
     ]);
+  });
+
+  test("compares everything when syncs allow it where nothing is known to be wrong", async () => {
+    const { repair, asked } = await setUp();
+    await repair.compareAll("periodic");
+    expect(asked).toEqual(["compare everything when syncs allow it", "write services, periodic"]);
   });
 
   test("has deleted tables made at once", async () => {

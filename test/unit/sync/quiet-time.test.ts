@@ -113,6 +113,40 @@ describe("QuietTime", () => {
     await next;
   });
 
+  test("lets a listing begin where no sync has run for a second, and ends it for the first that comes", async () => {
+    while (!quiet.isSpent) await wait(950);
+    const next = quiet.begin();
+    clock.advance(999);
+    expect(await Promise.race([next, turn()]), "a sync may come").toBeUndefined();
+    clock.advance(1);
+    const listing = await next;
+    const coming = sync();
+    await turn();
+    expect([listing.signal.aborted, coming.started]).toEqual([true, true]);
+    expect(listing.signal.reason).toMatchObject({ code: "NFT_TIMEOUT" });
+    coming.end();
+    await coming.ended;
+  });
+
+  test("begins at once for what repairs, however long syncs have waited, and does not count that", async () => {
+    while (!quiet.isSpent) await wait(950);
+    const [listing, waiting] = [await quiet.beginAtOnce(), sync()];
+    clock.advance(950);
+    listing.end();
+    await turn();
+    expect(waiting.started).toBe(true);
+    waiting.end();
+    await waiting.ended;
+    clock.advance(10_000);
+    expect(quiet.isSpent, "what listings took is made up for").toBe(false);
+    const sooner = sync();
+    const next = quiet.beginAtOnce();
+    await turn();
+    expect(sooner.started).toBe(true);
+    sooner.end();
+    (await next).end();
+  });
+
   test("ends the signal of a listing whose reader gives up, and begins none for it", async () => {
     const reader = new AbortController();
     const listing = await quiet.begin(reader.signal);

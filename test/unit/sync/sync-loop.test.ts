@@ -62,7 +62,8 @@ function setUp() {
   /** Lets `ms` pass, and then whatever began to its end. */
   const pass = async (ms: number) => {
     clock.advance(ms);
-    await new Promise((resolve) => setImmediate(resolve));
+    // Rendering on a busy machine takes several turns of the event loop.
+    for (let n = 0; n < 5; n++) await new Promise((resolve) => setImmediate(resolve));
   };
   const list = async () => {
     handlers.services.onUpsert("default/web", service(), undefined);

@@ -26,6 +26,7 @@ async function setUp({ maxPeriodMs = 3_600_000 } = {}) {
   const found: TableDelta[] = [];
   const verifier = new Verifier({
     listings: new QuietListings(fake.nft, quiet, clock),
+    urgentListings: new QuietListings(fake.nft, quiet, clock, true),
     quiet,
     watch,
     clock,
