@@ -1,4 +1,5 @@
-// kernel-results.mjs DIR RELEASE...: prints a table of the results that kernels.sh left in DIR, and each failed test.
+// kernel-results.mjs DIR RELEASE...: prints a table of the results that kernels.sh left in DIR, and each failed test; of a
+// kernel that did not end, what it had printed.
 import { readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 
@@ -8,12 +9,27 @@ const rows = releases.map((release) => {
   try {
     return { release, ...JSON.parse(text) };
   } catch {
-    return { release, kernel: "did not end", seconds: 0, results: null };
+    return { release, kernel: `${release} (did not end)`, seconds: 0, results: printed(release) };
   }
 });
 const files = [
   ...new Set(rows.flatMap(({ results }) => (results?.testResults ?? []).map(({ name }) => basename(name)))),
 ].sort();
+
+/** What had been printed for each test when the kernel was stopped. */
+function printed(release) {
+  const files = new Map();
+  const line = /^ ([✓×]) \|kernels\| (\S+) > (.*?)(?: \d+ms)?$/gm;
+  for (const [, mark, name, fullName] of readFileSync(join(dir, `${release}.log`), "utf8").matchAll(line)) {
+    const assertionResults = files.get(name) ?? [];
+    const status = mark === "✓" ? "passed" : "failed";
+    files.set(name, [
+      ...assertionResults,
+      { status, fullName, failureMessages: [`see ${join(dir, `${release}.log`)}`] },
+    ]);
+  }
+  return { testResults: [...files].map(([name, assertionResults]) => ({ name, assertionResults })) };
+}
 
 /** Passed and all tests of one file, and whether it failed outside its tests. */
 function cell(results, file) {
