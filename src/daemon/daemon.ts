@@ -163,7 +163,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     logger,
     elements: () => totalElements(reconciler.state.ruleset),
     onForeign: (change) => void repair.foreign(change),
-    onBegun: () => void verifier.find(),
+    onBegun: () => verifier.watchBegan(),
   });
   const verifier = new Verifier({
     listings,

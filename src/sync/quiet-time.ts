@@ -109,6 +109,7 @@ export class QuietTime {
   async beginAtOnce(signal?: AbortSignal): Promise<Quiet> {
     for (;;) {
       signal?.throwIfAborted();
+      this.#quiet?.isWaitedFor();
       const obstacle = this.#obstacle();
       if (obstacle === undefined) return this.#open(signal, false);
       await obstacle;

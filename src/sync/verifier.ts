@@ -120,6 +120,8 @@ export class Verifier implements SyncSubscriber {
   readonly #failures: FailureLog;
   /** Whether the tables were understood when they were last compared. */
   #isUnderstood = false;
+  /** The last comparison failed, or the kernel may have been changed unseen since: the next turn is not far. */
+  #isInDoubt = false;
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
@@ -140,6 +142,13 @@ export class Verifier implements SyncSubscriber {
       (took) => this.#pause(took),
       () => this.#verify(),
     );
+  }
+
+  /** Verifies now: until now, somebody else may have changed our tables unseen. */
+  watchBegan(): void {
+    this.#isInDoubt = true;
+    this.#task?.periodChanged();
+    void this.#look();
   }
 
   /** Stops verifying. Nothing is reported after this. */
@@ -212,7 +221,7 @@ export class Verifier implements SyncSubscriber {
     const { watch, maxPeriodMs } = this.#parts;
     const period = Math.min(maxPeriodMs(), Math.max(MIN_PERIOD, PERIOD_IN_COSTS * took));
     // A turn that only asks the watch takes next to nothing.
-    const isSoon = watch.isTrusted || this.#changedAt > this.#turnAt;
+    const isSoon = watch.isTrusted || this.#isInDoubt || this.#changedAt > this.#turnAt;
     return isSoon ? Math.min(period, PERIOD_OF_CHANGE) : period;
   }
 
@@ -287,6 +296,7 @@ export class Verifier implements SyncSubscriber {
 
   #report(finding: Finding, inDoubt: boolean): void {
     const { comparison } = finding;
+    this.#isInDoubt = comparison.kind === "unreadable";
     if (comparison.kind === "unreadable") {
       this.#unreadable(comparison, inDoubt);
       return;

@@ -139,6 +139,11 @@ describe("QuietTime", () => {
     await waiting.ended;
     clock.advance(10_000);
     expect(quiet.isSpent, "what listings took is made up for").toBe(false);
+    const long = await quiet.begin();
+    const repairing = quiet.beginAtOnce();
+    clock.advance(1000);
+    expect(long.signal.aborted, "it waits no longer than a sync").toBe(true);
+    (await repairing).end();
     const sooner = sync();
     const next = quiet.beginAtOnce();
     await turn();

@@ -221,6 +221,38 @@ describe("Verifier", () => {
     expect(verified).toHaveLength(2);
   });
 
+  test("compares again within 20 s after a listing that failed, however long that took", async () => {
+    const { clock, fake, verified, pass } = await setUp();
+    fake.timesOut = true;
+    fake.before = async () => {
+      fake.before = () => {};
+      await new Promise((resolve) => setImmediate(resolve));
+      clock.advance(5000);
+    };
+    await pass(10_000);
+    await pass(0);
+    fake.timesOut = false;
+    await pass(20_000);
+    expect(verified).toHaveLength(2);
+  });
+
+  test("compares when the watch begins, and soon again where that fails", async () => {
+    const { fake, verifier, verified, found, watch, pass } = await setUp();
+    fake.kernel.apply({ nftables: [{ delete: { element: LOST } }] });
+    watch.isTrusted = true;
+    fake.timesOut = true;
+    verifier.watchBegan();
+    await pass(0);
+    fake.timesOut = false;
+    watch.isIntactSince = async () => false;
+    await pass(10_000);
+    expect(found).not.toEqual([]);
+    expect(verified).toHaveLength(1);
+    verifier.watchBegan();
+    await pass(0);
+    expect(found).toHaveLength(2);
+  });
+
   test("warns once while the tables cannot be listed, and tells when they can", async () => {
     const { fake, logger, pass } = await setUp();
     fake.timesOut = true;
