@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, schedulers, recorded refusals, drift, restart, quarantine, stale chains, the scratch register, resets
+ * affinity, schedulers, ranges of ports, recorded refusals, drift, restart, quarantine, stale chains, the scratch register, resets
  * and the fast path.
  */
 export default defineConfig({
@@ -15,6 +15,7 @@ export default defineConfig({
       "test/kernel/daemon-restart.test.ts",
       "test/kernel/daemon-quarantine.test.ts",
       "test/kernel/packet-priority.test.ts",
+      "test/kernel/port-ranges.test.ts",
       "test/kernel/refusals.test.ts",
       "test/kernel/schedulers.test.ts",
       "test/kernel/stale-chains.test.ts",

@@ -1,4 +1,5 @@
 import type { ByFamily, Family } from "../base/family.ts";
+import { addToGroup } from "../base/group-by.ts";
 import type { UdpFlow } from "../kernel/conntrack.ts";
 import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
@@ -6,11 +7,13 @@ import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { PortRange } from "../model/service.ts";
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 
 /**
  * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the node's own
- * addresses; values are the targets (`address . port`) of every endpoint that serves, ready or terminating, near or
+ * addresses; for ranges of ports, `address . first-last`, with addresses alone as values. Of two ranges with one port, the
+ * first has it. Values are the targets (`address . port`) of every endpoint that serves, ready or terminating, near or
  * far: a flow that was rightly sent somewhere stays there when a policy changes, as a TCP connection does.
  */
 export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string>>;
@@ -34,8 +37,26 @@ export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontend
   for (const { port, targets } of udp) {
     for (const key of externalKeys(port)) if (!frontends.has(key)) frontends.set(key, targets);
   }
+  const ranged = udp.filter(({ port }) => port.spec.ranges !== undefined);
+  for (const addressesOf of [clusterAddresses, externalAddresses]) {
+    for (const { port, targets } of ranged) {
+      const addresses = new Set(Array.from(targets, (target) => socketOf(target)[0]));
+      for (const address of addressesOf(port)) {
+        for (const { first, last } of port.spec.ranges ?? []) {
+          const key = socketKey(address, `${first}-${last}`);
+          if (!frontends.has(key)) frontends.set(key, addresses);
+        }
+      }
+    }
+  }
   return frontends;
 }
+
+const clusterAddresses = ({ family, service }: ServicePort) => [service.clusterIPs[family]];
+const externalAddresses = ({ family, service }: ServicePort) => [
+  ...service.externalIPs[family],
+  ...service.loadBalancerIPs[family],
+];
 
 function servingTargets(endpoints: readonly Endpoint[]): ReadonlySet<string> {
   const serving = endpoints.filter(({ source }) => source.ready || source.serving);
@@ -46,14 +67,19 @@ function clusterKey({ family, service, spec }: ServicePort): string {
   return socketKey(service.clusterIPs[family], spec.port);
 }
 
-function externalKeys({ family, service, spec }: ServicePort): string[] {
-  const addresses = [...service.externalIPs[family], ...service.loadBalancerIPs[family]];
-  const keys = addresses.map((address) => socketKey(address, spec.port));
+function externalKeys(port: ServicePort): string[] {
+  const { family, spec } = port;
+  const keys = externalAddresses(port).map((address) => socketKey(address, spec.port));
   return spec.nodePort === 0 ? keys : [...keys, nodePortKey(family, spec.nodePort)];
 }
 
-function socketKey(address: string, port: number): string {
+function socketKey(address: string, port: number | string): string {
   return `${address} . ${port}`;
+}
+
+function socketOf(key: string): [address: string, port: string] {
+  const [address = "", port = ""] = key.split(" . ");
+  return [address, port];
 }
 
 function nodePortKey(family: Family, port: number): string {
@@ -73,11 +99,41 @@ export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpF
  * host's addresses have NodePorts. Those that no longer have any count as frontends without endpoints.
  */
 export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFrontends, hosts: NodePortHosts): boolean {
-  const endpoints =
+  const ofPort =
     frontends.get(socketKey(destination.address, destination.port)) ?? nodePortEndpoints(destination, frontends, hosts);
-  if (endpoints === undefined || endpoints.has(socketKey(replySource.address, replySource.port))) return false;
+  const endpoints = ofPort ?? rangeEndpoints(destination, frontends);
+  if (endpoints === undefined) return false;
+  const isAnswered =
+    ofPort === undefined
+      ? endpoints.has(replySource.address) && replySource.port === destination.port
+      : endpoints.has(socketKey(replySource.address, replySource.port));
+  if (isAnswered) return false;
   // Without an endpoint to send it to instead, an untranslated flow stays: its address may be a host's by now.
   return endpoints.size > 0 || replySource.address !== destination.address || replySource.port !== destination.port;
+}
+
+interface RangeEndpoints extends PortRange {
+  readonly endpoints: ReadonlySet<string>;
+}
+
+/** The ranges of ports of frontends by address: there may be many flows. */
+const ranges = new WeakMap<UdpFrontends, ReadonlyMap<string, readonly RangeEndpoints[]>>();
+
+/** The endpoints of the range that a flow was sent to; undefined when it was to none. */
+function rangeEndpoints({ address, port }: FlowEnd, frontends: UdpFrontends): ReadonlySet<string> | undefined {
+  const known = ranges.get(frontends) ?? rangesOf(frontends);
+  ranges.set(frontends, known);
+  return known.get(address)?.find(({ first, last }) => first <= port && port <= last)?.endpoints;
+}
+
+function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEndpoints[]> {
+  const found = new Map<string, RangeEndpoints[]>();
+  for (const [key, endpoints] of frontends) {
+    const [address, ports] = socketOf(key);
+    const [first = 0, last] = ports.split("-").map(Number);
+    if (last !== undefined) addToGroup(found, address, { first, last, endpoints });
+  }
+  return found;
 }
 
 /** The endpoints of the NodePort that a flow was sent to; undefined when it was to none. */

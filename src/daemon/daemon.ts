@@ -39,7 +39,7 @@ import {
   serviceSubject,
   startingEvent,
 } from "./events/events.ts";
-import { schedulerEvents, syncEvents } from "./events/sync-events.ts";
+import { portRangeEvents, schedulerEvents, syncEvents } from "./events/sync-events.ts";
 import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
@@ -204,6 +204,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     new ServiceChangeLog(cache, clock, logger),
     syncEvents(cache, events, () => repair.author),
     schedulerEvents(cache, events),
+    portRangeEvents(cache, events),
     history,
     verifier,
     heap,

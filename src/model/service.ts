@@ -11,7 +11,18 @@ export interface ServicePortSpec {
   readonly port: number;
   /** 1..65535, or 0 for none. */
   readonly nodePort: number;
+  /** From the annotation: ports that lead to the same port of an endpoint. Ascending, no two overlap; absent for none. */
+  readonly ranges?: readonly PortRange[];
 }
+
+/** Ports from the first to the last, both included: 1..65535. */
+export interface PortRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** The annotation of a Service that gives its ports ranges: `rtp=10000-10999,sip=5070-5079`. */
+export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
 
 /**
  * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and of the
@@ -36,6 +47,8 @@ export interface Service {
   readonly scheduler?: Scheduler;
   /** The annotation's value where it names no scheduler, at most its first 80 characters; undefined where all is well. */
   readonly unknownScheduler?: string;
+  /** The reason why the annotation's ranges of ports are ignored; undefined where all is well. */
+  readonly invalidPortRanges?: string;
   readonly internalPolicyLocal: boolean;
   readonly externalPolicyLocal: boolean;
   /** 1..65535, or 0 for none. */

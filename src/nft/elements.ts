@@ -21,10 +21,10 @@ export function splitParts(text: string): string[] {
   return text.split(SEPARATOR);
 }
 
-/** An address and port, `10.244.1.16 . 53`, as people write it: `10.244.1.16:53`. */
+/** An address and port, `10.244.1.16 . 53`, as people write it: `10.244.1.16:53`; an address alone as it is. */
 export function targetText(target: string): string {
-  const [address = "", port = ""] = splitParts(target);
-  return socketText(address, port);
+  const [address = "", port] = splitParts(target);
+  return port === undefined ? address : socketText(address, port);
 }
 
 /** A verdict as canonical text: `goto balance-2`, `jump external-local`, `drop`. */
@@ -99,7 +99,7 @@ function elementJson(spec: SetSpec, key: string, value: string): ElementJson {
 }
 
 function keyJson(spec: SetSpec, text: string): Expression {
-  return spec.interval ? intervalJson(text) : partsJson(spec.key, text);
+  return spec.interval && spec.key.length === 1 ? intervalJson(text) : partsJson(spec.key, text);
 }
 
 function intervalJson(text: string): Expression {
@@ -121,6 +121,7 @@ function partsJson(types: readonly DataType[], text: string): Expression {
   return { concat };
 }
 
-function partJson(type: DataType, text: string): string | number {
+function partJson(type: DataType, text: string): Expression {
+  if (type === "inet_service" && text.includes("-")) return { range: text.split("-").map(Number) as [number, number] };
   return type === "inet_service" || type === "classid" || type === "integer" ? Number(text) : text;
 }

@@ -83,7 +83,9 @@ function* elementSteps(
   const isNew = ({ addedSets }: TableDelta, set: string) => addedSets.some(({ name }) => name === set);
   // Those of new sets are first: other elements lead to the chains that look into these.
   const parts = deltas
-    .flatMap((delta) => delta.elements.map((elements) => ({ delta, ...steps(elements) })))
+    .flatMap((delta) =>
+      delta.elements.flatMap((elements) => (hasRanges(elements) ? [] : [{ delta, ...steps(elements) }])),
+    )
     .sort((a, b) => Number(isNew(b.delta, b.added.spec.name)) - Number(isNew(a.delta, a.added.spec.name)));
   const entries = parts.filter(({ added }) => isEntry(added.spec.name));
   const others = parts.filter(({ added }) => !isEntry(added.spec.name));
@@ -98,11 +100,22 @@ function* elementSteps(
   yield* chunks(others, "added");
   yield* chunks(entries, "added");
   yield* chunks(parts, "replaced");
+  // At once, for no two ranges may overlap: whoever is served by one that goes is served by one that comes.
+  const ranges = deltas.flatMap((delta) => {
+    const elements = delta.elements.filter(hasRanges);
+    return elements.length === 0 ? [] : [onlyElements(delta, elements)];
+  });
+  if (ranges.length > 0) yield toTransaction(ranges);
   yield* chunks(entries, "deleted");
   yield* chunks(
     others.filter((part) => !isLimited(part)),
     "deleted",
   );
+}
+
+/** Whether the keys of a map end in ranges of ports. */
+function hasRanges({ spec }: ElementsDelta): boolean {
+  return spec.interval === true && spec.key.length > 1;
 }
 
 /** Whether changes may come into force one by one: no chain that packets pass gets other rules, which may need other elements. */

@@ -4,6 +4,7 @@ import {
   assign,
   concat,
   dnatTo,
+  dnatToAddress,
   hash,
   lookup,
   masked,
@@ -20,7 +21,7 @@ import { type Balancer, balancerName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
 import { FIRST_STICKY_NUMBER, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
-import { AFFINITY, AFFINITY_IDS, BALANCERS, ENDPOINTS } from "./sets.ts";
+import { AFFINITY, AFFINITY_IDS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
 
 /** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
@@ -32,8 +33,8 @@ export function balancerChain(family: Family, balancer: Balancer): Chain {
 export const REGISTER: Expression = meta("priority");
 
 /** Leads a packet with the id of a list in the register to the chain that balances over it. */
-export function toBalancer(): Statement {
-  return verdictMap(REGISTER, BALANCERS);
+export function toBalancer({ balancers }: FrontendMaps): Statement {
+  return verdictMap(REGISTER, balancers);
 }
 
 /** Makes the id of an external way in the register that of a list. @param mask the bits of the id that stay */
@@ -48,7 +49,16 @@ export function hasBit(bit: number): Statement {
 
 /** nft asks for a match of the transport protocol in a rule that translates the port. */
 function balanceRule(family: Family, balancer: Balancer): Rule {
-  return [HAS_PORTS, dnatTo(family, lookup(concat(REGISTER, chooseNumber(family, balancer, 0)), ENDPOINTS))];
+  const number = chooseNumber(family, balancer, 0);
+  return [HAS_PORTS, toEndpoint(family, balancer, number)];
+}
+
+/** @param number of the endpoint in the list, or with session affinity in which lists it is */
+function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression): Statement {
+  const key = concat(REGISTER, number);
+  return keepsPort
+    ? dnatToAddress(lookup(key, RANGE_MAPS.endpoints))
+    : dnatTo(family, lookup(key, PORT_MAPS.endpoints));
 }
 
 /**
@@ -73,12 +83,12 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${AFFINITY}` } };
   const number = chooseNumber(family, balancer, FIRST_STICKY_NUMBER[list]);
   const membership = randomNumber(1, MEMBERSHIP[list]);
-  const toEndpoint = dnatTo(family, lookup(concat(REGISTER, membership), ENDPOINTS));
+  const translate = toEndpoint(family, balancer, membership);
   return [
-    [HAS_PORTS, assign(REGISTER, lookup(client, AFFINITY)), remember, toEndpoint],
+    [HAS_PORTS, assign(REGISTER, lookup(client, AFFINITY)), remember, translate],
     [forget],
-    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, number), AFFINITY_IDS)), remember, toEndpoint],
-    [HAS_PORTS, toEndpoint],
+    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, number), AFFINITY_IDS)), remember, translate],
+    [HAS_PORTS, translate],
   ];
 }
 

@@ -15,6 +15,9 @@ const STATIC_CHAINS = [
   "balancing",
   "external",
   "external-local",
+  "range-balancing",
+  "range-external",
+  "range-external-local",
   "reject-chain",
   "drop-chain",
   "service-endpoints-check",
@@ -36,7 +39,17 @@ export const DROP_CHAIN = "drop-chain" satisfies StaticChainName;
 export const BALANCING = "balancing" satisfies StaticChainName;
 export const EXTERNAL = "external" satisfies StaticChainName;
 export const EXTERNAL_LOCAL = "external-local" satisfies StaticChainName;
+export const RANGE_BALANCING = "range-balancing" satisfies StaticChainName;
+export const RANGE_EXTERNAL = "range-external" satisfies StaticChainName;
+export const RANGE_EXTERNAL_LOCAL = "range-external-local" satisfies StaticChainName;
 export const MASQUERADING = "masquerading" satisfies StaticChainName;
+
+/** The chain of ports that serves the same purpose as one of ranges of ports; every other chain is its own. */
+export function portChainOf(chain: string): string {
+  return [RANGE_BALANCING, RANGE_EXTERNAL, RANGE_EXTERNAL_LOCAL].some((name) => name === chain)
+    ? chain.slice("range-".length)
+    : chain;
+}
 
 /** The chain that refuses what is left for cluster IPs. */
 export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
@@ -61,6 +74,8 @@ export interface Balancer {
   readonly affinitySeconds: number;
   /** With affinity: the choice is among the node's own endpoints, and only there may a client stay. */
   readonly local: boolean;
+  /** Connections are to a range of ports, and keep theirs. */
+  readonly keepsPort?: true;
 }
 
 /** The purpose of a chain of ours, read from its name. */
@@ -77,12 +92,13 @@ const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
   "flow-hash": ["flow-hash", "flow-hash"],
 };
 
-/** The name of a balancer's chain: `balance-2`, `slots-251`, `affinity-local-round-robin-3-600`. */
-export function balancerName({ scheduler, slots, count, affinitySeconds, local }: Balancer): BalancerName {
+/** The name of a balancer's chain: `balance-2`, `slots-251`, `affinity-local-round-robin-3-600`, `range-balance-2`. */
+export function balancerName({ scheduler, slots, count, affinitySeconds, local, keepsPort }: Balancer): BalancerName {
   const choice = CHOICES[scheduler][slots ? 1 : 0];
-  if (affinitySeconds === 0) return `${choice}-${count}` as BalancerName;
+  const range = keepsPort ? "range-" : "";
+  if (affinitySeconds === 0) return `${range}${choice}-${count}` as BalancerName;
   const words = ["affinity", ...(local ? ["local"] : []), ...(choice === "balance" ? [] : [choice])];
-  return [...words, count, affinitySeconds].join("-") as BalancerName;
+  return `${range}${[...words, count, affinitySeconds].join("-")}` as BalancerName;
 }
 
 /** The name of the chain that guards by source ranges, and of the set with these. @param hash of the ranges */
@@ -92,14 +108,16 @@ export function firewallNames(hash: string): { readonly chain: FirewallName; rea
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
-const BALANCER = new RegExp(`^(?:balance|(affinity)(-local)?(?:-${CHOICE})?|${CHOICE})-([1-9]\\d*)(?:-([1-9]\\d*))?$`);
+const BALANCER = new RegExp(
+  `^(range-)?(?:balance|(affinity)(-local)?(?:-${CHOICE})?|${CHOICE})-([1-9]\\d*)(?:-([1-9]\\d*))?$`,
+);
 const FIREWALL = /^firewall-[\da-f]{20}$/;
 
 /** Reads a chain's name; undefined for one that we never give. */
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };
-  const [match, affinity, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
+  const [match, range, affinity, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
   if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
   return {
     kind: "balancer",
@@ -108,6 +126,7 @@ export function parseChainName(name: string): ChainRole | undefined {
       count: Number(count),
       affinitySeconds: Number(seconds ?? 0),
       local: local !== undefined,
+      ...(range !== undefined && { keepsPort: true }),
     },
   };
 }

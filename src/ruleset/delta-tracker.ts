@@ -75,8 +75,8 @@ export class DeltaTracker {
     this.#table.chains.delete(name);
   }
 
-  /** Adds a set, whose elements never change: another list has another name. */
-  putSet(spec: SetSpec, keys: readonly string[]): void {
+  /** Adds a set. */
+  putSet(spec: SetSpec, keys: readonly string[] = []): void {
     if (this.#table.sets.has(spec.name)) return;
     if (!this.#sets.has(spec.name)) this.#sets.set(spec.name, undefined);
     this.#table.sets.set(spec.name, { spec, elements: new Map(keys.map((key) => [key, ""])) });
@@ -108,7 +108,7 @@ export class DeltaTracker {
     );
     const elements = this.#isCommitted
       ? [
-          ...[...this.#elements].flatMap(([set, keys]) => pendingElements(this.#set(set), keys)),
+          ...[...this.#elements].flatMap(([set, keys]) => this.#pendingElements(set, keys)),
           ...added.flatMap(allElements),
         ]
       : [...sets.values()].flatMap(allElements);
@@ -144,6 +144,14 @@ export class DeltaTracker {
     this.#elements.clear();
     this.#chains.clear();
     this.#sets.clear();
+  }
+
+  /** Of a set that the kernel does not have, all elements are added with it; one that goes is emptied before. */
+  #pendingElements(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
+    const known = this.#sets.get(name);
+    if (this.#sets.has(name) && known === undefined) return [];
+    const set = this.#table.sets.get(name) ?? known;
+    return set === undefined ? [] : pendingElements(set, keys);
   }
 
   #remember(set: string, key: string, committed: string | undefined): void {

@@ -1,5 +1,5 @@
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { Service, ServicePortSpec } from "../model/service.ts";
+import type { PortRange, Service, ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
@@ -57,8 +57,14 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
 
 /** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
 function frontendElements({ service, spec }: ServicePort, { external, guarded }: FrontendAddresses): number {
-  const outside = external + (spec.nodePort === 0 ? 0 : 1);
-  return 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+  const elements = (outside: number) => 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+  const pieces = (spec.ranges ?? []).reduce((sum, range) => sum + 1 + portsWithin(range, service), 0);
+  return elements(external + (spec.nodePort === 0 ? 0 : 1)) + (pieces === 0 ? 0 : pieces * elements(external));
+}
+
+/** The Service's own ports, each of which cuts a range in two; those of others are on their account. */
+function portsWithin({ first, last }: PortRange, { ports }: Service): number {
+  return ports.filter(({ port }) => first <= port && port <= last).length;
 }
 
 function listElements(port: ServicePort, endpoints: Endpoints | undefined, context: FamilyContext): number {
@@ -69,7 +75,11 @@ function listElements(port: ServicePort, endpoints: Endpoints | undefined, conte
   ];
   const numbers = lists.map((list) => 1 + numbersOf(port.service, list, context));
   const members = port.service.affinitySeconds > 0 ? lists.map(({ count }) => count) : [];
-  return [...numbers, ...members].reduce((sum, each) => sum + each, endpoints.local);
+  // For ranges once more, but for the numbers of endpoints with session affinity.
+  const isRanged = port.spec.ranges !== undefined;
+  const ofRanges = members.length > 0 ? members.map((count) => 1 + count) : numbers;
+  const all = [...numbers, ...members, ...(isRanged ? [...ofRanges, endpoints.local] : [])];
+  return all.reduce((sum, each) => sum + each, endpoints.local);
 }
 
 /** How many numbers lead to the endpoints of a list: its slots, or one for each. */

@@ -1,7 +1,8 @@
 import { SharedValues } from "../base/shared-values.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
-import { balancerName } from "./chain-names.ts";
+import { splitParts } from "../nft/elements.ts";
+import { type Balancer, balancerName } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { type EndpointList, isPlaceable, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, placed } from "./endpoint-numbers.ts";
@@ -16,7 +17,7 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
-import { BALANCERS, ENDPOINTS, LISTS } from "./sets.ts";
+import { ENDPOINTS, type FrontendMaps, mapsOf, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that some frontend leads to. */
@@ -27,8 +28,12 @@ interface KnownPort {
   wanted: ServicePortLists;
   /** How many frontends come by each way, in the order of WAYS. */
   readonly users: number[];
+  /** How many of them are ranges of ports: for these, the lists are in maps of their own, too. */
+  rangeUsers: number;
   /** The lists that the table has. */
   programmed: ServicePortLists;
+  /** The table has them for ranges of ports, too. */
+  isRanged: boolean;
   /** The targets of programmed lists by number, where these are not sorted. */
   orders: Orders;
   /** With session affinity, the endpoints' ids. */
@@ -75,17 +80,17 @@ export class EndpointLists {
    * Adds a frontend that leads to a service port.
    * @returns the id of the list or external way that the frontend is to have in `lists`
    */
-  add(key: ServicePortKey, lists: ServicePortLists, way: Way): number {
+  add(key: ServicePortKey, lists: ServicePortLists, way: Way, isRange = false): number {
     const port = this.#ports.get(key) ?? this.#addPort(key, lists);
-    this.#count(port, way, 1);
+    this.#count(port, way, 1, isRange);
     return listId(port.id, way);
   }
 
   /** Takes a frontend away, and with the last one the lists. */
-  remove(key: ServicePortKey, way: Way): void {
+  remove(key: ServicePortKey, way: Way, isRange = false): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
-    this.#count(port, way, -1);
+    this.#count(port, way, -1, isRange);
     if (port.users.some((users) => users > 0)) return;
     this.#ports.delete(key);
     this.#byId.delete(port.id);
@@ -140,13 +145,12 @@ export class EndpointLists {
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): ReadonlyMap<ServicePortKey, number> {
-    const known = actual.sets.get(LISTS)?.elements ?? new Map<string, string>();
     const wanted = new Map<ServicePortKey, number>();
     const claimed = new Set<number>();
     for (const [key, keys] of frontends) {
       const isSticky = this.#ports.get(key)?.wanted.isSticky;
       for (const frontend of keys) {
-        const id = parseId(Number(known.get(frontend) ?? 0));
+        const id = parseId(Number(actual.sets.get(mapsOf(frontend).lists)?.elements.get(frontend) ?? 0));
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
         wanted.set(key, id.servicePort);
         claimed.add(id.servicePort);
@@ -162,7 +166,9 @@ export class EndpointLists {
       id: 0,
       wanted,
       users: [0, 0, 0, 0],
+      rangeUsers: 0,
       programmed: NOT_STICKY,
+      isRanged: false,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -178,11 +184,13 @@ export class EndpointLists {
     this.#byId.set(id, port.key);
   }
 
-  #count(port: KnownPort, way: Way, change: 1 | -1): void {
+  #count(port: KnownPort, way: Way, change: 1 | -1, isRange: boolean): void {
     const index = WAYS.indexOf(way);
     const users = (port.users[index] ?? 0) + change;
     port.users[index] = users;
-    if (users === 0 || (users === 1 && change === 1)) this.#program(port);
+    if (isRange) port.rangeUsers += change;
+    const isRanged = port.rangeUsers > 0;
+    if (users === 0 || (users === 1 && change === 1) || isRanged !== port.isRanged) this.#program(port);
   }
 
   /** Takes everything of a service port out of the table. */
@@ -196,61 +204,114 @@ export class EndpointLists {
 
   /** Brings the table to the lists that a service port wants. */
   #program(port: KnownPort): void {
-    const before = { lists: port.programmed, ids: port.endpointIds, orders: port.orders };
+    const before = {
+      lists: port.programmed,
+      ids: port.endpointIds,
+      orders: port.orders,
+      isRanged: port.isRanged,
+    };
     const lists = usedLists(port);
     const ids = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
     port.programmed = lists;
     port.endpointIds = ids;
+    port.isRanged = port.rangeUsers > 0;
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
-      if (from === to) continue;
+      if (from === to && before.isRanged === port.isRanged) continue;
       const order = to === undefined ? undefined : orderOf(to, before.orders[name] ?? from?.targets);
       port.orders = withOrder(port.orders, name, order === to?.targets ? undefined : order);
-      if (to !== undefined) this.#shared.addBalancer(to.balancer);
-      this.#writeBalancer(port, name, to);
-      const numbers = [
-        from === undefined ? [] : valuesOf(port.id, from, before.orders[name], before.ids),
-        to === undefined ? [] : valuesOf(port.id, to, order, ids),
-      ] as const;
-      this.#writeNumbers(port, name, ...numbers);
-      if (lists.isSticky) this.#writeMembers(port, name, { targets: from?.targets, ids: before.ids }, to?.targets);
-      if (from !== undefined) this.#shared.dropChain(balancerName(from.balancer));
+      const written: WrittenList = {
+        name,
+        from,
+        to,
+        fromOrder: before.orders[name],
+        toOrder: order,
+        fromIds: before.ids,
+      };
+      this.#writeList(port, written, OF_PORTS);
+      const ofRanges = { ...written, from: before.isRanged ? from : undefined, to: port.isRanged ? to : undefined };
+      if (ofRanges.from !== undefined || ofRanges.to !== undefined) this.#writeList(port, ofRanges, OF_RANGES);
     }
   }
 
-  #writeBalancer({ id }: KnownPort, name: ListName, list: EndpointList | undefined): void {
-    const key = String(listId(id, name));
-    const chain = list && balancerName(list.balancer);
-    if (chain === undefined) this.#tracker.deleteElement(BALANCERS, key);
-    else this.#tracker.putElement(BALANCERS, key, verdicts.share(chain, `goto ${chain}`));
+  #writeList(port: KnownPort, written: WrittenList, side: ListSide): void {
+    const { from, to, fromOrder, toOrder, fromIds, name } = written;
+    const { isSticky } = port.programmed;
+    if (to !== undefined) this.#shared.addBalancer(side.balancer(to.balancer));
+    this.#writeBalancer(port, name, to, side);
+    // With session affinity, numbers lead to the ids of endpoints, which ranges share.
+    if (!isSticky || side === OF_PORTS) {
+      const numbers = [
+        from === undefined ? [] : valuesOf(port.id, from, fromOrder, fromIds),
+        to === undefined ? [] : valuesOf(port.id, to, toOrder, port.endpointIds),
+      ] as const;
+      this.#writeNumbers(port, name, ...numbers, side);
+    }
+    if (isSticky) this.#writeMembers(port, written, side);
+    if (from !== undefined) this.#shared.dropChain(balancerName(side.balancer(from.balancer)));
   }
 
-  #writeNumbers(port: KnownPort, name: ListName, from: readonly string[], to: readonly string[]): void {
+  #writeBalancer({ id }: KnownPort, name: ListName, list: EndpointList | undefined, side: ListSide): void {
+    const key = String(listId(id, name));
+    const chain = list && balancerName(side.balancer(list.balancer));
+    if (chain === undefined) this.#tracker.deleteElement(side.maps.balancers, key);
+    else this.#tracker.putElement(side.maps.balancers, key, verdicts.share(chain, `goto ${chain}`));
+  }
+
+  #writeNumbers(
+    port: KnownPort,
+    name: ListName,
+    from: readonly string[],
+    to: readonly string[],
+    { maps, endpoint }: ListSide,
+  ): void {
     const { isSticky } = port.programmed;
     for (let number = 0; number < Math.max(from.length, to.length); number++) {
       const value = to[number];
       if (value === from[number]) continue;
-      const { set, key } = numberElement(port.id, name, number, isSticky);
+      const { set, key } = numberElement(port.id, name, number, isSticky, maps);
       if (value === undefined) this.#tracker.deleteElement(set, key);
-      else this.#tracker.putElement(set, key, value);
+      else this.#tracker.putElement(set, key, isSticky ? value : endpoint(value));
     }
   }
 
   /** With session affinity: the endpoints by their ids, apart for each list, so that no client stays where it may not be. */
-  #writeMembers(
-    { id, endpointIds: ids }: KnownPort,
-    name: ListName,
-    from: { readonly targets: readonly string[] | undefined; readonly ids: EndpointIds },
-    to: readonly string[] = [],
-  ): void {
+  #writeMembers({ id, endpointIds: ids }: KnownPort, { name, from, to, fromIds }: WrittenList, side: ListSide): void {
     const key = (endpoint: number | undefined) => memberKey(id + (endpoint ?? 0), name);
-    const wanted = new Set(to);
-    for (const target of from.targets ?? []) {
-      if (!wanted.has(target)) this.#tracker.deleteElement(ENDPOINTS, key(from.ids.get(target)));
+    const wanted = new Set(to?.targets);
+    const { endpoints } = side.maps;
+    for (const target of from?.targets ?? []) {
+      if (!wanted.has(target)) this.#tracker.deleteElement(endpoints, key(fromIds.get(target)));
     }
-    for (const target of to) this.#tracker.putElement(ENDPOINTS, key(ids.get(target)), target);
+    for (const target of wanted) this.#tracker.putElement(endpoints, key(ids.get(target)), side.endpoint(target));
   }
 }
+
+/** A list of a service port that takes the place of another one. */
+interface WrittenList {
+  readonly name: ListName;
+  readonly from: EndpointList | undefined;
+  readonly to: EndpointList | undefined;
+  readonly fromOrder: readonly string[] | undefined;
+  readonly toOrder: readonly string[] | undefined;
+  readonly fromIds: EndpointIds;
+}
+
+/** How lists are written for ports, or for ranges of ports. */
+interface ListSide {
+  readonly maps: FrontendMaps;
+  readonly balancer: (balancer: Balancer) => Balancer;
+  /** The element's value for an endpoint's target. */
+  readonly endpoint: (target: string) => string;
+}
+
+const OF_PORTS: ListSide = { maps: PORT_MAPS, balancer: (balancer) => balancer, endpoint: (target) => target };
+
+const OF_RANGES: ListSide = {
+  maps: RANGE_MAPS,
+  balancer: (balancer) => ({ ...balancer, keepsPort: true }),
+  endpoint: (target) => splitParts(target)[0] ?? "",
+};
 
 /** The lists to which some frontend leads. */
 function usedLists({ wanted, users }: KnownPort): ServicePortLists {
@@ -297,9 +358,11 @@ function valuesOf(
 /** The ids of service ports that packets can get from a table: those to which a frontend leads. */
 function idsIn({ sets }: Table): ReadonlySet<number> {
   const ids = new Set<number>();
-  for (const value of sets.get(LISTS)?.elements.values() ?? []) {
-    const parsed = parseId(Number(value));
-    if (parsed !== undefined) ids.add(parsed.servicePort);
+  for (const { lists } of [PORT_MAPS, RANGE_MAPS]) {
+    for (const value of sets.get(lists)?.elements.values() ?? []) {
+      const parsed = parseId(Number(value));
+      if (parsed !== undefined) ids.add(parsed.servicePort);
+    }
   }
   return ids;
 }
@@ -324,7 +387,7 @@ function ordersIn({ sets }: Table, { id, wanted, endpointIds: ids }: KnownPort):
   for (const name of LIST_NAMES) {
     const order: string[] = [];
     while (true) {
-      const { set, key } = numberElement(id, name, order.length, wanted.isSticky);
+      const { set, key } = numberElement(id, name, order.length, wanted.isSticky, PORT_MAPS);
       const value = sets.get(set)?.elements.get(key);
       if (value === undefined) break;
       order.push(wanted.isSticky ? (byId.get(value) ?? "") : value);

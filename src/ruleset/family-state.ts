@@ -10,10 +10,11 @@ import { flowtableOf } from "./fast-path.ts";
 import { frontendKey, nodePortKey, parseFrontendKey } from "./keys.ts";
 import { ListIds, listId, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
-import { isOfLists, LISTS, NODEPORT_IPS, setSpecs, VANISHED } from "./sets.ts";
+import { isOfLists, mapsOf, NODEPORT_IPS, RANGE_MAPS, rangeSpecs, setSpecs, VANISHED } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
-import { staticChains } from "./static-chains.ts";
+import { RANGE_CHAINS, staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -41,12 +42,17 @@ export class FamilyState {
   readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
+  readonly #ranges = new PortRanges(() => this.#owners.keys());
+  #context: FamilyContext;
+  /** The maps and chains of ranges of ports are there. */
+  #hasRanges = false;
 
   /** @param ids of service ports that are known already; none when absent */
   constructor(context: FamilyContext, ids = new ListIds()) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);
+    this.#context = context;
     this.setContext(context);
   }
 
@@ -62,7 +68,8 @@ export class FamilyState {
 
   /** Replaces everything that does not come from Services. The caller renders all service ports again. */
   setContext(context: FamilyContext): void {
-    for (const chain of staticChains(context)) this.#tracker.putChain(chain);
+    this.#context = context;
+    for (const chain of staticChains(context, this.#hasRanges)) this.#tracker.putChain(chain);
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
     const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
     for (const address of [...known.keys()])
@@ -81,10 +88,11 @@ export class FamilyState {
     for (const target of targets) this.#tracker.putElement(VANISHED, target, "");
   }
 
-  /** Puts a service port's rules in place of its earlier ones. */
+  /** Puts a service port's rules in place of its earlier ones. {@link FamilyState.cutRanges} is due after it. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
+    if (rules.ranges.length > 0) this.#setHasRanges(true);
     this.#remember(key, before);
     this.#rules.set(key, rules);
     for (const element of rules.shared) this.#shared.addElement(element);
@@ -94,15 +102,23 @@ export class FamilyState {
       this.#setCandidates(frontend, withCandidate(frontend, this.#candidates(frontend, before), rules));
     }
     if (before !== undefined) this.#release(before, frontends);
+    this.#ranges.replace(before, rules);
   }
 
-  /** Takes a service port out. */
+  /** Takes a service port out. {@link FamilyState.cutRanges} is due after it. */
   remove(key: ServicePortKey): void {
     const rules = this.#rules.get(key);
     if (rules === undefined) return;
     this.#remember(key, rules);
     this.#rules.delete(key);
     this.#release(rules, new Set());
+    this.#ranges.replace(rules, undefined);
+  }
+
+  /** Divides ports among the ranges that service ports want, where these or explicit ports changed: once for many of them. */
+  cutRanges(): void {
+    for (const { before, after } of this.#ranges.cut()) this.#replace(before, after);
+    if (this.#ranges.isEmpty) this.#setHasRanges(false);
   }
 
   /** Whether there is an id for a service port, or it has one. */
@@ -117,11 +133,12 @@ export class FamilyState {
 
   /** The service port that has a frontend, by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
-    return this.#owners.get(frontend)?.port;
+    const piece = this.#ranges.piece(frontend)?.port.key;
+    return (piece === undefined ? this.#owners.get(frontend) : this.#rules.get(piece))?.port;
   }
 
   /**
-   * The frontend of a destination, by its key, and the service port that has it; undefined where none has.
+   * The frontend of a destination, by its key (of a range, the piece that has the port), and the service port that has it; undefined where none has.
    * @param hasNodePorts whether NodePorts answer at the address
    */
   frontendAt(
@@ -135,7 +152,14 @@ export class FamilyState {
       const owner = this.ownerOf(key);
       if (owner !== undefined) return { key, port: owner };
     }
-    return undefined;
+    const key = this.#ranges.pieceAt(frontendKey(address, protocol, port))?.rules.key;
+    const owner = key === undefined ? undefined : this.ownerOf(key);
+    return key === undefined || owner === undefined ? undefined : { key, port: owner };
+  }
+
+  /** The parts that a service port has of one of its ranges of ports. */
+  piecesOf(key: ServicePortKey, range: FrontendRules): readonly FrontendRules[] {
+    return this.#ranges.piecesOf(key, range);
   }
 
   /** The service port to which the id of a list or endpoint belongs. */
@@ -163,11 +187,18 @@ export class FamilyState {
         const [winner, ...losers] = candidates.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
         return { family, frontend, winner, losers };
       })
+      .concat(
+        this.#ranges.conflicts().map(({ frontend, winner, loser }) => ({ family, frontend, winner, losers: [loser] })),
+      )
       .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
   }
 
-  /** The service ports that want a frontend and do not have it, in the order in which they would take over. */
+  /**
+   * The service ports that want a frontend, or some ports of a range, and do not have it, in the order in which they would
+   * take over.
+   */
   losersOf(frontend: string): readonly ServicePort[] {
+    if (mapsOf(frontend) === RANGE_MAPS) return this.#ranges.losersOf(frontend);
     return (this.#conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
@@ -186,6 +217,9 @@ export class FamilyState {
     const frontends = new Map<ServicePortKey, string[]>();
     for (const [frontend, rules] of this.#owners) {
       if (wayOf(rules, frontend) !== undefined) addToGroup(frontends, rules.port.key, frontend);
+    }
+    for (const { port, rules } of this.#ranges.pieces()) {
+      if (rules.way !== undefined) addToGroup(frontends, port.key, rules.key);
     }
     for (const key of this.#lists.adoptIds(actual, frontends)) {
       for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
@@ -238,30 +272,49 @@ export class FamilyState {
     else this.#owners.set(key, after);
     if (candidates.length > 1) this.#conflicts.set(key, candidates);
     else this.#conflicts.delete(key);
-    if (before !== after) this.#replace(key, before, after);
+    if ((before === undefined) !== (after === undefined)) this.#ranges.setPort(key, after !== undefined);
+    if (before !== after) this.#replace(before && ownedFrontend(before, key), after && ownedFrontend(after, key));
   }
 
-  /** Replaces the rules of a frontend. */
-  #replace(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
-    const [from, to] = [before && frontendOf(before, key), after && frontendOf(after, key)];
+  /** Replaces the rules of a frontend, or of a piece of a range. */
+  #replace(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
+    const [from, to] = [before?.rules, after?.rules];
+    const key = (to ?? from)?.key ?? "";
+    const maps = mapsOf(key);
+    const isRange = maps === RANGE_MAPS;
     if (to?.guard !== undefined) this.#shared.addSourceRanges(to.guard);
     this.#replaceElements(from?.elements ?? [], to?.elements ?? []);
-    if (after === undefined || to?.way === undefined) this.#tracker.deleteElement(LISTS, key);
-    else this.#putList(key, this.#lists.add(after.port.key, after.lists, to.way));
-    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way);
+    const lists = after && this.#rules.get(after.port.key)?.lists;
+    if (after === undefined || to?.way === undefined || lists === undefined)
+      this.#tracker.deleteElement(maps.lists, key);
+    else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, isRange));
+    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, isRange);
     if (from?.guard !== undefined) this.#shared.dropSourceRanges(from.guard);
   }
 
   #putList(key: string, id: number): void {
-    this.#tracker.putElement(LISTS, key, String(id));
+    this.#tracker.putElement(mapsOf(key).lists, key, String(id));
   }
 
   /** Puts the id of a frontend's list again. */
   #putListOf(key: string): void {
-    const rules = this.#owners.get(key);
-    const way = rules && wayOf(rules, key);
-    const id = rules && this.#lists.ids.of(rules.port.key);
-    if (way !== undefined && id !== undefined) this.#putList(key, listId(id, way));
+    const owner = this.#owners.get(key);
+    const { port, rules } = this.#ranges.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
+    const id = port && this.#lists.ids.of(port.key);
+    if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
+  }
+
+  /** Declares the maps and chains of ranges of ports, or takes them away: the table has them only while they are of use. */
+  #setHasRanges(hasRanges: boolean): void {
+    if (hasRanges === this.#hasRanges) return;
+    this.#hasRanges = hasRanges;
+    for (const spec of rangeSpecs(this.#context)) {
+      if (hasRanges) this.#tracker.putSet(spec);
+      else this.#tracker.deleteSet(spec.name);
+    }
+    const chains = staticChains(this.#context, hasRanges);
+    for (const chain of chains) this.#tracker.putChain(chain);
+    if (!hasRanges) for (const name of RANGE_CHAINS) this.#tracker.deleteChain(name);
   }
 
   #replaceElements(before: readonly DesiredElement[], after: readonly DesiredElement[]): void {
@@ -295,6 +348,13 @@ function placeOf(key: string, sorted: readonly ServicePortRules[], { port }: Ser
     else to = middle;
   }
   return from;
+}
+
+/** A frontend or piece of a range, and the service port that has it. */
+type OwnedFrontend = Pick<RangePiece, "port" | "rules">;
+
+function ownedFrontend(rules: ServicePortRules, key: string): OwnedFrontend {
+  return { port: rules.port, rules: frontendOf(rules, key) };
 }
 
 function wayOf(rules: ServicePortRules, key: string): Way | undefined {

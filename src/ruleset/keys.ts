@@ -1,6 +1,7 @@
 import { assertNever } from "../base/errors.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../base/family.ts";
 import { socketText } from "../base/text.ts";
+import type { PortRange } from "../model/service.ts";
 import { concat, masked, type matches, meta, payload } from "../nft/ast/expression.ts";
 import type { Expression, Statement } from "../nft/ast/json.ts";
 import { canonicalAddresses } from "../nft/canonical/address.ts";
@@ -22,6 +23,16 @@ export function frontendKey(address: string, protocol: string, port: number): st
   return joinParts(address, protocol, port);
 }
 
+/** The key of a frontend at other ports of the same address: `10.96.0.10 . tcp . 8000-8099`, also for a single one. */
+export function rangeKey(frontend: string, { first, last }: PortRange): string {
+  return joinParts(placeOfKey(frontend), `${first}-${last}`);
+}
+
+/** The address and protocol of a frontend: `10.96.0.10 . tcp`. */
+export function placeOfKey(frontend: string): string {
+  return splitParts(frontend).slice(0, 2).join(" . ");
+}
+
 /** The key of a NodePort: `0.0.0.0 . tcp . 30080`. */
 export function nodePortKey(family: Family, protocol: string, port: number): string {
   return joinParts(ANY_ADDRESS[family], protocol, port);
@@ -32,21 +43,31 @@ export interface FrontendParts {
   /** Undefined for a NodePort. */
   readonly address: string | undefined;
   readonly protocol: string;
-  /** 1..65535 */
+  /** 1..65535; of a range the first. */
   readonly port: number;
+  /** Only of a range of ports. */
+  readonly lastPort?: number;
 }
 
 /** Reads the key of a frontend. */
 export function parseFrontendKey(key: string): FrontendParts {
-  const [address = "", protocol = "", port = ""] = splitParts(key);
+  const [address = "", protocol = "", ports = ""] = splitParts(key);
   const isNodePort = address === ANY_ADDRESS.ip || address === ANY_ADDRESS.ip6;
-  return { address: isNodePort ? undefined : address, protocol, port: Number(port) };
+  const [port, lastPort] = ports.split("-").map(Number);
+  const parts = { address: isNodePort ? undefined : address, protocol, port: port ?? 0 };
+  return lastPort === undefined ? parts : { ...parts, lastPort };
 }
 
-/** A frontend by its key: `10.96.0.10:53/udp`, `NodePort 30080/tcp (IPv4)`. */
+/** The port or range of ports of a frontend, as people write it: `53`, `8000-8099`. */
+export function portsText({ port, lastPort = port }: Pick<FrontendParts, "port" | "lastPort">): string {
+  return lastPort === port ? String(port) : `${port}-${lastPort}`;
+}
+
+/** A frontend by its key: `10.96.0.10:53/udp`, `10.96.0.10:8000-8099/udp`, `NodePort 30080/tcp (IPv4)`. */
 export function frontendText(key: string): string {
-  const { address, protocol, port } = parseFrontendKey(key);
-  if (address !== undefined) return `${socketText(address, port)}/${protocol}`;
+  const { protocol, port, ...parts } = parseFrontendKey(key);
+  const { address } = parts;
+  if (address !== undefined) return `${socketText(address, portsText({ port, ...parts }))}/${protocol}`;
   const family = FAMILIES.find((one) => key.startsWith(ANY_ADDRESS[one])) ?? "ip";
   return `NodePort ${port}/${protocol} (${FAMILY_NAMES[family]})`;
 }

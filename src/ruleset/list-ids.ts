@@ -1,6 +1,6 @@
 import type { ServicePortKey } from "../model/ids.ts";
 import { joinParts } from "../nft/elements.ts";
-import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
+import { AFFINITY_IDS, type FrontendMaps } from "./sets.ts";
 
 /**
  * The numbers that stand for the endpoints of a service port, in `meta priority` and in maps. A service port has an id, to
@@ -70,10 +70,11 @@ export function numberElement(
   list: ListName,
   number: number,
   isSticky: boolean,
-): { readonly set: typeof ENDPOINTS | typeof AFFINITY_IDS; readonly key: string } {
+  { endpoints }: Pick<FrontendMaps, "endpoints">,
+): { readonly set: FrontendMaps["endpoints"] | typeof AFFINITY_IDS; readonly key: string } {
   return isSticky
     ? { set: AFFINITY_IDS, key: joinParts(servicePortId, FIRST_STICKY_NUMBER[list] + number) }
-    : { set: ENDPOINTS, key: joinParts(listId(servicePortId, list), number) };
+    : { set: endpoints, key: joinParts(listId(servicePortId, list), number) };
 }
 
 /** The key in `endpoints` under which a balancing chain with affinity finds an endpoint of a list. */

@@ -1,6 +1,7 @@
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { type Balancer, balancerName, DROP_CHAIN, parseChainName } from "./chain-names.ts";
+import { parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
   LIST_NAMES,
   type ListName,
@@ -11,12 +12,12 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import { BALANCERS, ENDPOINTS, FIREWALL_IPS, LISTS, NO_ENDPOINTS } from "./sets.ts";
+import { type FrontendMaps, mapsOf, RANGE_MAPS } from "./sets.ts";
 
 /** A list of endpoints as a table has it. */
 export interface ProgrammedList {
   readonly balancer: Balancer;
-  /** Endpoints as `address . port`. */
+  /** Endpoints as `address . port`; of a range of ports as addresses. */
   readonly targets: ReadonlySet<string>;
 }
 
@@ -33,12 +34,13 @@ export interface ProgrammedFrontend {
 
 /** Reads what a table, of the kernel or a desired one, does with connections to a frontend; undefined for nothing. */
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
-  const id = parseId(Number(sets.get(LISTS)?.elements.get(key) ?? 0));
-  const refusal = sets.get(NO_ENDPOINTS)?.elements.get(key);
-  const isGuarded = sets.get(FIREWALL_IPS)?.elements.has(key) ?? false;
+  const maps = mapsOf(key);
+  const id = parseId(Number(sets.get(maps.lists)?.elements.get(key) ?? 0));
+  const refusal = sets.get(maps.noEndpoints)?.elements.get(key);
+  const isGuarded = sets.get(maps.firewallIPs)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
   const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
-    const list = id && programmedList({ sets }, id, name);
+    const list = id && programmedList({ sets }, id, name, maps);
     return list === undefined ? [] : [[name, list] as const];
   });
   return {
@@ -47,6 +49,21 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
     refusal: refusal === undefined ? undefined : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
     isGuarded,
   };
+}
+
+/** The ranges of ports of a table that have the port of a frontend, by their keys. */
+export function rangesAt({ sets }: Table, frontend: string): readonly string[] {
+  const { port } = parseFrontendKey(frontend);
+  const place = `${placeOfKey(frontend)} `;
+  const found = new Set<string>();
+  for (const map of [RANGE_MAPS.lists, RANGE_MAPS.noEndpoints, RANGE_MAPS.firewallIPs]) {
+    for (const key of sets.get(map)?.elements.keys() ?? []) {
+      if (!key.startsWith(place)) continue;
+      const { port: first, lastPort: last = first } = parseFrontendKey(key);
+      if (first <= port && port <= last) found.add(key);
+    }
+  }
+  return [...found];
 }
 
 /** Whether two tables do the same with connections to a frontend, by whichever ids and numbers. */
@@ -75,15 +92,16 @@ function programmedList(
   { sets }: Pick<Table, "sets">,
   { servicePort, isSticky }: ParsedId,
   name: ListName,
+  maps: FrontendMaps,
 ): ProgrammedList | undefined {
-  const verdict = sets.get(BALANCERS)?.elements.get(String(listId(servicePort, name)));
+  const verdict = sets.get(maps.balancers)?.elements.get(String(listId(servicePort, name)));
   const role = parseChainName(verdictTarget(verdict ?? "") ?? "");
   if (role?.kind !== "balancer") return undefined;
   const targets = new Set<string>();
   for (let number = 0; number < role.balancer.count; number++) {
-    const { set, key } = numberElement(servicePort, name, number, isSticky);
+    const { set, key } = numberElement(servicePort, name, number, isSticky, maps);
     const value = sets.get(set)?.elements.get(key);
-    const target = isSticky ? sets.get(ENDPOINTS)?.elements.get(memberKey(Number(value), name)) : value;
+    const target = isSticky ? sets.get(maps.endpoints)?.elements.get(memberKey(Number(value), name)) : value;
     if (target !== undefined) targets.add(target);
   }
   return { balancer: role.balancer, targets };

@@ -1,7 +1,7 @@
 import type { ServicePort } from "../model/service-port.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
+import { CLUSTER_IPS, mapsOf, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */
 export type RefusalReason =
@@ -35,10 +35,10 @@ export function reasonAt(
   state: FamilyState,
   key: string,
 ): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
-  const verdict = state.table.sets.get(NO_ENDPOINTS)?.elements.get(key);
+  const verdict = state.table.sets.get(mapsOf(key).noEndpoints)?.elements.get(key);
   if (verdict === `goto ${REJECT_CHAIN}`) return "no-endpoints";
   if (verdict === `goto ${DROP_CHAIN}`) return "no-local-endpoints";
-  return has(state, FIREWALL_IPS, key) ? "source-ranges" : "served";
+  return has(state, mapsOf(key).firewallIPs, key) ? "source-ranges" : "served";
 }
 
 /** Where every address of the node serves NodePorts, all that are no cluster IP may be one of them. */

@@ -45,6 +45,7 @@ export class Renderer {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
     for (const name of this.#names()) yield* this.#renderService(name, excluded);
+    this.#cutRanges();
   }
 
   /**
@@ -54,6 +55,7 @@ export class Renderer {
    */
   *updating(dirty: Iterable<ServiceName>, excluded = NONE): Generator<undefined> {
     for (const name of [...dirty].sort()) yield* this.#renderService(name, excluded);
+    this.#cutRanges();
   }
 
   /** As {@link Renderer.updating}, at once. */
@@ -65,6 +67,10 @@ export class Renderer {
   get excess(): ReadonlyMap<ServicePortKey, string> {
     this.#excess ??= new Map([...this.#excessOf.values()].flatMap((each) => [...each]));
     return this.#excess;
+  }
+
+  #cutRanges(): void {
+    for (const state of Object.values(this.state.families)) state?.cutRanges();
   }
 
   #names(): ServiceName[] {

@@ -1,12 +1,22 @@
+import type { PortRange } from "../model/service.ts";
 import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import { type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
-import { frontendKey, nodePortKey } from "./keys.ts";
+import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, NO_ENDPOINTS, type SetName } from "./sets.ts";
+import {
+  CLUSTER_IPS,
+  FIREWALL_IPS,
+  HAIRPIN_CONNECTIONS,
+  NO_ENDPOINTS,
+  RANGE_FIREWALL_IPS,
+  RANGE_HAIRPINS,
+  RANGE_NO_ENDPOINTS,
+  type SetName,
+} from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
 
 /** One element that a service port wants in a set or map; `value` is "" in a set. */
@@ -32,6 +42,8 @@ export interface FrontendRules {
 export interface ServicePortRules {
   readonly port: ServicePort;
   readonly frontends: readonly FrontendRules[];
+  /** The same for each range of ports at each address, with the whole range in keys: see port-ranges.ts for what it gets of it. */
+  readonly ranges: readonly FrontendRules[];
   readonly lists: ServicePortLists;
   /** Elements that several service ports may want alike. */
   readonly shared: readonly DesiredElement[];
@@ -44,15 +56,17 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   const { service } = port;
   // The annotation of the Service decides, or else the proxy's default.
   const scheduler = service.scheduler ?? context.scheduler;
+  const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context)];
   return {
     port,
-    frontends: [
-      clusterFrontend(port, choice),
-      ...externalFrontends(port, choice, context),
-      ...nodePortFrontend(port, choice),
-    ],
+    frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
+    ranges: rangeFrontends(port, ofAddresses),
     lists: servicePortLists(choice.cluster, choice.local, { scheduler, affinitySeconds: service.affinitySeconds }),
-    shared: [{ set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" }, ...hairpinElements(port, choice)],
+    shared: [
+      { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
+      ...hairpinElements(port, choice),
+      ...(port.spec.ranges === undefined ? NOTHING : rangeHairpinElements(choice)),
+    ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
   };
 }
@@ -110,6 +124,25 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
 }
 
 const NOTHING: readonly DesiredElement[] = [];
+const NO_RANGES: readonly FrontendRules[] = [];
+
+/** A range is served as the port is, at the same addresses. */
+function rangeFrontends({ spec: { ranges } }: ServicePort, ofPort: readonly FrontendRules[]): readonly FrontendRules[] {
+  if (ranges === undefined) return NO_RANGES;
+  return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
+}
+
+/** The rules of a frontend, for a range of ports in the place of its port or range. */
+export function atRange(frontend: FrontendRules, range: PortRange): FrontendRules {
+  const key = rangeKey(frontend.key, range);
+  const elements = frontend.elements.map(({ set, value }) => ({ set: SETS_OF_RANGES[set] ?? set, key, value }));
+  return { ...frontend, key, elements };
+}
+
+const SETS_OF_RANGES: Readonly<Partial<Record<SetName, SetName>>> = {
+  [NO_ENDPOINTS]: RANGE_NO_ENDPOINTS,
+  [FIREWALL_IPS]: RANGE_FIREWALL_IPS,
+};
 
 /**
  * Traffic by an external policy of "Cluster" is masqueraded, for its answers must come back through this node;
@@ -137,4 +170,14 @@ function hairpinElements({ spec }: ServicePort, { cluster, local }: EndpointChoi
     }
   }
   return Array.from(keys, (key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
+}
+
+/** The same at every port: one set of addresses does for all ranges. */
+function rangeHairpinElements({ cluster, local }: EndpointChoice): DesiredElement[] {
+  const addresses = [...cluster, ...local].flatMap((endpoint) => (endpoint.local ? endpoint.address : []));
+  return [...new Set(addresses)].map((address) => ({
+    set: RANGE_HAIRPINS,
+    key: joinParts(address, address),
+    value: "",
+  }));
 }

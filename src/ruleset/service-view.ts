@@ -9,7 +9,7 @@ import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
-import { NO_ENDPOINTS } from "./sets.ts";
+import { mapsOf } from "./sets.ts";
 
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
@@ -55,12 +55,14 @@ export const EXCLUSION_NAMES: Readonly<Record<ExclusionReason, string>> = {
 /** A frontend that a service port wants. */
 export interface FrontendView {
   readonly origin: FrontendOrigin;
-  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort; of a range, the piece that its service port has. */
   readonly key: string;
   /** "" for a NodePort. */
   readonly address: string;
-  /** 1..65535 */
+  /** 1..65535; of a range the first. */
   readonly port: number;
+  /** Only of a range of ports. */
+  readonly lastPort?: number;
   /** The policy for connections from outside; of a cluster IP, for all. */
   readonly policy: "cluster" | "local";
   readonly outcome: FrontendOutcome;
@@ -104,16 +106,19 @@ export function viewService(
     if (context === undefined) return [];
     const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);
     const choice = chooseEndpoints(port, endpoints, context.place);
-    const { frontends: all } = renderServicePort(port, choice, context);
-    const frontends = isOver ? all.slice(0, 1) : all;
+    const state = families[port.family];
+    const rules = renderServicePort(port, choice, context);
+    const pieces = rules.ranges.flatMap((range) => {
+      const own = state?.piecesOf(port.key, range) ?? [];
+      return own.length === 0 ? [range] : own;
+    });
+    const frontends = isOver ? rules.frontends.slice(0, 1) : [...rules.frontends, ...pieces];
     return [
       {
         port,
         choice,
         endpoints: endpoints.map((endpoint) => viewEndpoint(port, endpoint, choice, context)),
-        frontends: frontends.map((frontend) =>
-          viewFrontend(port, frontend, loadBalancerIPs, choice, families[port.family]),
-        ),
+        frontends: frontends.map((frontend) => viewFrontend(port, frontend, loadBalancerIPs, choice, state)),
       },
     ];
   });
@@ -140,21 +145,22 @@ function viewFrontend(
   choice: EndpointChoice,
   state: FamilyState | undefined,
 ): FrontendView {
-  const { address = "", port } = parseFrontendKey(key);
+  const { address = "", protocol, ...ports } = parseFrontendKey(key);
   const origin = originOf(address);
   const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
-  const refusal = elements.find(({ set }) => set === NO_ENDPOINTS)?.value;
+  const refusal = elements.find(({ set }) => set === mapsOf(key).noEndpoints)?.value;
   return {
     origin,
     key,
     address,
-    port,
+    ...ports,
     policy: isLocal ? "local" : "cluster",
     outcome:
       way !== undefined && refusal === undefined ? "served" : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
     endpoints: isLocal ? choice.local : choice.cluster,
     guarded: guard !== undefined,
-    owner: state?.ownerOf(key),
+    // Of a range of which the service port has nothing, the one that has its first port.
+    owner: state?.ownerOf(key) ?? state?.frontendAt(address, protocol, ports.port, false)?.port,
   };
 
   function originOf(of: string): FrontendOrigin {

@@ -25,6 +25,17 @@ export const CLUSTER_IPS = "cluster-ips";
 export const NODEPORT_IPS = "nodeport-ips";
 /** Connections of an endpoint to itself: its address twice, protocol and port. */
 export const HAIRPIN_CONNECTIONS = "hairpin-connections";
+/**
+ * The maps of ranges of ports, which are there as long as a Service has ranges: as those above, with a range in the place of
+ * the port, and endpoints without ports, for a connection keeps its own. Ids are those of the Service port.
+ */
+export const RANGE_LISTS = "range-lists";
+export const RANGE_BALANCERS = "range-balancers";
+export const RANGE_ENDPOINTS = "range-endpoints";
+export const RANGE_NO_ENDPOINTS = "range-no-endpoints";
+export const RANGE_FIREWALL_IPS = "range-firewall-ips";
+/** Connections of an endpoint to itself at any port: its address twice. */
+export const RANGE_HAIRPINS = "range-hairpins";
 /** Client and frontend of what was refused or dropped; filled by packets. */
 export const REFUSED = "refused";
 /** TCP endpoints (address and port) that left every EndpointSlice a while ago. */
@@ -51,12 +62,64 @@ export type SetName =
   | typeof CLUSTER_IPS
   | typeof NODEPORT_IPS
   | typeof HAIRPIN_CONNECTIONS
+  | typeof RANGE_LISTS
+  | typeof RANGE_BALANCERS
+  | typeof RANGE_ENDPOINTS
+  | typeof RANGE_NO_ENDPOINTS
+  | typeof RANGE_FIREWALL_IPS
+  | typeof RANGE_HAIRPINS
   | typeof REFUSED
   | typeof VANISHED
   | `source-ranges-${string}`;
 
-const FRONTEND_SETS: ReadonlySet<string> = new Set([LISTS, NO_ENDPOINTS, FIREWALL_IPS]);
-const LIST_SETS: ReadonlySet<string> = new Set([BALANCERS, ENDPOINTS, AFFINITY_IDS, AFFINITY]);
+/** The maps by which a packet to a port finds its endpoints. */
+export const PORT_MAPS = {
+  lists: LISTS,
+  balancers: BALANCERS,
+  endpoints: ENDPOINTS,
+  noEndpoints: NO_ENDPOINTS,
+  firewallIPs: FIREWALL_IPS,
+} as const;
+
+/** The same for a packet to a port of a range. */
+export const RANGE_MAPS = {
+  lists: RANGE_LISTS,
+  balancers: RANGE_BALANCERS,
+  endpoints: RANGE_ENDPOINTS,
+  noEndpoints: RANGE_NO_ENDPOINTS,
+  firewallIPs: RANGE_FIREWALL_IPS,
+} as const;
+
+/** The maps of ports, or those of ranges of ports. */
+export type FrontendMaps = typeof PORT_MAPS | typeof RANGE_MAPS;
+
+const PURPOSES: ReadonlyMap<string, SetName> = new Map<string, SetName>([
+  [RANGE_LISTS, LISTS],
+  [RANGE_BALANCERS, BALANCERS],
+  [RANGE_ENDPOINTS, ENDPOINTS],
+  [RANGE_NO_ENDPOINTS, NO_ENDPOINTS],
+  [RANGE_FIREWALL_IPS, FIREWALL_IPS],
+  [RANGE_HAIRPINS, HAIRPIN_CONNECTIONS],
+]);
+
+/** The set of ports that serves the same purpose as one of ranges of ports; every other set is its own. */
+export function portSetOf(set: string): string {
+  return PURPOSES.get(set) ?? set;
+}
+
+/** The maps that have a frontend, by its key. */
+export function mapsOf(frontend: string): FrontendMaps {
+  return frontend.includes("-") ? RANGE_MAPS : PORT_MAPS;
+}
+
+const FRONTEND_SETS: ReadonlySet<string> = new Set(
+  [PORT_MAPS, RANGE_MAPS].flatMap(({ lists, noEndpoints, firewallIPs }) => [lists, noEndpoints, firewallIPs]),
+);
+const LIST_SETS: ReadonlySet<string> = new Set([
+  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
+  AFFINITY_IDS,
+  AFFINITY,
+]);
 
 /** Whether the keys of a map are frontends. */
 export function isOfFrontends(set: string): boolean {
@@ -111,6 +174,31 @@ export function setSpecs({
     { ...PLAIN, name: AFFINITY_IDS, key: listEntry, value: ["classid"] },
     { ...PLAIN, name: AFFINITY, key: ["classid", address], value: ["classid"], dynamic: true, size: affinityMapSize },
   ];
+}
+
+/** The declarations of the sets and maps of one family that are there as long as a Service has ranges of ports. */
+export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | "counters">): NamedSetSpec[] {
+  const address: DataType = family === "ip" ? "ipv4_addr" : "ipv6_addr";
+  const key: DataType[] = [address, "inet_proto", "inet_service"];
+  return [
+    { ...PLAIN, name: RANGE_HAIRPINS, key: [address, address] },
+    { ...PLAIN, name: RANGE_FIREWALL_IPS, key, value: "verdict", interval: true },
+    { ...PLAIN, name: RANGE_NO_ENDPOINTS, key, value: "verdict", interval: true },
+    { ...PLAIN, name: RANGE_LISTS, key, value: ["classid"], interval: true, counter: counters !== "off" },
+    { ...PLAIN, name: RANGE_BALANCERS, key: ["classid"], value: "verdict" },
+    {
+      ...PLAIN,
+      name: RANGE_ENDPOINTS,
+      key: ["classid", "integer"],
+      value: [address],
+      counter: counters === "endpoints",
+    },
+  ];
+}
+
+/** Whether a set is one of source ranges. */
+export function isOfSourceRanges(set: string): boolean {
+  return set.startsWith("source-ranges-");
 }
 
 /** The declaration of a set of source ranges. */

@@ -18,7 +18,11 @@ import {
   EXTERNAL,
   EXTERNAL_LOCAL,
   MASQUERADING,
+  RANGE_BALANCING,
+  RANGE_EXTERNAL,
+  RANGE_EXTERNAL_LOCAL,
   REJECT_CHAIN,
+  type StaticChainName,
 } from "./chain-names.ts";
 import { fastPathChains } from "./fast-path.ts";
 import {
@@ -34,24 +38,43 @@ import {
 import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { HAS_PORTS, recordingRules } from "./refusal-rules.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, HAIRPIN_CONNECTIONS, LISTS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
+import {
+  CLUSTER_IPS,
+  type FrontendMaps,
+  HAIRPIN_CONNECTIONS,
+  LISTS,
+  NO_ENDPOINTS,
+  NODEPORT_IPS,
+  PORT_MAPS,
+  RANGE_HAIRPINS,
+  RANGE_MAPS,
+} from "./sets.ts";
 import { resetsAmidConnection, vanishedCheck } from "./vanished.ts";
 
-/** All chains of a family that do not depend on Services: the same however many there are. */
-export function staticChains(context: FamilyContext): StaticChain[] {
+/**
+ * All chains of a family that do not depend on single Services: the same however many there are.
+ * @param hasRanges some Service has ranges of ports: packets that have found no port are looked up there
+ */
+export function staticChains(context: FamilyContext, hasRanges = false): StaticChain[] {
   const { family } = context;
+  const frontend = packetFrontendKey(family);
   return [
     ...baseChains(context),
-    { name: "services", rules: servicesRules(context) },
-    { name: BALANCING, rules: [[hasBit(EXTERNAL_BIT), { goto: { target: EXTERNAL } }], [toBalancer()]] },
-    { name: EXTERNAL, rules: externalRules(context) },
-    { name: EXTERNAL_LOCAL, rules: externalLocalRules(context) },
+    { name: "services", rules: [...servicesRules(context), ...(hasRanges ? [toRanges(context)] : [])] },
+    ...wayChains(context, PORT_WAYS),
+    ...(hasRanges ? wayChains(context, RANGE_WAYS) : []),
     {
       name: REJECT_CHAIN,
       rules: [...recordingRules(context), ...resetsAmidConnection(context), [{ reject: null }]],
     },
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
-    { name: "service-endpoints-check", rules: [[verdictMap(packetFrontendKey(family), NO_ENDPOINTS)]] },
+    {
+      name: "service-endpoints-check",
+      rules: [
+        [verdictMap(frontend, NO_ENDPOINTS)],
+        ...(hasRanges ? [[verdictMap(frontend, RANGE_MAPS.noEndpoints)]] : []),
+      ],
+    },
     {
       name: "nodeport-endpoints-check",
       rules: [[...toNodePorts(context), verdictMap(packetNodePortKey(family), NO_ENDPOINTS)]],
@@ -59,11 +82,46 @@ export function staticChains(context: FamilyContext): StaticChain[] {
     ...vanishedCheck(context),
     ...fastPathChains(context),
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
-    { name: MASQUERADING, rules: masqueradingRules(context) },
+    { name: MASQUERADING, rules: masqueradingRules(context, hasRanges) },
+  ];
+}
+
+/** The chains in which a packet is on its way to an endpoint, and the maps that they look into. */
+interface Ways {
+  readonly maps: FrontendMaps;
+  readonly balancing: StaticChainName;
+  readonly external: StaticChainName;
+  readonly externalLocal: StaticChainName;
+}
+
+const PORT_WAYS: Ways = { maps: PORT_MAPS, balancing: BALANCING, external: EXTERNAL, externalLocal: EXTERNAL_LOCAL };
+
+const RANGE_WAYS: Ways = {
+  maps: RANGE_MAPS,
+  balancing: RANGE_BALANCING,
+  external: RANGE_EXTERNAL,
+  externalLocal: RANGE_EXTERNAL_LOCAL,
+};
+
+/** The chains that are there only while a Service has ranges of ports. */
+export const RANGE_CHAINS = [RANGE_BALANCING, RANGE_EXTERNAL, RANGE_EXTERNAL_LOCAL] as const;
+
+function wayChains(context: FamilyContext, ways: Ways): StaticChain[] {
+  const { maps, balancing, external, externalLocal } = ways;
+  return [
+    { name: balancing, rules: [[hasBit(EXTERNAL_BIT), { goto: { target: external } }], [toBalancer(maps)]] },
+    { name: external, rules: externalRules(context, ways) },
+    { name: externalLocal, rules: externalLocalRules(context, maps) },
   ];
 }
 
 const TO_BALANCING: Statement = { goto: { target: BALANCING } };
+
+/** The last of the lookups: explicit ports and NodePorts come before. */
+function toRanges({ family }: FamilyContext): Rule {
+  const { maps, balancing } = RANGE_WAYS;
+  return [assign(REGISTER, lookup(packetFrontendKey(family), maps.lists)), { goto: { target: balancing } }];
+}
 
 /** The packet goes on with the id of a list, or of an external way, in the register. */
 function servicesRules(context: FamilyContext): Rule[] {
@@ -88,11 +146,11 @@ function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
 }
 
 /** Source ranges may end a connection here. By a policy of Cluster, answers must come back through this node. */
-function externalRules(context: FamilyContext): Rule[] {
+function externalRules(context: FamilyContext, { maps, externalLocal }: Ways): Rule[] {
   return [
-    [verdictMap(packetFrontendKey(context.family), FIREWALL_IPS)],
-    [hasBit(LOCAL_BIT), { goto: { target: EXTERNAL_LOCAL } }],
-    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer()],
+    [verdictMap(packetFrontendKey(context.family), maps.firewallIPs)],
+    [hasBit(LOCAL_BIT), { goto: { target: externalLocal } }],
+    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(maps)],
   ];
 }
 
@@ -100,13 +158,13 @@ function externalRules(context: FamilyContext): Rule[] {
  * Traffic from outside keeps its address and reaches local endpoints only; traffic of pods and of the node itself goes by
  * the cluster-wide list, as if it had gone out and come back.
  */
-function externalLocalRules(context: FamilyContext): Rule[] {
+function externalLocalRules(context: FamilyContext, maps: FrontendMaps): Rule[] {
   const fromPods = byPodOrigin(context, matches);
   const fromNode = matches({ fib: { flags: ["saddr"], result: "type" } }, "local");
   return [
-    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer()]]),
-    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer()],
-    [toList(TO_OWN_LIST), toBalancer()],
+    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer(maps)]]),
+    [fromNode, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(maps)],
+    [toList(TO_OWN_LIST), toBalancer(maps)],
   ];
 }
 
@@ -128,13 +186,15 @@ function clusterIPsRules(context: FamilyContext): Rule[] {
   return [...reject, ...recordingRules(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
 }
 
-function masqueradingRules({ family, masqueradeMark }: FamilyContext): Rule[] {
+function masqueradingRules({ family, masqueradeMark }: FamilyContext, hasRanges: boolean): Rule[] {
   const mark = meta("mark");
   const masquerade: Statement = { masquerade: { flags: "fully-random" } };
   const hairpinKey = concat(sourceAddress(family), ...packetFrontend(family));
+  const ends = concat(sourceAddress(family), destinationAddress(family));
   return [
     [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
     [CONNECTION_HAS_DNAT, matches(hairpinKey, `@${HAIRPIN_CONNECTIONS}`), masquerade],
+    ...(hasRanges ? [[CONNECTION_HAS_DNAT, matches(ends, `@${RANGE_HAIRPINS}`), masquerade]] : []),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { type AddressInterval, addressNumber, parseInterval } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
 import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
-import { splitParts } from "../nft/elements.ts";
+import { type Element, splitParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, type Evaluation, setKey, UNKNOWN } from "./branch.ts";
 
 /** Returns the set or map behind a reference such as `@endpoints`; undefined when it is missing or not understood. */
@@ -22,12 +22,15 @@ export function lookUp(
   const set = setOf(branch, reference);
   if (set === undefined || key === UNKNOWN) return UNKNOWN;
   const text = String(key);
-  const value = elementValue(evaluation, branch, set, text);
+  const range = isOfPortRanges(set, text) ? rangeAt(set, text) : undefined;
+  const value = range?.value ?? elementValue(evaluation, branch, set, text);
   const { name } = set.spec;
   if (name !== "") {
     addEffect(
       branch,
-      value === undefined ? { kind: "missed", set: name, key: text } : { kind: "found", set: name, key: text, value },
+      value === undefined
+        ? { kind: "missed", set: name, key: text }
+        : { kind: "found", set: name, key: range?.key ?? text, value },
     );
   }
   return value;
@@ -42,8 +45,26 @@ export function elementValue(evaluation: Evaluation, branch: Branch, set: AnySet
     const given = evaluation.dynamic.get(own);
     if (given !== undefined) return given.get(key);
   }
+  if (isOfPortRanges(set, key)) return rangeAt(set, key)?.value;
   if (set.spec.interval) return isWithin(set, evaluation.family, key) ? "" : undefined;
   return set.elements.get(key) ?? intervalValue(set, key);
+}
+
+/** Whether a map is one of ours whose keys end in ranges of ports. @param key of a packet */
+function isOfPortRanges({ spec }: AnySet, key: string): boolean {
+  return spec.interval === true && key.includes(" . ");
+}
+
+/** The element with the range that has the port of a key. */
+function rangeAt({ elements }: AnySet, key: string): Element | undefined {
+  const place = key.slice(0, key.lastIndexOf(" ") + 1);
+  const port = Number(key.slice(place.length));
+  for (const [range, value] of elements) {
+    if (!range.startsWith(place)) continue;
+    const [first = 0, last = 0] = range.slice(place.length).split("-").map(Number);
+    if (first <= port && port <= last) return { key: range, value };
+  }
+  return undefined;
 }
 
 /** The intervals of sets, by their elements: sets of source ranges never change once they are filled. */

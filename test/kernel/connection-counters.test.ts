@@ -14,7 +14,10 @@ afterAll(() => lab?.close());
 test("every connection is counted once, by its frontend and by its endpoint", async () => {
   const objects = {
     services: [
-      service({ clusterIPs: ["10.96.0.10"], ports: [port(80, { nodePort: 30_080 })] }),
+      service({
+        clusterIPs: ["10.96.0.10"],
+        ports: [port(80, { nodePort: 30_080, ranges: [{ first: 8080, last: 8099 }] })],
+      }),
       service({ name: "sticky", clusterIPs: ["10.96.0.11"], ports: [port(80)], affinitySeconds: 60 }),
     ],
     slices: [
@@ -28,6 +31,7 @@ test("every connection is counted once, by its frontend and by its endpoint", as
   await lab.probe([
     { ...from, id: "cluster", to: "10.96.0.10", n: 7 },
     { ...from, id: "sticky", to: "10.96.0.11", n: 5, sticky: true },
+    { ...from, id: "range", to: "10.96.0.10", port: 8081, n: 2 },
     { ...from, id: "nodeport", from: "ext", to: "192.0.2.2", port: 30_080, n: 3 },
   ]);
   const { frontends, endpoints = [] } = await readConnectionCounts(nftOf(lab), state);
@@ -35,10 +39,11 @@ test("every connection is counted once, by its frontend and by its endpoint", as
   expect(counted.sort()).toEqual([
     ["sticky", "10.96.0.11:80", 5],
     ["web", "10.96.0.10:80", 7],
+    ["web", "10.96.0.10:8080-8099", 2],
     ["web", "nodePort:30080", 3],
   ]);
   const byService = (name: string) => endpoints.filter(({ service }) => service === name);
   const total = (name: string) => byService(name).reduce((sum, { connections }) => sum + connections, 0);
-  expect([total("web"), total("sticky")]).toEqual([10, 5]);
+  expect([total("web"), total("sticky")]).toEqual([12, 5]);
   expect(new Set(byService("sticky").map(({ target }) => target))).toEqual(new Set(["10.244.1.14:8080"]));
 });

@@ -52,6 +52,24 @@ describe("UDP flows", () => {
     ).toBeGreaterThanOrEqual(2);
   });
 
+  test("to a range of ports move from a removed endpoint to another one, and others of the range stay", async () => {
+    const rtp = { port: 53, protocol: "UDP", targetPort: 53 } as const;
+    const put = (...addresses: readonly string[]) =>
+      lab.cluster.put("endpointslices", apiSlice("rtp", addresses, [rtp]));
+    const { metadata, ...voice } = apiService("rtp", { clusterIP: "10.96.7.54", ports: [rtp] });
+    const annotations = { "nft-proxy.io/port-ranges": "udp-53=5000-5999" };
+    lab.cluster.put("services", { ...voice, metadata: { ...metadata, annotations } });
+    put(NEAR);
+    const flow = new HeldFlow(lab.lab, "pod2", "10.96.7.54", 5353);
+    await flow.answeredBy(NEAR);
+    const before = await flows("10.96.7.54");
+    put(NEAR, FAR);
+    await lab.converged();
+    expect(await flows("10.96.7.54")).toEqual(expect.arrayContaining(before));
+    put(FAR);
+    await flow.answeredBy(FAR);
+  });
+
   test("to a UDP server of the host stay, on the port of a NodePort at an address that has no NodePorts", async () => {
     const answer = "require('dgram').createSocket('udp4').on('message', function (_, { port, address }) {";
     const server = `${answer} this.send('host', port, address) }).bind(30053, '${nodeSecondAddress}')`;

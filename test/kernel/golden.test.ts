@@ -43,6 +43,9 @@ const CLUSTERS: readonly SmallCluster[] = [
   cluster("external-local-session-affinity", { ...balanced, external: "Local", affinitySeconds: 600 }),
   cluster("external-local-without-local-endpoint", { ...nodePort, external: "Local" }, [elsewhere]),
   cluster("source-ranges", { ...balanced, sourceRanges: ["198.51.100.0/25", "198.51.100.128/25", "192.0.2.0/24"] }),
+  cluster("port-ranges", {
+    ports: [port(80, { ranges: [{ first: 8000, last: 8099 }] }), port(8050, { name: "explicit" })],
+  }),
   cluster("no-endpoints", { ...nodePort, externalIPs: ["203.0.113.1"] }, []),
   cluster("dual-stack", { clusterIPs: ["10.96.0.10", "fd00:10:96::10"], ports: [port(53, { protocol: "udp" })] }, [
     slice({ ports: [{ name: "", protocol: "udp", port: 5353 }], endpoints: ["10.244.2.12"] }),

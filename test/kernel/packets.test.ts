@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import {
   DRAINING,
@@ -6,24 +6,16 @@ import {
   localEndpoint,
   type Objects,
   port,
-  renderAll,
   type ServiceOptions,
-  service,
-  slice,
   slicePort,
   testNodeContext,
 } from "../support/build.ts";
-import { probeOutcomes } from "../support/expect.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
+import { answered, dropped, objects, type PacketRow, packetTable, refused, tcp } from "../support/packet-table.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
 // What the recorded town does not show, with real connections. Addresses are those of the lab: pods 10.244.1.11 to
 // .16 on the node, 10.244.2.11 and so on elsewhere; `ext` is outside.
-
-interface Row extends Omit<Probe, "id"> {
-  readonly shows: string;
-  readonly expected: Outcome;
-}
 
 const POD1 = localEndpoint("10.244.1.11");
 const POD1_V6 = localEndpoint("fd00:244:1::11");
@@ -31,46 +23,14 @@ const REMOTE = ["10.244.2.11", "10.244.2.12", "10.244.3.11"];
 const NODE = "192.0.2.2";
 const NODE_SECOND = "198.51.100.2";
 
-const answered = (source: string, ...endpoints: string[]): Outcome => ({ result: "ok", source, endpoints });
-const refused: Outcome = { result: "refused" };
-const dropped: Outcome = { result: "timeout" };
-const tcp = { port: 80, proto: "tcp" } as const;
-
-function objects(...given: readonly (readonly [ServiceOptions, ...Parameters<typeof slice>[0][]])[]): Objects {
-  return {
-    services: given.map(([options]) => service(options)),
-    slices: given.flatMap(([{ name = "web" }, ...slices]) =>
-      slices.map((options, index) => slice({ service: name, name: `${name}-${index}`, ...options })),
-    ),
-  };
-}
-
 let node: ProgrammedLab;
 beforeAll(async () => {
   node = await ProgrammedLab.create();
 });
 afterAll(() => node?.close());
 
-/** A test for each row, all with the rules for the same objects: the evaluator's answer and the kernel's. */
-function packets(title: string, objects: Objects, nodeContext: NodeContext, rows: readonly Row[]): void {
-  describe(title, () => {
-    const probes = rows.map(({ shows, expected, ...probe }) => ({ id: shows, ...probe }));
-    let seen: ReadonlyMap<string, Outcome>;
-    beforeAll(async () => {
-      await node.program(objects, nodeContext);
-      seen = await node.lab.probe(probes);
-    });
-    test.each(rows.map(({ shows, expected }, index) => [shows, index, expected] as const))(
-      "%s",
-      (shows, index, expected) => {
-        const rules = Object.values(renderAll(objects, nodeContext).state.ruleset);
-        const possible = probeOutcomes(rules, probes[index] as Probe);
-        expect(possible, "by the evaluator").toEqual(possible.map(() => expected));
-        expect(seen.get(shows), "in the kernel").toEqual(expected);
-      },
-    );
-  });
-}
+const packets = (title: string, given: Objects, nodeContext: NodeContext, rows: readonly PacketRow[]) =>
+  packetTable(() => node, title, given, nodeContext, rows);
 
 const STICKY_LOCAL: ServiceOptions = {
   name: "sticky-local",
@@ -338,7 +298,7 @@ const NODE_PORT = objects([
   { endpoints: [POD1] },
   { endpoints: [POD1_V6] },
 ]);
-const toNodePort = (from: Probe["from"], to: string, expected: Outcome): Omit<Row, "shows"> => ({
+const toNodePort = (from: Probe["from"], to: string, expected: Outcome): Omit<PacketRow, "shows"> => ({
   ...{ from, to, port: 30080, proto: "tcp", expected },
 });
 const byNodePort = answered("node", "10.244.1.11 8080");

@@ -12,7 +12,7 @@ import {
 } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { LISTS } from "../../src/ruleset/sets.ts";
+import { LISTS, RANGE_LISTS } from "../../src/ruleset/sets.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
@@ -61,7 +61,12 @@ test("changes in steps serve who is served before and after them all the time, a
       renderer.update(cache.takeDirty());
       const atLast = packets.map((packet) => targetsOf(renderer.state.ruleset, packet));
       const deltas = renderer.state.pending();
-      expect(deltas.every(canChangeInSteps)).toBe(true);
+      // The first range of ports and the last one change the chains that packets pass.
+      const isRangesChange = deltas.some((one) =>
+        [...one.addedSets, ...one.deletedSets].some(({ name }) => name === RANGE_LISTS),
+      );
+      expect(deltas.every(canChangeInSteps)).toBe(!isRangesChange);
+      if (isRangesChange) return;
       for (const step of changeSteps(deltas, size, (set) => set === LISTS)) {
         validateTransaction(step);
         kernel.apply(step);
@@ -113,10 +118,12 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         renderer.update(cache.takeDirty());
         const deltas = withoutChainDeletions(renderer.state.pending()).main;
         const tried: string[] = [];
+        const atFirst = new FakeKernel();
+        atFirst.apply(first);
         for (const step of trialSteps(deltas, size)) {
           validateTransaction(step);
           const kernel = new FakeKernel();
-          kernel.apply(first);
+          kernel.ruleset = atFirst.ruleset;
           kernel.apply(step);
           tried.push(...elementsOf(step));
         }

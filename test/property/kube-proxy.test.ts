@@ -26,7 +26,7 @@ function contested({ services }: Required<Objects>): ReadonlySet<string> {
 
 /**
  * The objects with other conditions: endpoints that drain, start or are gone, in turn as `conditions` says. Without
- * schedulers and weights, which kube-proxy does not have.
+ * schedulers, weights and ranges of ports, which kube-proxy does not have.
  */
 function withConditions(objects: Required<Objects>, conditions: readonly object[]): Required<Objects> {
   let next = 0;
@@ -35,7 +35,10 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
     weight: 1,
     endpoints: slice.endpoints.map((endpoint) => ({ ...endpoint, ...conditions[next++ % conditions.length] })),
   }));
-  const services = objects.services.map(({ scheduler: _, ...service }) => service);
+  const services = objects.services.map(({ scheduler: _, ports, ...service }) => ({
+    ...service,
+    ports: ports.map(({ ranges: __, ...port }) => port),
+  }));
   return { services, slices };
 }
 

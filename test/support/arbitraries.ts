@@ -5,7 +5,7 @@ import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
-import type { Service, ServicePortSpec } from "../../src/model/service.ts";
+import type { PortRange, Service, ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
@@ -29,12 +29,27 @@ const mostly = <T>(value: T, other: fc.Arbitrary<T>) =>
 const some = <T>(values: readonly T[], maxLength = 2) => fc.uniqueArray(fc.constantFrom(...values), { maxLength });
 const policy = fc.constantFrom("Cluster" as const, "Local" as const);
 
-const portSpec: fc.Arbitrary<ServicePortSpec> = fc.record({
-  name: fc.constantFrom(...PORT_NAMES),
-  protocol,
-  port: fc.constantFrom(80, 443),
-  nodePort: fc.constantFrom(0, 0, 30080, 30081),
-});
+/** Ranges with explicit ports in them, at their ends and beside them, that overlap, touch and hold each other. */
+const PORT_RANGES: readonly (readonly PortRange[])[] = [
+  [{ first: 80, last: 80 }],
+  [{ first: 443, last: 450 }],
+  [{ first: 79, last: 500 }],
+  [
+    { first: 70, last: 79 },
+    { first: 81, last: 90 },
+  ],
+  [{ first: 1, last: 65535 }],
+];
+
+const portSpec: fc.Arbitrary<ServicePortSpec> = fc
+  .record({
+    name: fc.constantFrom(...PORT_NAMES),
+    protocol,
+    port: fc.constantFrom(80, 443),
+    nodePort: fc.constantFrom(0, 0, 30080, 30081),
+    ranges: fc.oneof({ arbitrary: fc.constant(undefined), weight: 5 }, fc.constantFrom(...PORT_RANGES)),
+  })
+  .map(({ ranges, ...spec }) => (ranges === undefined ? spec : { ...spec, ranges }));
 
 const clusterIPs = fc
   .record({
@@ -173,8 +188,9 @@ export function packetsFor({ services }: Required<Objects>): fc.Arbitrary<Packet
     const { externalIPs, loadBalancerIPs } = others;
     const addresses = [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]];
     const nodePort = { to: family === "ip" ? "192.0.2.2" : "fd00:c0::2", port: spec.nodePort };
-    return [...addresses.map((to) => ({ to, port: spec.port })), nodePort]
-      .filter(({ port }) => port !== 0)
+    const ends = (spec.ranges ?? []).flatMap(({ first, last }) => [first - 1, first, last, last + 1]);
+    return [...addresses.flatMap((to) => [spec.port, ...ends].map((port) => ({ to, port }))), nodePort]
+      .filter(({ port }) => port > 0 && port < 65536)
       .map((destination) => ({ ...destination, protocol: spec.protocol }));
   });
   if (served.length === 0) return anyPacket;

@@ -16,6 +16,13 @@ const ENDPOINTS = {
   ip6: ["fd00:244:1::11", "fd00:244:1::12", "fd00:244:2::11", "fd00:244:2::12", "fd00:244:2::13"],
 } as const;
 
+/** Ranges of ports: one is that of a prefix, one touches it, one has a single port. */
+const RANGES = [
+  { first: 1024, last: 2047 },
+  { first: 2048, last: 2050 },
+  { first: 8080, last: 8080 },
+];
+
 /** Each way to balance, with addresses of all kinds and by both policies. */
 const BALANCED = SCHEDULERS.flatMap((scheduler) =>
   [0, 600].flatMap((affinitySeconds) =>
@@ -28,7 +35,7 @@ const BALANCED = SCHEDULERS.flatMap((scheduler) =>
     clusterIPs: both(1, index + 1),
     externalIPs: both(2, index + 1),
     loadBalancerIPs: both(3, index + 1),
-    ports: [port(80, { nodePort: 30_100 + index })],
+    ports: [port(80, { nodePort: 30_100 + index, ranges: RANGES })],
   }),
 );
 
@@ -50,7 +57,7 @@ const GUARDED: ServiceOptions = {
 const WEIGHTED: ServiceOptions = { name: "weighted", clusterIPs: both(1, 102) };
 
 const WITHOUT_ENDPOINTS: readonly ServiceOptions[] = [
-  { name: "nowhere", clusterIPs: both(1, 103), ports: [port(80, { nodePort: 30_203 })] },
+  { name: "nowhere", clusterIPs: both(1, 103), ports: [port(80, { nodePort: 30_203, ranges: RANGES })] },
   {
     name: "elsewhere",
     clusterIPs: both(1, 104),

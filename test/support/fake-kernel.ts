@@ -9,7 +9,7 @@ import { applyCommand, draftOf } from "./apply-transaction.ts";
 /**
  * The kernel's nf_tables as far as our transactions know it: all of a transaction or nothing, command by command, with
  * the kernel's refusals (Linux 6.18): a key that has another value, a deleted element that is not there, a deleted
- * chain or set that is in use, an unknown chain or set, a declaration that differs from what is there.
+ * chain or set that is in use, an unknown chain or set, a declaration that differs from what is there, overlapping ranges.
  */
 export class FakeKernel {
   ruleset: Draft = {};
@@ -49,13 +49,31 @@ function refusedAddition(draft: Draft, object: CommandObject): string | undefine
 function refusedElements(table: Table, object: Extract<Member, { readonly element: unknown }>): string | undefined {
   const set = table.sets.get(object.element.name);
   if (set === undefined) return `no set ${object.element.name}`;
-  for (const [key, value] of alone(table.family, { add: object }, set).sets.get(set.spec.name)?.elements ?? []) {
+  const added =
+    alone(table.family, { add: object }, set).sets.get(set.spec.name)?.elements ?? new Map<string, string>();
+  const overlapping = set.spec.interval && set.spec.key.length > 1 ? overlap([...set.elements, ...added]) : undefined;
+  if (overlapping !== undefined) return `${overlapping} overlaps another range`;
+  for (const [key, value] of added) {
     const known = set.elements.get(key);
     if (known !== undefined && known !== value) return `${key} exists with another value`;
     const target = verdictTarget(value);
     if (target !== undefined && !isRegularChain(table, target)) return `no chain ${target}`;
   }
   return undefined;
+}
+
+/** A range of ports of a map that overlaps another one. */
+function overlap(elements: readonly (readonly [string, string])[]): string | undefined {
+  const ranges = [...new Set(elements.map(([key]) => key))].map((key) => {
+    const [place, ports = ""] = [key.slice(0, key.lastIndexOf(" ")), key.split(" ").at(-1)];
+    const [first = 0, last = 0] = ports.split("-").map(Number);
+    return { key, place, first, last };
+  });
+  const sorted = ranges.sort((a, b) => (a.place === b.place ? a.first - b.first : a.place < b.place ? -1 : 1));
+  return sorted.find(({ place, first }, index) => {
+    const before = sorted[index - 1];
+    return before?.place === place && before.last >= first;
+  })?.key;
 }
 
 function refusedDeletion(draft: Draft, object: CommandObject): string | undefined {

@@ -33,6 +33,27 @@ export const HOSTILE: Readonly<Record<string, (count: number) => HostileObjects>
     ),
     slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
   }),
+  "Services with one range of ports at one address": (count) => ({
+    services: upTo(count, (i) => ranged(`web-${i}`, addressOf(10, i), "1-65535")),
+    slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
+  }),
+  "Services with ranges of ports side by side at one address": (count) => ({
+    services: upTo(count, (i) => ranged(`web-${i}`, addressOf(10, i), `${10 * i + 1}-${10 * i + 5}`)),
+    slices: upTo(count, (i) => apiSlice(`web-${i}`, PODS)),
+  }),
+  "explicit ports amid a range": (count) => ({
+    services: [
+      ranged("web", "10.96.0.1", "1-65535"),
+      ...upTo(count, (i) =>
+        apiService(`web-${i}`, {
+          clusterIP: addressOf(10, i),
+          ports: [{ port: 2 * i + 1 }],
+          spec: { externalIPs: ["20.0.0.1"] },
+        }),
+      ),
+    ],
+    slices: [apiSlice("web", PODS)],
+  }),
   "drained endpoints": (count) => manySlices(1, count, { "nft-proxy.io/weight": "0" }),
   "EndpointSlices of one Service": (count) => manySlices(count, 2),
 };
@@ -45,6 +66,13 @@ function oneService(spec: Readonly<Record<string, unknown>>, portCount = 1, ingr
   const service = apiService("web", { clusterIP: "10.96.0.1", ports, spec });
   const status = { loadBalancer: { ingress: ingress.map((ip) => ({ ip })) } };
   return { services: [{ ...service, status }], slices: [apiSlice("web", PODS, ports)] };
+}
+
+/** A Service with a range of ports at an address that it shares with others. */
+function ranged(name: string, clusterIP: string, range: string): StubObject {
+  const service = apiService(name, { clusterIP, spec: { externalIPs: ["20.0.0.1"] } });
+  const annotations = { "nft-proxy.io/port-ranges": `tcp-80=${range}` };
+  return { ...service, metadata: { ...service.metadata, annotations } };
 }
 
 function manySlices(count: number, endpoints: number, annotations = {}): HostileObjects {

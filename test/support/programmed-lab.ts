@@ -1,6 +1,8 @@
+import { FAMILIES } from "../../src/base/family.ts";
 import type { ObjectCache } from "../../src/model/object-cache.ts";
-import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import type { TableDelta } from "../../src/nft/delta.ts";
+import { type Ruleset, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
+import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
+import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -60,6 +62,15 @@ export class ProgrammedLab {
     if (transaction.nftables.length > 0) await this.lab.loadTransaction(JSON.stringify(transaction));
     state.committed();
     this.#ruleset = state.ruleset;
+  }
+
+  /** What the kernel has otherwise than it should. */
+  async differences(): Promise<readonly TableDelta[]> {
+    const listings = await Promise.all(
+      FAMILIES.map(async (family) => readListing(await this.nft("-j", "list", "table", family, TABLE_NAME))),
+    );
+    const [ip, ip6] = listings.map((listing) => parseListing(listing));
+    return diffRuleset({ ...ip, ...ip6 }, this.#ruleset);
   }
 
   /** Makes one probe. */

@@ -1,7 +1,7 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
-import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, ENDPOINTS, LISTS, PORT_MAPS, RANGE_LISTS, RANGE_MAPS } from "../../src/ruleset/sets.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
 export function rulesetText(ruleset: Ruleset): string {
@@ -31,12 +31,15 @@ export function textWithoutPlacement(ruleset: Ruleset): string {
   return Object.values(ruleset).flatMap(linesWithoutPlacement).sort().join("\n");
 }
 
-const LIST_MAPS: readonly string[] = [LISTS, BALANCERS, ENDPOINTS, AFFINITY_IDS];
+const LIST_MAPS: readonly string[] = [
+  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, balancers, endpoints }) => [lists, balancers, endpoints]),
+  AFFINITY_IDS,
+];
 
 function linesWithoutPlacement(table: Table): string[] {
   const elements = (name: string) => [...(table.sets.get(name)?.elements ?? [])];
   const labels = new Map<number, string>();
-  for (const [frontend, id] of elements(LISTS).sort()) {
+  for (const [frontend, id] of [...elements(LISTS).sort(), ...elements(RANGE_LISTS).sort()]) {
     const { servicePort = 0 } = parseId(Number(id)) ?? {};
     if (!labels.has(servicePort)) labels.set(servicePort, frontend);
   }
@@ -55,9 +58,11 @@ function linesWithoutPlacement(table: Table): string[] {
   const others = { ...table, sets: new Map([...table.sets].filter(([name]) => !LIST_MAPS.includes(name))) };
   return [
     ...tableLines(others),
-    ...elements(LISTS).map(([frontend, id]) => `${LISTS} ${frontend} : ${label(id)}`),
-    ...elements(BALANCERS).map(([id, verdict]) => `${BALANCERS} ${label(id)} : ${verdict}`),
-    ...elements(ENDPOINTS).flatMap(([key, target]) => numbered(ENDPOINTS, key, target)),
+    ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, balancers, endpoints }) => [
+      ...elements(lists).map(([frontend, id]) => `${lists} ${frontend} : ${label(id)}`),
+      ...elements(balancers).map(([id, verdict]) => `${balancers} ${label(id)} : ${verdict}`),
+      ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
+    ]),
     ...elements(AFFINITY_IDS).flatMap(([key, id]) => numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`)),
   ].map((line) => (line.startsWith(`${table.family} `) ? line : `${table.family} ${line}`));
 }

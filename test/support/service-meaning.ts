@@ -35,14 +35,16 @@ interface Arrival {
 export function meaningOf(objects: Required<Objects>, context: FamilyContext, packet: Packet): Meaning {
   const arrival = arrive(objects, context, packet);
   const { candidates } = arrival;
-  const addressed =
-    candidates.find(({ port }) => isAddressed(port, packet) && port.service.clusterIPs[port.family] === packet.to) ??
-    candidates.find(({ port }) => isAddressed(port, packet));
+  const firstOf = (found: readonly Candidate[]) =>
+    found.find(({ port }) => port.service.clusterIPs[port.family] === packet.to) ?? found[0];
+  const addressed = firstOf(candidates.filter(({ port }) => isAddressed(port, packet)));
   if (addressed !== undefined) return byAddress(arrival, addressed);
   const nodePort = isNodePortAddress(arrival)
     ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)
     : undefined;
   if (nodePort !== undefined) return fromOutside(arrival, nodePort);
+  const ranged = firstOf(candidates.filter(({ port }) => isInRange(port, packet)));
+  if (ranged !== undefined) return byAddress(arrival, withPort(ranged, packet.port));
   if (arrival.toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
   return [`${packet.to} ${packet.port} kept`];
@@ -73,9 +75,26 @@ function comesFromPod({ localTraffic }: FamilyContext, { from }: Packet): boolea
   return from.iifname?.startsWith(localTraffic.pattern.replace("*", "")) === true;
 }
 
-function isAddressed({ service, spec, family }: ServicePort, { to, port, protocol }: Packet): boolean {
+function isAddressed(port: ServicePort, packet: Packet): boolean {
+  return port.spec.port === packet.port && isAt(port, packet);
+}
+
+function isInRange(port: ServicePort, packet: Packet): boolean {
+  const { ranges = [] } = port.spec;
+  return ranges.some(({ first, last }) => first <= packet.port && packet.port <= last) && isAt(port, packet);
+}
+
+function isAt({ service, spec, family }: ServicePort, { to, protocol }: Packet): boolean {
   const addresses = [service.clusterIPs[family], ...service.externalIPs[family], ...service.loadBalancerIPs[family]];
-  return spec.protocol === protocol && spec.port === port && addresses.includes(to);
+  return spec.protocol === protocol && addresses.includes(to);
+}
+
+/** A candidate whose endpoints get connections at another port than their own. */
+function withPort({ port, choice }: Candidate, number: number): Candidate {
+  const atPort = (targets: readonly Target[]) => [
+    ...new Map(targets.map((target) => [target.address, { ...target, port: number }])).values(),
+  ];
+  return { port, choice: { ...choice, cluster: atPort(choice.cluster), local: atPort(choice.local) } };
 }
 
 function isNodePortAddress({ packet: { to }, context: { nodePorts, nodeAddress } }: Arrival): boolean {
@@ -124,7 +143,10 @@ function isHairpin({ packet, candidates }: Arrival, address: string, to: number)
   if (packet.from.address !== address) return false;
   return candidates.some(({ port, choice }) =>
     [...(usesClusterEndpoints(port) ? choice.cluster : []), ...(usesLocalEndpoints(port) ? choice.local : [])].some(
-      (each) => each.local && each.address === address && each.port === to && port.spec.protocol === packet.protocol,
+      (each) =>
+        each.local &&
+        each.address === address &&
+        (port.spec.ranges !== undefined || (each.port === to && port.spec.protocol === packet.protocol)),
     ),
   );
 }

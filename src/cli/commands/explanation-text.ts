@@ -10,6 +10,7 @@ import type {
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import type { Reason } from "../../inspect/explain/service-causes.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
+import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { printable, type Style, wrapped } from "../terminal.ts";
 
@@ -114,8 +115,10 @@ function whereText({ node, rules }: Explanation): string {
 
 function frontendText({ frontend }: Explanation): string {
   if (frontend === undefined) return "";
-  const { service, portName, origin, affinitySeconds, endpointsOf } = frontend;
-  const name = portName === "" ? "" : `, port ${portName}`;
+  const { key, service, portName, origin, affinitySeconds, endpointsOf } = frontend;
+  const ports = parseFrontendKey(key);
+  const range = ports.lastPort === undefined ? "" : `, range ${portsText(ports)}`;
+  const name = `${portName === "" ? "" : `, port ${portName}`}${range}`;
   const affinity = affinitySeconds === 0 ? "" : `, affinity of ${durationText(affinitySeconds)}`;
   const list = endpointsOf === "local" ? ", endpoints of this node only" : "";
   return `the ${ORIGIN_NAMES[origin]} of Service ${service}${name}${list}${affinity}`;

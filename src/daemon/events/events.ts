@@ -3,6 +3,7 @@ import type { ResourceName } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
+import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 
 /** The object that an Event is about. */
 export interface EventSubject {
@@ -104,6 +105,12 @@ export function contestedEvent(service: EventSubject, servicePort: string, winne
 export function unknownSchedulerEvent(service: EventSubject, given: string): EventNote {
   const note = `${SCHEDULER_ANNOTATION} must be ${SCHEDULERS.join(", ")}, not ${quoted(given)}: random is used`;
   return { ...warning(service, "UnknownScheduler", "Sync", note), clusterKey: note };
+}
+
+/** The annotation of a Service gives ranges of ports that cannot be served. `reason` is the predicate of a sentence. */
+export function invalidPortRangesEvent(service: EventSubject, reason: string): EventNote {
+  const note = `${PORT_RANGES_ANNOTATION} ${reason}: no range is served`;
+  return { ...warning(service, "InvalidPortRanges", "Sync", note), clusterKey: note };
 }
 
 /** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */

@@ -1,6 +1,7 @@
 import { messageOf } from "../../base/errors.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { driftSummary } from "../../sync/drift-summary.ts";
@@ -9,7 +10,10 @@ import type { EventRecorder } from "./event-recorder.ts";
 import {
   contestedEvent,
   driftRepairedEvent,
+  type EventNote,
+  type EventSubject,
   failedSyncEvent,
+  invalidPortRangesEvent,
   nodeSubject,
   quarantineEvent,
   serviceSubject,
@@ -53,16 +57,32 @@ export function syncEvents(
 
 /** Reports Services whose annotation names no scheduler, once for each value. */
 export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  return annotationEvents(cache, events, ({ unknownScheduler }) => unknownScheduler, unknownSchedulerEvent);
+}
+
+/** Reports Services whose annotation has ranges of ports that cannot be served, once for each reason. */
+export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
+  return annotationEvents(cache, events, ({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent);
+}
+
+/** @param wrongOf what is wrong with an annotation of a Service; undefined where nothing is */
+function annotationEvents(
+  cache: ObjectCache,
+  events: Recorder,
+  wrongOf: (service: Service) => string | undefined,
+  eventOf: (subject: EventSubject, wrong: string) => EventNote,
+): SyncSubscriber {
   const reported = new Map<ServiceName, string>();
   return {
     synced({ rendered }: Pick<SyncReport, "rendered">): void {
       for (const name of rendered) {
-        const given = cache.service(name)?.unknownScheduler;
-        if (given === undefined) {
+        const service = cache.service(name);
+        const wrong = service && wrongOf(service);
+        if (wrong === undefined) {
           reported.delete(name);
-        } else if (reported.get(name) !== given) {
-          reported.set(name, given);
-          events.record(unknownSchedulerEvent(serviceSubject(cache, name), given));
+        } else if (reported.get(name) !== wrong) {
+          reported.set(name, wrong);
+          events.record(eventOf(serviceSubject(cache, name), wrong));
         }
       }
     },

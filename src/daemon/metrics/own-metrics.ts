@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import { deltaSize } from "../../nft/delta.ts";
+import { isOfSourceRanges } from "../../ruleset/sets.ts";
 import { type DriftSummary, driftSummary } from "../../sync/drift-summary.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
@@ -258,10 +259,11 @@ function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
 function mapElements({ reconciler }: ScrapedParts): readonly Sample[] {
   return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
     const filled = [...sets.values()].filter(({ spec }) => !spec.dynamic);
-    const ranges = filled.filter(({ spec }) => spec.interval).reduce((sum, { elements }) => sum + elements.size, 0);
+    const ofSources = filled.filter(({ spec }) => isOfSourceRanges(spec.name));
+    const ranges = ofSources.reduce((sum, { elements }) => sum + elements.size, 0);
     return [
       ...filled
-        .filter(({ spec }) => !spec.interval)
+        .filter((set) => !ofSources.includes(set))
         .map(({ spec, elements }) => mapSample(family, spec.name, elements.size)),
       // One series for all of them: Services decide how many such sets there are.
       mapSample(family, "source-ranges", ranges),

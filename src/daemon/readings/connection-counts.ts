@@ -10,9 +10,9 @@ import type { Protocol } from "../../model/ids.ts";
 import { type CountedElement, parseCountedElement } from "../../nft/canonical/parse.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
-import { parseFrontendKey } from "../../ruleset/keys.ts";
+import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { ENDPOINTS, LISTS } from "../../ruleset/sets.ts";
+import { ENDPOINTS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from "../../ruleset/sets.ts";
 import { cachedReading } from "./cached-reading.ts";
 
 /** How many new connections a map element has counted since it was made. */
@@ -86,13 +86,16 @@ export async function readConnectionCounts(nft: TableLister, state: RulesetState
   const frontends: ConnectionCount[] = [];
   let endpoints: ConnectionCount[] | undefined;
   for (const ofFamily of Object.values(state.families)) {
-    await eachCounter(nft, ofFamily, LISTS, (counted) => {
-      frontends.push(...countOf(ofFamily, LISTS, counted, frontendText(counted.key)));
-    });
     if (ofFamily.table.sets.get(ENDPOINTS)?.spec.counter) endpoints ??= [];
-    await eachCounter(nft, ofFamily, ENDPOINTS, (counted) => {
-      if (counted.packets > 0) endpoints?.push(...countOf(ofFamily, ENDPOINTS, counted, targetText(counted.value)));
-    });
+    for (const maps of [PORT_MAPS, RANGE_MAPS]) {
+      await eachCounter(nft, ofFamily, maps.lists, (counted) => {
+        frontends.push(...countOf(ofFamily, maps.lists, counted, frontendText(counted.key)));
+      });
+      await eachCounter(nft, ofFamily, maps.endpoints, (counted) => {
+        if (counted.packets === 0) return;
+        endpoints?.push(...countOf(ofFamily, maps.endpoints, counted, targetText(counted.value)));
+      });
+    }
   }
   return { frontends, endpoints };
 }
@@ -114,7 +117,7 @@ async function eachCounter(
 /** Nothing for an element that no service port owns any more. */
 function countOf(
   state: FamilyState,
-  map: typeof LISTS | typeof ENDPOINTS,
+  map: FrontendMaps["lists"] | FrontendMaps["endpoints"],
   { key, packets }: CountedElement,
   target: string,
 ): ConnectionCount[] {
@@ -136,6 +139,6 @@ function countOf(
 }
 
 function frontendText(key: string): string {
-  const { address, port } = parseFrontendKey(key);
-  return address === undefined ? `nodePort:${port}` : socketText(address, port);
+  const { address, ...ports } = parseFrontendKey(key);
+  return address === undefined ? `nodePort:${ports.port}` : socketText(address, portsText(ports));
 }

@@ -4,6 +4,7 @@ import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { portsText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FrontendView } from "../../ruleset/service-view.ts";
@@ -76,10 +77,15 @@ export function connectionLookup(counts: ConnectionCounts): ConnectionLookup {
   const frontends = byTarget(counts.frontends);
   const endpoints = counts.endpoints && byTarget(counts.endpoints);
   return {
-    toFrontend: (port, { address, port: number }) =>
-      frontends.get(`${keyOf(port)} ${address === "" ? `nodePort:${number}` : socketText(address, number)}`),
+    toFrontend: (port, { address, ...ports }) =>
+      frontends.get(
+        `${keyOf(port)} ${address === "" ? `nodePort:${ports.port}` : socketText(address, portsText(ports))}`,
+      ),
+    // Those at a range of ports are counted by the endpoint's address.
     toEndpoint: (port, address, number) =>
-      endpoints && (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0),
+      endpoints &&
+      (endpoints.get(`${keyOf(port)} ${socketText(address, number)}`) ?? 0) +
+        (endpoints.get(`${keyOf(port)} ${address}`) ?? 0),
   };
 }
 

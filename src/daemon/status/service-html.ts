@@ -3,6 +3,7 @@ import { counted, socketText } from "../../base/text.ts";
 import type { Scheduler } from "../../model/scheduler.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { portsText } from "../../ruleset/keys.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
 import type { ConnectionLookup } from "./daemon-status.ts";
@@ -61,9 +62,10 @@ ${endpointsHtml(view, detail)}</div>
 
 function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: ServiceDetail): Html {
   const { port } = view;
-  const { origin, address, port: number, guarded } = frontend;
+  const { origin, address, guarded } = frontend;
   const verdict = frontendVerdict(frontend, port.service.name, detail.quarantined(view));
-  const place = address === "" ? `:${number}` : socketText(address, number);
+  const ports = portsText(frontend);
+  const place = address === "" ? `:${ports}` : socketText(address, ports);
   const count = detail.connections?.toFrontend(port, frontend);
   return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${guarded ? ", source ranges" : ""}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;

@@ -11,7 +11,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
-import { parseFrontendKey } from "../../ruleset/keys.ts";
+import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { placeText, type Subject, warningAt } from "./subject.ts";
 
@@ -59,13 +59,13 @@ function conflictWarnings(
 ): Diagnostic[] {
   const holder = subjects.get(winner.service.name);
   if (holder === undefined) return [];
-  const { address, protocol, port } = parseFrontendKey(frontend);
+  const { address, protocol, ...ports } = parseFrontendKey(frontend);
   if (address === undefined) return [];
   return losers.flatMap((loser) => {
     const subject = subjects.get(loser.service.name);
     if (subject === undefined) return [];
     const why = hasClusterIP(winner, address) ? "whose cluster IP it is" : "which is older or comes first by name";
-    const reason = `${address} ${protocol} ${port} goes to ${winner.name} (${placeText(holder)}), ${why}`;
+    const reason = `${address} ${protocol} ${portsText(ports)} goes to ${winner.name} (${placeText(holder)}), ${why}`;
     return [warningAt(subject, conflictPath(subject, address), reason)];
   });
 }

@@ -31,6 +31,7 @@ export type CheckName =
   | "migration-cluster-ips"
   | "migration-strict-arp"
   | "migration-affinity"
+  | "migration-port-ranges"
   | "migration-conflict";
 
 /** The judgement on one fact. */

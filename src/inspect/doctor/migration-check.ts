@@ -42,6 +42,7 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
     ...general,
     ...nodePortChanges(modes, facts, objects),
     ...judge(AFFINITY_ROWS, stickyServices(objects)),
+    ...judge(RANGE_ROWS, rangedServices(objects)),
     ...objects.conflicts.flatMap((conflict) => judge(CONFLICT_ROWS, conflict)),
   ];
 }
@@ -86,6 +87,22 @@ const AFFINITY_ROWS: readonly Row<readonly Service[]>[] = [
 
 function stickyServices({ services }: MigratingServices): Service[] {
   return services.filter(({ affinitySeconds }) => affinitySeconds > 0);
+}
+
+const RANGE_ROWS: readonly Row<readonly Service[]>[] = [
+  {
+    check: "migration-port-ranges",
+    level: "warning",
+    when: (ranged) => ranged.length > 0,
+    found: (ranged) =>
+      `${counted(ranged.length, "Service")} with ranges of ports (${listText(ranged.map(({ name }) => name))})`,
+    means: "nodes serve them once they have nft-proxy; kube-proxy does not know them",
+    action: "send connections to these ports only to nodes that are migrated",
+  },
+];
+
+function rangedServices({ services }: MigratingServices): Service[] {
+  return services.filter(({ ports }) => ports.some(({ ranges }) => ranges !== undefined));
 }
 
 const CONFLICT_ROWS: readonly Row<Conflict>[] = [

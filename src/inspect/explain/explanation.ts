@@ -58,7 +58,7 @@ export interface Connection {
 
 /** The frontend that the connection is made to. */
 export interface ExplainedFrontend {
-  /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  /** `10.96.0.10 . tcp . 53`, `10.96.0.10 . tcp . 8000-8099` for a range, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   readonly origin: "cluster-ip" | "external-ip" | "load-balancer-ip" | "node-port";
   readonly service: ServiceName;

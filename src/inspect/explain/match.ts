@@ -6,6 +6,8 @@ import { familyOf, isLoopback } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { joinParts } from "../../nft/elements.ts";
+import { rangeKey } from "../../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
@@ -45,7 +47,19 @@ function frontendAt(
   if (family === undefined || owned === undefined) return undefined;
   const { key, port } = owned;
   const found = viewsOf(port.service.name, input).get(`${port.key} ${key}`);
-  return found && { port, ...found, losers: family.losersOf(key) };
+  if (found === undefined) return undefined;
+  if (found.frontend.lastPort === undefined) return { port, ...found, losers: family.losersOf(key) };
+  const losers = family.losersOf(rangeKey(key, { first: number, last: number }));
+  return { port, frontend: found.frontend, view: atPort(found.view, number), losers };
+}
+
+/** A service port to whose range a connection is made: the endpoints get it at its own port. */
+function atPort(view: ServicePortView, port: number): ServicePortView {
+  const endpoints = view.endpoints.map((one) => {
+    const { address } = one.endpoint;
+    return [address, { ...one, endpoint: { ...one.endpoint, port, target: joinParts(address, port) } }] as const;
+  });
+  return { ...view, endpoints: [...new Map(endpoints).values()] };
 }
 
 /** The frontends of a Service by service port and key. */

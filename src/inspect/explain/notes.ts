@@ -6,9 +6,16 @@ import { familyOf } from "../../model/ip.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
-import { type Balancer, EXTERNAL, EXTERNAL_LOCAL, MASQUERADING, parseChainName } from "../../ruleset/chain-names.ts";
+import {
+  type Balancer,
+  EXTERNAL,
+  EXTERNAL_LOCAL,
+  MASQUERADING,
+  parseChainName,
+  portChainOf,
+} from "../../ruleset/chain-names.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { HAIRPIN_CONNECTIONS, VANISHED } from "../../ruleset/sets.ts";
+import { HAIRPIN_CONNECTIONS, portSetOf, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
 import { isKept } from "./endpoints.ts";
 import type { ExplainInput, KnownVanished, LiveRules } from "./explain-input.ts";
@@ -64,7 +71,11 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
 }
 
 function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainInput): string {
-  if (rules.some(({ effects }) => effects.some((one) => one.kind === "found" && one.set === HAIRPIN_CONNECTIONS)))
+  if (
+    rules.some(({ effects }) =>
+      effects.some((one) => one.kind === "found" && portSetOf(one.set) === HAIRPIN_CONNECTIONS),
+    )
+  )
     return "hairpin: the client is its own endpoint";
   const isMarking = ({ chain, effects }: RuleStep) =>
     chain !== MASQUERADING &&
@@ -73,9 +84,9 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const marking = markings.find(({ table }) => !isOtherTable(table));
   const [first] = markings;
   if (marking === undefined && first !== undefined) return `${chainText(first)} sets the mark that asks for it`;
-  if (marking?.chain === EXTERNAL)
-    return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
-  if (marking?.chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
+  const chain = marking && portChainOf(marking.chain);
+  if (chain === EXTERNAL) return "externalTrafficPolicy is Cluster, and the answers must come back through this node";
+  if (chain === EXTERNAL_LOCAL) return "this node itself uses an external address of the Service";
   return nodeContext.some(({ masqueradeAll }) => masqueradeAll)
     ? "--masquerade-all asks for it"
     : "the client is no pod of this cluster (--cluster-cidr, --detect-local-mode), yet uses a cluster IP";

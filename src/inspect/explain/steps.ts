@@ -6,7 +6,14 @@ import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
-import { CLUSTER_IPS_CHECK, DROP_CHAIN, EXTERNAL, EXTERNAL_LOCAL, parseChainName } from "../../ruleset/chain-names.ts";
+import {
+  CLUSTER_IPS_CHECK,
+  DROP_CHAIN,
+  EXTERNAL,
+  EXTERNAL_LOCAL,
+  parseChainName,
+  portChainOf,
+} from "../../ruleset/chain-names.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
 import {
   AFFINITY,
@@ -15,6 +22,7 @@ import {
   FIREWALL_IPS,
   HAIRPIN_CONNECTIONS,
   NO_ENDPOINTS,
+  portSetOf,
   REFUSED,
 } from "../../ruleset/sets.ts";
 import { VANISHED_CHECK } from "../../ruleset/vanished.ts";
@@ -155,7 +163,8 @@ function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undef
     case "found":
       return foundWords(effect, step, listName);
     case "verdict":
-      if (verdictTarget(effect.verdict) === EXTERNAL_LOCAL) return "an external address by the policy Local";
+      if (portChainOf(verdictTarget(effect.verdict) ?? "") === EXTERNAL_LOCAL)
+        return "an external address by the policy Local";
       return effect.verdict === "drop" ? dropWords(step) : undefined;
     case "random":
       return choiceWords(effect.choices, step);
@@ -177,7 +186,7 @@ function effectWords(effect: Effect, step: RuleStep, listName: ListNames | undef
       if (effect.map === REFUSED) return undefined;
       return "the affinity map is full: no affinity entry is made for the client";
     case "assigned":
-      return step.chain === EXTERNAL && effect.register === "mark"
+      return portChainOf(step.chain) === EXTERNAL && effect.register === "mark"
         ? "an external address by the policy Cluster: marked to be masqueraded"
         : undefined;
   }
@@ -212,10 +221,10 @@ function choiceWords(choices: number, { chain }: RuleStep): string | undefined {
 type Found = Extract<Effect, { readonly kind: "found" }>;
 
 function foundWords({ set, key, value }: Found, step: RuleStep, listName: ListNames | undefined): string | undefined {
-  switch (set) {
+  switch (portSetOf(set)) {
     case BALANCERS: {
       const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
-      const isShortcut = step.chain === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
+      const isShortcut = portChainOf(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
     case NO_ENDPOINTS:

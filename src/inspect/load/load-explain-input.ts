@@ -11,7 +11,8 @@ import { familyOf } from "../../model/ip.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
-import { AFFINITY, LISTS } from "../../ruleset/sets.ts";
+import { rangesAt } from "../../ruleset/programmed-frontend.ts";
+import { AFFINITY, mapsOf } from "../../ruleset/sets.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
@@ -76,9 +77,12 @@ async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, que
     return { ...tables, affinityEntries: [] };
   const { fromAddress, to, protocol, port } = query.question;
   const family = familyOf(to);
-  const lists = ruleset[family]?.sets.get(LISTS)?.elements;
-  const frontends = [frontendKey(to, protocol, port), nodePortKey(family, protocol, port)];
-  const ids = frontends.flatMap((key) => parseId(Number(lists?.get(key) ?? 0)) ?? []);
+  const table = ruleset[family];
+  const own = frontendKey(to, protocol, port);
+  const frontends = [own, nodePortKey(family, protocol, port), ...(table === undefined ? [] : rangesAt(table, own))];
+  const ids = frontends.flatMap(
+    (key) => parseId(Number(table?.sets.get(mapsOf(key).lists)?.elements.get(key) ?? 0)) ?? [],
+  );
   const entries = ids
     .filter(({ isSticky }) => isSticky)
     .map(({ servicePort }) => affinityEntry(nft, family, AFFINITY, fromAddress, servicePort));

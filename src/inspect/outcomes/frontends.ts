@@ -5,7 +5,7 @@ import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { joinParts } from "../../nft/elements.ts";
 import { CLUSTER_IPS_CHECK } from "../../ruleset/chain-names.ts";
 import { ANY_ADDRESS, parseFrontendKey } from "../../ruleset/keys.ts";
-import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS } from "../../ruleset/sets.ts";
+import { CLUSTER_IPS, FIREWALL_IPS, LISTS, NO_ENDPOINTS, NODEPORT_IPS, RANGE_MAPS } from "../../ruleset/sets.ts";
 import { comparedAddresses } from "./compared-addresses.ts";
 
 /** An address and port at which connections are compared. */
@@ -16,7 +16,10 @@ export interface ComparedFrontend {
    * which no Service has.
    */
   readonly kind: "address" | "node-port" | "unserved" | "unallocated";
-  /** The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
+  /**
+   * The frontend's key in nft-proxy's maps: `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. Of a range of
+   * ports, the first and the last are compared.
+   */
   readonly key: string;
   readonly address: string;
   readonly port: number;
@@ -25,6 +28,7 @@ export interface ComparedFrontend {
 
 /** The maps that name frontends, nft-proxy's and kube-proxy's. */
 const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
+const RANGE_FRONTEND_MAPS = [RANGE_MAPS.lists, RANGE_MAPS.noEndpoints, RANGE_MAPS.firewallIPs];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 
@@ -56,6 +60,13 @@ export function comparedFrontends(tables: readonly AnyTable[], localAddresses: I
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => address.includes(":") === (family === "ip6"));
     const addresses = nodePortAddresses(own, ofFamily);
+    // Of a range of ports, the first and the last.
+    for (const key of keysOf(own, RANGE_FRONTEND_MAPS)) {
+      const { address = "", port: first, lastPort: last = first, protocol } = parseFrontendKey(key);
+      for (const port of [first, last]) {
+        add({ family, kind: "address", key, address, port, protocol: protocol as Protocol });
+      }
+    }
     for (const key of frontendKeys(family, own)) {
       const { address: fixed, port, protocol } = parseFrontendKey(key);
       for (const address of fixed === undefined ? addresses : [fixed]) {

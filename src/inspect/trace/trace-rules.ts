@@ -4,7 +4,7 @@ import { ACTIVE_SET } from "../../kernel/trace-tables.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { familyOf } from "../../model/ip.ts";
 import { assign, matches, meta, payload } from "../../nft/ast/expression.ts";
-import type { Command, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
+import type { Command, Expression, LimitStatement, Statement, Transaction } from "../../nft/ast/json.ts";
 import { declaringExpression } from "../../nft/data-types.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
@@ -19,6 +19,8 @@ export interface PacketSelection {
   readonly destination?: string | "node";
   readonly protocol?: Protocol;
   readonly destinationPort?: number;
+  /** Of a range of ports, which `destinationPort` begins. */
+  readonly lastPort?: number;
 }
 
 /** The chain of a trace's table that limits the rate and sets the trace. */
@@ -72,15 +74,20 @@ export function traceTransaction(table: string, selections: readonly PacketSelec
   return { nftables: commands };
 }
 
-function selectionRule({ family, source, destination, protocol, destinationPort }: PacketSelection): Statement[] {
+function selectionRule(selection: PacketSelection): Statement[] {
+  const { family, source, destination, protocol, destinationPort, lastPort } = selection;
   return [
     matches(meta("l4proto"), `@${ACTIVE_SET}`),
     ...(source === undefined ? [] : [matches(payload(family, "saddr"), source)]),
     ...(destination === undefined ? [] : [destinationMatch(family, destination)]),
     ...(protocol === undefined ? [] : [matches(meta("l4proto"), protocol)]),
-    ...(destinationPort === undefined ? [] : [matches(payload("th", "dport"), destinationPort)]),
+    ...(destinationPort === undefined ? [] : [matches(payload("th", "dport"), portsJson(destinationPort, lastPort))]),
     { jump: { target: LIMITED_CHAIN } },
   ];
+}
+
+function portsJson(first: number, last = first): Expression {
+  return first === last ? first : { range: [first, last] };
 }
 
 function destinationMatch(family: Family, destination: string): Statement {
@@ -173,7 +180,11 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
     const rules = [...(state.families[family]?.allServicePortRules() ?? [])];
     return rules
       .filter(({ port }) => isNamed(port, service))
-      .flatMap((one) => one.frontends.map(({ key }) => selectionOf(family, key)));
+      .flatMap(({ port, frontends: own, ranges }) => [
+        ...own,
+        ...ranges.flatMap((range) => state.families[family]?.piecesOf(port.key, range) ?? []),
+      ])
+      .map(({ key }) => selectionOf(family, key));
   });
   if (selections.length > 0) return selections;
   throw new AppError("BAD_ARGUMENT", `no rules are made for ${service.service}`, {
@@ -182,6 +193,7 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
 }
 
 function selectionOf(family: Family, key: string): PacketSelection {
-  const { address = "node", protocol, port } = parseFrontendKey(key);
-  return { family, destination: address, protocol: protocol as Protocol, destinationPort: port };
+  const { address = "node", protocol, port, lastPort } = parseFrontendKey(key);
+  const selection = { family, destination: address, protocol: protocol as Protocol, destinationPort: port };
+  return lastPort === undefined ? selection : { ...selection, lastPort };
 }

@@ -7,6 +7,7 @@ import { parseScheduler, SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/sc
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { type Excess, excessOf, SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
 import { type Decoded, type FieldDiagnostic, hasLabel, invalid, protocolOf, timeOf, valid } from "./decode.ts";
+import { withPortRanges } from "./port-ranges.ts";
 import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
 import { shapeDiagnostics } from "./shape.ts";
@@ -41,13 +42,14 @@ export function decodeService(object: unknown, budget = SERVICE_BUDGET): Decoded
   if (clusterIPs === undefined || ports.length === 0) return invalid(diagnostics);
   const families = byFamily((family) => clusterIPs[family] !== "");
   const { metadata, spec } = raw;
+  const ranged = withPortRanges(ports, metadata, diagnostics);
   const excess = excessIn(raw, budget);
   const value: Service = {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
     clusterIPs,
-    ports,
+    ...ranged,
     ...(excess === undefined ? externalAddressesOf(raw, families, diagnostics) : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
     ...schedulerOf(metadata, diagnostics),

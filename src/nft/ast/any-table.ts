@@ -127,7 +127,7 @@ export interface AnyChain {
 export interface AnySet {
   /**
    * `dynamic`: packets add elements. `size`: most elements that it takes. `timeout`: of its elements, in seconds.
-   * `interval`: the keys of `elements` are addresses, prefixes and ranges.
+   * `interval`: the keys of `elements` are addresses, prefixes and ranges, or end in ranges of ports.
    */
   readonly spec: {
     readonly name: string;

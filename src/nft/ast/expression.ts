@@ -86,3 +86,8 @@ export function hash(expr: Expression, mod: number, seed: number, offset: number
 export function dnatTo(family: Family, addr: Expression): Statement {
   return { dnat: { family, addr } };
 }
+
+/** Changes the destination's address and keeps its port. nft lists no family then (1.1.3 and 1.1.7). */
+export function dnatToAddress(addr: Expression): Statement {
+  return { dnat: { addr } };
+}

@@ -62,7 +62,7 @@ export type Statement =
   | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
   | { readonly map: MapStatement }
   | { readonly set: SetStatement }
-  | { readonly dnat: { readonly family: Family; readonly addr: Expression } }
+  | { readonly dnat: { readonly family?: Family; readonly addr: Expression } }
   | { readonly masquerade: { readonly flags: string } }
   /** Counts packets and bytes. */
   | { readonly counter: null }

@@ -32,7 +32,7 @@ export interface SetSpec {
   readonly timeout?: number;
   /** Every element counts the packets that it matched. */
   readonly counter: boolean;
-  /** Its elements are prefixes, ranges and single addresses; only sets of one data type. */
+  /** Its elements are prefixes, ranges and single addresses; of a concatenation, the last part is a range of ports. */
   readonly interval?: true;
 }
 
@@ -40,7 +40,8 @@ export interface SetSpec {
  * A set or map with its elements. Keys and values are canonical text, parts joined with " . " in nft's
  * way: `2147483652 . 0` to `10.244.1.16 . 53`, `goto balance-2`, `drop`; "" as the value in a set. Numbers are decimal
  * (a classid too), addresses as ip.ts makes them; a key of an interval set is `10.0.0.1`, `10.0.0.0/8` or
- * `10.0.0.1-10.0.0.9`, no two of which overlap or touch.
+ * `10.0.0.1-10.0.0.9`, no two of which overlap or touch, or of a concatenation `10.0.0.1 . tcp . 80-99` and
+ * `10.0.0.1 . tcp . 80-80`, no two of which overlap.
  */
 export interface ElementSet {
   readonly spec: SetSpec;

@@ -106,11 +106,11 @@ function canonicalElement(elem: ElementUpdate["elem"]): MapStatement["elem"] {
   return { elem: { val: canonicalExpression(val), timeout } };
 }
 
-function canonicalDnat(dnat: AnyDnat): { readonly family: Family; readonly addr: Expression } {
+function canonicalDnat(dnat: AnyDnat): { readonly family?: Family; readonly addr: Expression } {
   const { family, addr, port, flags } = dnat;
-  if (family !== "ip" && family !== "ip6") throw notUnderstood("family", family);
+  if (family !== undefined && family !== "ip" && family !== "ip6") throw notUnderstood("family", family);
   if (addr === undefined || port !== undefined || flags !== undefined) throw notUnderstood("dnat", dnat);
-  return { family, addr: canonicalExpression(addr) };
+  return { ...(family !== undefined && { family }), addr: canonicalExpression(addr) };
 }
 
 /** nft lists a bare `reject` with the type and code that the family gave it, and a reset by its type alone. */

@@ -58,13 +58,15 @@ const PRINTED = /^(\S+(?: \. \S+)*)(?: (?:counter|timeout|expires) [^:]*?)?(?: :
 /**
  * An element of a set or map of ours as `nft monitor` prints it (`8000:4 . 0 counter packets 0 bytes 0 : 10.0.0.1 . 80`), in
  * canonical form.
- * @throws AppError NFT_OUTPUT when it is not understood, as intervals are not
+ * @throws AppError NFT_OUTPUT when it is not understood, as intervals of addresses are not
  */
-export function parsePrintedElement({ key: keyTypes, value: valueType, interval }: SetSpec, text: string): Element {
+export function parsePrintedElement(spec: SetSpec, text: string): Element {
+  const { key: keyTypes, value: valueType, interval } = spec;
   const [, key, value = ""] = PRINTED.exec(text) ?? [];
-  if (key === undefined || interval) throw notUnderstood("element", text);
+  if (key === undefined || (interval && keyTypes.length === 1)) throw notUnderstood("element", text);
   const isPlain = valueType === undefined || valueType === "verdict";
-  return { key: printedParts(key, keyTypes), value: isPlain ? value : printedParts(value, valueType) };
+  const parts = printedParts(key, keyTypes);
+  return { key: interval ? asRange(parts) : parts, value: isPlain ? value : printedParts(value, valueType) };
 }
 
 function printedParts(text: string, types: readonly DataType[]): string {
@@ -73,9 +75,16 @@ function printedParts(text: string, types: readonly DataType[]): string {
   return joinParts(...parts.map((part, index) => partText(part, types[index])));
 }
 
-/** An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8`. */
+/** An element's key as canonical text: `10.96.0.10 . tcp . 53`, or of an interval set `10.0.0.0/8` or `10.96.0.10 . tcp . 53-53`. */
 export function keyText(key: unknown, spec: SetSpec): string {
-  return spec.interval ? intervalKey(key, spec) : dataText(key, spec.key);
+  if (!spec.interval) return dataText(key, spec.key);
+  return spec.key.length === 1 ? intervalKey(key, spec) : asRange(dataText(key, spec.key));
+}
+
+/** A key whose last part is a range; nft prints one of a single port as that port. */
+function asRange(key: string): string {
+  const last = key.slice(key.lastIndexOf(" ") + 1);
+  return last.includes("-") ? key : `${key}-${last}`;
 }
 
 function intervalKey(key: unknown, { key: [type] }: SetSpec): string {
@@ -98,6 +107,9 @@ function partText(part: unknown, type: DataType | undefined): string {
   if (type === "inet_proto" && part !== "tcp" && part !== "udp") return parseProtocol(part);
   if (typeof part === "string") return part;
   if (typeof part === "number") return String(part);
+  if (type === "inet_service" && typeof part === "object" && part !== null && "range" in part) {
+    return asList(part.range, "range").map(Number).join("-");
+  }
   throw notUnderstood("element", part);
 }
 

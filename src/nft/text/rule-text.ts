@@ -24,7 +24,10 @@ function statementText(statement: Statement): string {
   if ("vmap" in statement) return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
   if ("map" in statement) return mapStatementText(statement.map);
   if ("set" in statement) return setStatementText(statement.set);
-  if ("dnat" in statement) return `dnat ${statement.dnat.family} to ${expressionText(statement.dnat.addr)}`;
+  if ("dnat" in statement) {
+    const { family, addr } = statement.dnat;
+    return `dnat ${family === undefined ? "" : `${family} `}to ${expressionText(addr)}`;
+  }
   if ("masquerade" in statement) return `masquerade ${statement.masquerade.flags}`;
   if ("counter" in statement) return "counter";
   if ("flow" in statement) return `flow ${statement.flow.op} ${statement.flow.flowtable}`;

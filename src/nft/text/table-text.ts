@@ -86,9 +86,14 @@ function elementsPerLine({ key, value }: SetSpec): number {
 
 /** An element as nft prints it: `10.96.0.10 . tcp . 53 . 0:1 : 10.244.2.14 . 53`. */
 export function elementText(spec: SetSpec, key: string, value: string): string {
-  const keyText = dataText(spec.key, key);
+  const keyText = dataText(spec.key, spec.interval && spec.key.length > 1 ? withoutSingleRange(key) : key);
   if (spec.value === undefined) return keyText;
   return `${keyText} : ${spec.value === "verdict" ? value : dataText(spec.value, value)}`;
+}
+
+/** A range of one port as that port. */
+function withoutSingleRange(key: string): string {
+  return key.replace(/ (\d+)-\1$/, " $1");
 }
 
 function dataText(types: readonly DataType[], text: string): string {

@@ -5,6 +5,7 @@ import {
   deletedElements,
   joinParts,
   splitParts,
+  targetText,
   verdictJson,
   verdictTarget,
   verdictText,
@@ -69,4 +70,27 @@ test("verdictJson throws on text that is no verdict", () => {
 test("joinParts joins parts as nft writes them, and splitParts splits them", () => {
   expect(joinParts("fd00::1", "tcp", 80)).toBe("fd00::1 . tcp . 80");
   expect(splitParts("fd00::1 . tcp . 80")).toEqual(["fd00::1", "tcp", "80"]);
+});
+
+test.each([
+  ["10.244.1.16 . 53", "10.244.1.16:53"],
+  ["fd00::1 . 53", "[fd00::1]:53"],
+  ["fd00::1", "fd00::1"],
+])("the target %s is written %s", (target, text) => {
+  expect(targetText(target)).toBe(text);
+});
+
+test.each([
+  ["10.0.0.1 . tcp . 80-99", { range: [80, 99] }],
+  ["10.0.0.1 . tcp . 80-80", { range: [80, 80] }],
+])("the key %s of a map of ranges ends in a range", (key, last) => {
+  const ranges: SetSpec = {
+    ...plain,
+    name: "ranges",
+    key: ["ipv4_addr", "inet_proto", "inet_service"],
+    interval: true,
+  };
+  expect(deletedElements("ip", "nft-proxy", ranges, [key])).toMatchObject({
+    element: { elem: [{ concat: ["10.0.0.1", "tcp", last] }] },
+  });
 });

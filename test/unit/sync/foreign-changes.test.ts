@@ -30,6 +30,17 @@ describe("committedChanges", () => {
         "add element ip nft-proxy endpoints { 8000:4 . 0 : 192.0.2.7 . 8080 }",
       ),
     ).toEqual(["- ip endpoints 2147483652 . 0", "+ ip endpoints 2147483652 . 0 => 10.244.1.11 . 8080"]);
+    expect(
+      found(
+        "delete element ip nft-proxy range-lists { 10.96.1.1 . tcp . 1024-2047 : 8000:4 }",
+        "delete element ip nft-proxy range-lists { 10.96.1.1 . tcp . 8080 counter packets 7 bytes 420 : 8000:4 }",
+        "add element ip nft-proxy range-lists { 10.96.1.1 . tcp . 8000-8099 : 8000:4 }",
+      ),
+    ).toEqual([
+      "- ip range-lists 10.96.1.1 . tcp . 8000-8099",
+      `+ ip range-lists 10.96.1.1 . tcp . 1024-2047 => ${LIST}`,
+      `+ ip range-lists 10.96.1.1 . tcp . 8080-8080 => ${LIST}`,
+    ]);
     expect(found("add element ip nft-proxy balancers { 8000:4 : goto trap }")).toEqual([
       "- ip balancers 2147483652",
       "+ ip balancers 2147483652 => goto balance-5",

@@ -132,6 +132,13 @@ test("IPVS of other software than kube-proxy is not taken for its ipvs mode", ()
   expect(only(found, "migration")).toMatch(/^warning: unknown: no rules of kube-proxy/);
 });
 
+test("Services with ranges of ports are named, which kube-proxy does not serve", () => {
+  const ports = [port(5060, { protocol: "udp", ranges: [{ first: 10_000, last: 10_999 }] })];
+  const services = [...SERVICES.services, service({ name: "voice/sip", clusterIPs: ["10.96.0.4"], ports })];
+  const found = judge({ traces: NFTABLES, objects: { ...SERVICES, services } });
+  expect(only(found, "migration-port-ranges")).toBe("warning: 1 Service with ranges of ports (voice/sip)");
+});
+
 test("after nftables mode, only session affinity and contested addresses change", () => {
   const [winner, loser] = ["shop/old", "shop/new"].map((name) => service({ name }));
   const key = (of: typeof winner) => ({ service: of, spec: port(80), family: "ip" }) as never;

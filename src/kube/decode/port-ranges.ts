@@ -1,0 +1,74 @@
+import { joinPath } from "../../base/schema-error.ts";
+import { quoted } from "../../base/text.ts";
+import { PORT_RANGES_ANNOTATION, type PortRange, type Service, type ServicePortSpec } from "../../model/service.ts";
+import type { FieldDiagnostic } from "./decode.ts";
+import type { RawService } from "./raw-service.ts";
+
+/** The most ranges of one Service: each is an element for each of its addresses, and more where other ports cut it. */
+const MOST_RANGES = 100;
+
+const MOST_PORT = 65_535;
+
+/** `rtp=10000-10999`, or `10000-10999` for the nameless port of a Service. */
+const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
+
+/**
+ * Gives the ports of a Service the ranges of its annotation. One that is not understood as a whole is ignored as a whole, and the
+ * ports are served as without it: half of a set of ranges is no use to anybody.
+ * @param diagnostics takes a warning about such an annotation
+ */
+export function withPortRanges(
+  ports: readonly ServicePortSpec[],
+  { annotations }: RawService["metadata"],
+  diagnostics: FieldDiagnostic[],
+): Pick<Service, "ports" | "invalidPortRanges"> {
+  const text = annotations?.[PORT_RANGES_ANNOTATION];
+  if (text === undefined || text === null) return { ports };
+  const ranges = rangesByPort(text, ports);
+  if (typeof ranges !== "string") {
+    return { ports: ports.map((port) => withRanges(port, ranges.get(port.name))) };
+  }
+  const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
+  diagnostics.push({ path, reason: `${ranges}; no range is served`, severity: "warning" });
+  return { ports, invalidPortRanges: ranges };
+}
+
+function withRanges(port: ServicePortSpec, ranges: readonly PortRange[] = []): ServicePortSpec {
+  return ranges.length === 0 ? port : { ...port, ranges };
+}
+
+/** The ranges of each port by its name; or the reason why the text is none, the predicate of a sentence. */
+function rangesByPort(
+  text: string,
+  ports: readonly ServicePortSpec[],
+): ReadonlyMap<string, readonly PortRange[]> | string {
+  const entries = text.split(",");
+  if (entries.length > MOST_RANGES) return `can have ${MOST_RANGES} ranges, and has ${entries.length}`;
+  const found: (PortRange & Pick<ServicePortSpec, "name" | "protocol">)[] = [];
+  for (const entry of entries) {
+    const [match, name = "", first, last] = ENTRY.exec(entry.trim()) ?? [];
+    if (match === undefined) return `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}`;
+    const range = { first: Number(first), last: Number(last) };
+    if (range.first < 1 || range.last < range.first || range.last > MOST_PORT) {
+      return `must have ranges of ports from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
+    }
+    const port = ports.find((one) => one.name === name);
+    if (port === undefined) return `must name a port of the Service, which ${quoted(name)} is not`;
+    found.push({ ...range, name, protocol: port.protocol });
+  }
+  found.sort((a, b) => a.first - b.first);
+  for (const [index, one] of found.entries()) {
+    const overlapped = found.find(
+      (other, at) => at < index && other.protocol === one.protocol && other.last >= one.first,
+    );
+    if (overlapped !== undefined) {
+      return `must not have a port twice, as ${one.first} in ${entryText(overlapped)} and ${entryText(one)}`;
+    }
+  }
+  const named = (name: string) => found.filter((one) => one.name === name).map(({ first, last }) => ({ first, last }));
+  return new Map(found.map(({ name }) => [name, named(name)]));
+}
+
+function entryText({ name, first, last }: PortRange & Pick<ServicePortSpec, "name">): string {
+  return `${name === "" ? "" : `${name}=`}${first}-${last}`;
+}

@@ -1,0 +1,286 @@
+import type { ServicePortKey } from "../model/ids.ts";
+import type { PortRange } from "../model/service.ts";
+import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
+import { parseFrontendKey, placeOfKey, rangeKey } from "./keys.ts";
+import { atRange, type FrontendRules, type ServicePortRules } from "./service-port-rules.ts";
+
+/** A range of ports that a service port wants at an address. */
+interface Claim extends PortRange, RangePiece {}
+
+/** A part of a range that its service port has: no port of it is another frontend's. */
+export interface RangePiece {
+  readonly port: ServicePort;
+  /** The rules of the range, with the piece in keys. */
+  readonly rules: FrontendRules;
+  /** The service port has session affinity, and an id of that kind. */
+  readonly isSticky: boolean;
+}
+
+/** A piece that comes (no `before`), goes (no `after`) or has other rules. */
+export interface PieceChange {
+  readonly before: RangePiece | undefined;
+  readonly after: RangePiece | undefined;
+}
+
+/** The first part of a range that a service port wants and another one has. */
+export interface RangeConflict {
+  /** `10.96.0.10 . tcp . 8000-8099` */
+  readonly frontend: string;
+  readonly winner: ServicePort;
+  readonly loser: ServicePort;
+}
+
+/** The ports of a piece. */
+interface Span extends PortRange {
+  readonly piece: RangePiece;
+}
+
+/** Who has which ports of a place. */
+interface Division {
+  readonly pieces: ReadonlyMap<string, RangePiece>;
+  /** Those of the pieces, ascending. */
+  readonly spans: readonly Span[];
+  readonly conflicts: readonly RangeConflict[];
+}
+
+const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
+
+/** So many winners are told of one range: a thousand Services may each have a port of it. */
+const MOST_WINNERS = 10;
+
+/** An address and protocol with ranges. */
+interface Place {
+  readonly claims: Map<string, Claim>;
+  division: Division;
+}
+
+/**
+ * Divides the ports of each address among the ranges of ports that service ports want there: explicit ports are taken out of
+ * all ranges, and what several want goes to the one with precedence. No two pieces overlap, for the kernel takes none that
+ * do. The pieces of an address are made again when a range of it or one of its explicit ports comes or goes.
+ */
+export class PortRanges {
+  readonly #frontends: () => Iterable<string>;
+  readonly #places = new Map<string, Place>();
+  /** The explicit ports of each address and protocol; only while there are ranges, for these alone need them. */
+  #ports: Map<string, Set<number>> | undefined;
+  readonly #dirty = new Set<string>();
+
+  /** @param frontends the keys of all explicit frontends that some service port has */
+  constructor(frontends: () => Iterable<string>) {
+    this.#frontends = frontends;
+  }
+
+  /** Whether some service port wants a range. */
+  get isEmpty(): boolean {
+    return this.#places.size === 0;
+  }
+
+  /** An explicit frontend has come or gone, by its key. */
+  setPort(frontend: string, isThere: boolean): void {
+    if (this.#ports === undefined) return;
+    const place = placeOfKey(frontend);
+    if (isThere) addPort(this.#ports, frontend);
+    else this.#ports.get(place)?.delete(parseFrontendKey(frontend).port);
+    if (this.#places.has(place)) this.#dirty.add(place);
+  }
+
+  /** Replaces the ranges of a service port. Endpoints that come and go change nothing here. */
+  replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+    if (before !== undefined && after !== undefined && isSame(before, after)) return;
+    for (const { key } of before?.ranges ?? []) {
+      const place = this.#places.get(placeOfKey(key));
+      place?.claims.delete(`${before?.port.key} ${key}`);
+      this.#dirty.add(placeOfKey(key));
+    }
+    for (const rules of after?.ranges ?? []) {
+      const { port, lists } = after as ServicePortRules;
+      this.#add({ port, rules, isSticky: lists.isSticky });
+    }
+  }
+
+  /** Divides again where that is due. @returns the pieces that changed; those that come may overlap others that go */
+  cut(): readonly PieceChange[] {
+    const changes: PieceChange[] = [];
+    for (const name of [...this.#dirty].sort()) {
+      const place = this.#places.get(name);
+      if (place === undefined) continue;
+      const division = divide([...place.claims.values()], name, this.#ports?.get(name) ?? []);
+      for (const change of changesOf(place.division.pieces, division.pieces)) changes.push(change);
+      place.division = division;
+      if (place.claims.size === 0) this.#places.delete(name);
+    }
+    this.#dirty.clear();
+    if (this.isEmpty) this.#ports = undefined;
+    return changes;
+  }
+
+  /** The piece with a key. */
+  piece(key: string): RangePiece | undefined {
+    return this.#division(key).pieces.get(key);
+  }
+
+  /** The piece that has the port of a frontend, by its key. */
+  pieceAt(frontend: string): RangePiece | undefined {
+    const [span] = spansIn(this.#division(frontend), frontend);
+    return span?.piece;
+  }
+
+  /** All pieces. */
+  *pieces(): Generator<RangePiece> {
+    for (const { division } of this.#places.values()) yield* division.pieces.values();
+  }
+
+  /** Those that a service port has of one of its ranges. */
+  piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
+    return spansIn(this.#division(range), range).flatMap(({ piece }) => (piece.port.key === key ? [piece.rules] : []));
+  }
+
+  /** What several service ports want. */
+  conflicts(): RangeConflict[] {
+    return [...this.#places.values()].flatMap(({ division }) => division.conflicts);
+  }
+
+  /** The service ports that want some of a range of ports, by its key, and do not have it. */
+  losersOf(range: string): readonly ServicePort[] {
+    const { first, last } = rangeOf(range);
+    const lost = this.#division(range).conflicts.filter(({ frontend }) => {
+      const other = rangeOf(frontend);
+      return other.first <= last && first <= other.last;
+    });
+    return [...new Set(lost.map(({ loser }) => loser))];
+  }
+
+  #division(frontend: string): Division {
+    return this.#places.get(placeOfKey(frontend))?.division ?? UNDIVIDED;
+  }
+
+  #add(wanted: RangePiece): void {
+    const { port, rules } = wanted;
+    this.#ports ??= portsOf(this.#frontends());
+    const name = placeOfKey(rules.key);
+    const place = this.#places.get(name) ?? { claims: new Map<string, Claim>(), division: UNDIVIDED };
+    this.#places.set(name, place);
+    place.claims.set(`${port.key} ${rules.key}`, { ...wanted, ...rangeOf(rules.key) });
+    this.#dirty.add(name);
+  }
+}
+
+/** The ports of a frontend, by its key. */
+function rangeOf(frontend: string): PortRange {
+  const { port: first, lastPort: last = first } = parseFrontendKey(frontend);
+  return { first, last };
+}
+
+/** The pieces that have a port of a frontend, by its key. */
+function spansIn({ spans }: Division, frontend: string): readonly Span[] {
+  const { first, last } = rangeOf(frontend);
+  const from = indexAt(spans, first);
+  let to = from;
+  while ((spans[to]?.first ?? Number.POSITIVE_INFINITY) <= last) to++;
+  return spans.slice(from, to);
+}
+
+function portsOf(frontends: Iterable<string>): Map<string, Set<number>> {
+  const ports = new Map<string, Set<number>>();
+  for (const frontend of frontends) addPort(ports, frontend);
+  return ports;
+}
+
+function addPort(ports: Map<string, Set<number>>, frontend: string): void {
+  const place = placeOfKey(frontend);
+  const known = ports.get(place) ?? new Set();
+  ports.set(place, known.add(parseFrontendKey(frontend).port));
+}
+
+/** Whether the ranges of two renderings are the same, and so is what decides on precedence. */
+function isSame(a: ServicePortRules, b: ServicePortRules): boolean {
+  if (a.ranges.length === 0 && b.ranges.length === 0) return true;
+  return (
+    a.port.service === b.port.service &&
+    a.lists.isSticky === b.lists.isSticky &&
+    a.ranges.length === b.ranges.length &&
+    a.ranges.every((rules, index) => isSameRules(rules, b.ranges[index]))
+  );
+}
+
+function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
+  return (
+    b !== undefined &&
+    a.key === b.key &&
+    a.way === b.way &&
+    a.guard === b.guard &&
+    a.elements.length === b.elements.length &&
+    a.elements.every(({ set, value }, index) => set === b.elements[index]?.set && value === b.elements[index]?.value)
+  );
+}
+
+/** Ports that are taken; by an explicit port where there is no claim. */
+interface Taken extends PortRange {
+  readonly claim: Claim | undefined;
+}
+
+function divide(claims: Claim[], name: string, ports: Iterable<number>): Division {
+  const { address = "" } = parseFrontendKey(name);
+  claims.sort((a, b) => comparePrecedenceFor(address, a.port, b.port) || a.first - b.first);
+  const conflicts: RangeConflict[] = [];
+  /** Ascending; no two overlap. */
+  const taken: Taken[] = [...ports]
+    .sort((a, b) => a - b)
+    .map((port) => ({ first: port, last: port, claim: undefined }));
+  for (const claim of claims) {
+    const from = indexAt(taken, claim.first);
+    const filled: Taken[] = [];
+    let next = claim.first;
+    let to = from;
+    const winners = new Set<Claim>();
+    for (let other = taken[to]; other !== undefined && other.first <= claim.last; other = taken[++to]) {
+      if (other.first > next) filled.push({ first: next, last: other.first - 1, claim });
+      filled.push(other);
+      next = other.last + 1;
+      if (other.claim === undefined || winners.has(other.claim) || winners.size === MOST_WINNERS) continue;
+      winners.add(other.claim);
+      conflicts.push(conflictOf(claim, other, other.claim));
+    }
+    if (next <= claim.last) filled.push({ first: next, last: claim.last, claim });
+    taken.splice(from, to - from, ...filled);
+  }
+  const spans = taken.flatMap(({ first, last, claim }): Span[] => {
+    if (claim === undefined) return [];
+    const { port, isSticky } = claim;
+    return [{ first, last, piece: { port, isSticky, rules: atRange(claim.rules, { first, last }) } }];
+  });
+  return { pieces: new Map(spans.map(({ piece }) => [piece.rules.key, piece])), spans, conflicts };
+}
+
+/** The index of the first of some ports that do not end before a port. */
+function indexAt(taken: readonly PortRange[], port: number): number {
+  let [from, to] = [0, taken.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((taken[middle] as PortRange).last < port) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+function conflictOf(claim: Claim, lost: PortRange, by: Claim): RangeConflict {
+  const range = { first: Math.max(claim.first, lost.first), last: Math.min(claim.last, lost.last) };
+  return { frontend: rangeKey(claim.rules.key, range), winner: by.port, loser: claim.port };
+}
+
+function changesOf(
+  before: ReadonlyMap<string, RangePiece>,
+  after: ReadonlyMap<string, RangePiece>,
+): readonly PieceChange[] {
+  const changes: PieceChange[] = [];
+  for (const [key, piece] of after) {
+    const known = before.get(key);
+    const isSamePort = known?.port.key === piece.port.key && known.isSticky === piece.isSticky;
+    if (!isSamePort || !isSameRules(known.rules, piece.rules)) {
+      changes.push({ before: known, after: piece });
+    }
+  }
+  for (const [key, piece] of before) if (!after.has(key)) changes.push({ before: piece, after: undefined });
+  return changes;
+}

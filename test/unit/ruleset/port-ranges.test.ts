@@ -1,0 +1,199 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { PortRange } from "../../../src/model/service.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { PORT_MAPS, RANGE_ENDPOINTS, RANGE_LISTS, RANGE_MAPS } from "../../../src/ruleset/sets.ts";
+import {
+  cacheOf,
+  localEndpoint,
+  type Objects,
+  port,
+  renderAll,
+  type ServiceOptions,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../../support/build.ts";
+
+const range = (first: number, last: number): PortRange => ({ first, last });
+const ENDPOINTS = ["10.244.2.11", "10.244.2.12"];
+
+const keysOf = (objects: Objects, set: string = RANGE_LISTS) =>
+  [...(renderAll(objects).state.ruleset.ip?.sets.get(set)?.elements.keys() ?? [])].sort();
+
+function ranged(name: string, number: number, ranges: readonly PortRange[], options: ServiceOptions = {}) {
+  return service({
+    name,
+    clusterIPs: [`10.96.1.${number}`],
+    externalIPs: ["203.0.113.1"],
+    createdAt: number,
+    ports: [port(80, { ranges })],
+    ...options,
+  });
+}
+
+const slices = (...names: readonly string[]) =>
+  names.map((name) => slice({ service: name, name, endpoints: ENDPOINTS }));
+
+const own = (number: number, ports: string) => `10.96.1.${number} . tcp . ${ports}`;
+const external = (ports: string) => `203.0.113.1 . tcp . ${ports}`;
+
+describe("the pieces of ranges of ports", () => {
+  test("are the range at each address of the Service, but for NodePorts", () => {
+    const ports = [port(80, { nodePort: 30_080, ranges: [range(8000, 8099)] })];
+    expect(keysOf({ services: [ranged("a", 1, [], { ports })], slices: slices("a") })).toEqual([
+      own(1, "8000-8099"),
+      external("8000-8099"),
+    ]);
+  });
+
+  test("leave out the explicit ports of every Service on the address, with and without endpoints", () => {
+    const services = [
+      ranged("a", 1, [range(8000, 8009)]),
+      service({ name: "b", clusterIPs: ["10.96.1.2"], externalIPs: ["203.0.113.1"], ports: [port(8000)] }),
+      service({ name: "c", clusterIPs: ["10.96.1.3"], externalIPs: ["203.0.113.1"], ports: [port(8005)] }),
+    ];
+    expect(keysOf({ services, slices: slices("a", "b") })).toEqual([
+      own(1, "8000-8009"),
+      external("8001-8004"),
+      external("8006-8009"),
+    ]);
+  });
+
+  test("go to the older Service, and the conflict is told", () => {
+    const objects = {
+      services: [
+        ranged("b", 2, [range(8005, 8020)]),
+        ranged("a", 1, [range(8000, 8009), range(8012, 8012)], {
+          ports: [port(81, { ranges: [range(8000, 8009), range(8012, 8012)] })],
+        }),
+      ],
+      slices: slices("a", "b"),
+    };
+    expect(keysOf(objects)).toEqual([
+      own(1, "8000-8009"),
+      own(1, "8012-8012"),
+      own(2, "8005-8020"),
+      external("8000-8009"),
+      external("8010-8011"),
+      external("8012-8012"),
+      external("8013-8020"),
+    ]);
+    const conflicts = renderAll(objects).state.conflicts();
+    expect(
+      conflicts.map(({ frontend, winner, losers }) => [frontend, winner.name, losers.map(({ name }) => name)]),
+    ).toEqual([
+      [external("8005-8009"), "default/a:/tcp", ["default/b:/tcp"]],
+      [external("8012-8012"), "default/a:/tcp", ["default/b:/tcp"]],
+    ]);
+  });
+
+  test("of a cluster IP belong to its Service, also when an older one names it as an external IP", () => {
+    const services = [
+      ranged("thief", 1, [range(8000, 8009)], { externalIPs: ["10.96.1.2"] }),
+      ranged("b", 2, [range(8005, 8020)]),
+    ];
+    expect(keysOf({ services, slices: slices("thief", "b") })).toEqual([
+      own(1, "8000-8009"),
+      own(2, "8000-8004"),
+      own(2, "8005-8020"),
+      external("8005-8020"),
+    ]);
+  });
+
+  test("without endpoints are refused, and guarded ones checked, with the whole range alike", () => {
+    const services = [
+      ranged("a", 1, [range(8000, 8009)], { loadBalancerIPs: ["203.0.113.2"], sourceRanges: ["192.0.2.0/24"] }),
+    ];
+    expect(keysOf({ services }, RANGE_MAPS.noEndpoints)).toEqual([
+      own(1, "8000-8009"),
+      external("8000-8009"),
+      "203.0.113.2 . tcp . 8000-8009",
+    ]);
+    expect(keysOf({ services }, RANGE_MAPS.firewallIPs)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
+  });
+});
+
+describe("the tables", () => {
+  const plain = { services: [service({ name: "web" })], slices: slices("web") };
+  const withRange = { services: [ranged("web", 1, [range(8000, 8009)])], slices: slices("web") };
+
+  test("have the maps and chains of ranges only while a Service has ranges", () => {
+    const cache = cacheOf(plain);
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    const before = JSON.stringify(renderer.state.pending());
+    const names = () => [...(renderer.state.ruleset.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("range-"));
+    expect(names()).toEqual([]);
+    cache.putService(withRange.services[0] as (typeof withRange.services)[0]);
+    renderer.update(cache.takeDirty());
+    expect(names()).toHaveLength(6);
+    cache.putService(plain.services[0] as (typeof plain.services)[0]);
+    renderer.update(cache.takeDirty());
+    expect(names()).toEqual([]);
+    expect(JSON.stringify(renderer.state.pending())).toBe(before);
+  });
+
+  test("change one element more for an endpoint, and no range", () => {
+    const cache = cacheOf(withRange);
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+    cache.putSlice(slice({ service: "web", name: "web", endpoints: ["10.244.2.11", "10.244.2.13"] }));
+    renderer.update(cache.takeDirty());
+    const sets = renderer.state.pending().flatMap(({ elements }) => elements.map(({ spec }) => spec.name));
+    expect(sets).toEqual(["endpoints", RANGE_ENDPOINTS]);
+  });
+
+  test.each([0, 600])("give ranges the ids of their Service port when its affinity becomes %d s", (affinitySeconds) => {
+    const options = (seconds: number) => ({ affinitySeconds: seconds, externalIPs: [] });
+    const cache = cacheOf({
+      services: [ranged("web", 1, [range(8000, 8009)], options(600 - affinitySeconds))],
+      slices: slices("web"),
+    });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    cache.putService(ranged("web", 1, [range(8000, 8009)], options(affinitySeconds)));
+    renderer.update(cache.takeDirty());
+    const values = (set: string) => [...(renderer.state.ruleset.ip?.sets.get(set)?.elements.values() ?? [])];
+    expect(values(RANGE_LISTS)).toEqual(values("lists"));
+  });
+});
+
+test("a range of one port leads where the port leads, to endpoints without ports", () => {
+  const seconds = fc.constantFrom(0, 600);
+  const policy = fc.constantFrom("Cluster" as const, "Local" as const);
+  const scheduler = fc.constantFrom("random" as const, "source-hash" as const);
+  const options = fc.record({ affinitySeconds: seconds, internal: policy, external: policy, scheduler });
+  const endpoints = fc.subarray(["10.244.2.11", "10.244.2.12", localEndpoint("10.244.1.11")]);
+  fc.assert(
+    fc.property(options, endpoints, (given, targets) => {
+      const objects = {
+        services: [
+          ranged("web", 1, [range(8080, 8080)], {
+            ...given,
+            loadBalancerIPs: ["203.0.113.2"],
+            sourceRanges: ["192.0.2.0/24"],
+          }),
+        ],
+        slices: [slice({ service: "web", endpoints: targets, ports: [slicePort(8080)] })],
+      };
+      const sets = renderAll(objects).state.ruleset.ip?.sets;
+      const elements = (set: string) => [...(sets?.get(set)?.elements ?? [])];
+      for (const map of ["lists", "noEndpoints", "firewallIPs", "balancers", "endpoints"] as const) {
+        const ofPort = elements(PORT_MAPS[map]).map(([key, value]) => [
+          key.replace(/ tcp \. 80$/, " tcp . 8080-8080"),
+          value.replace(/ \. 8080$/, "").replace("goto balance", "goto range-balance"),
+        ]);
+        const expected = ofPort.map(([key, value]) => [
+          key,
+          value?.replace(/^goto (affinity|source-hash|slots)/, "goto range-$1"),
+        ]);
+        expect(elements(RANGE_MAPS[map]).sort()).toEqual(expected.sort());
+      }
+    }),
+    { numRuns: 50 },
+  );
+});
