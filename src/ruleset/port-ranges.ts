@@ -48,9 +48,20 @@ const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
 /** So many winners are told of one range: a thousand Services may each have a port of it. */
 const MOST_WINNERS = 10;
 
+/**
+ * So many ranges are divided at one address and protocol, in 0.1 s: those with precedence. Where many tenants may name one
+ * address, further ones would have everybody's changes wait.
+ */
+const MOST_CLAIMS = 2000;
+
+/** So many of those are told, as a conflict with the last that is divided. */
+const MOST_TOLD = 100;
+
 /** An address and protocol with ranges. */
 interface Place {
-  readonly claims: Map<string, Claim>;
+  readonly address: string;
+  /** In the order of precedence. */
+  readonly claims: Claim[];
   division: Division;
 }
 
@@ -88,10 +99,9 @@ export class PortRanges {
   /** Replaces the ranges of a service port. Endpoints that come and go change nothing here. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     if (before !== undefined && after !== undefined && isSame(before, after)) return;
-    for (const { key } of before?.ranges ?? []) {
-      const place = this.#places.get(placeOfKey(key));
-      place?.claims.delete(`${before?.port.key} ${key}`);
-      this.#dirty.add(placeOfKey(key));
+    for (const rules of before?.ranges ?? []) {
+      const { port, lists } = before as ServicePortRules;
+      this.#delete({ port, rules, isSticky: lists.isSticky });
     }
     for (const rules of after?.ranges ?? []) {
       const { port, lists } = after as ServicePortRules;
@@ -105,10 +115,10 @@ export class PortRanges {
     for (const name of [...this.#dirty].sort()) {
       const place = this.#places.get(name);
       if (place === undefined) continue;
-      const division = divide([...place.claims.values()], name, this.#ports?.get(name) ?? []);
+      const division = divide(place, this.#ports?.get(name) ?? []);
       for (const change of changesOf(place.division.pieces, division.pieces)) changes.push(change);
       place.division = division;
-      if (place.claims.size === 0) this.#places.delete(name);
+      if (place.claims.length === 0) this.#places.delete(name);
     }
     this.#dirty.clear();
     if (this.isEmpty) this.#ports = undefined;
@@ -156,14 +166,35 @@ export class PortRanges {
   }
 
   #add(wanted: RangePiece): void {
-    const { port, rules } = wanted;
+    const { rules } = wanted;
     this.#ports ??= portsOf(this.#frontends());
     const name = placeOfKey(rules.key);
-    const place = this.#places.get(name) ?? { claims: new Map<string, Claim>(), division: UNDIVIDED };
+    const place = this.#places.get(name) ?? {
+      address: parseFrontendKey(name).address ?? "",
+      claims: [],
+      division: UNDIVIDED,
+    };
     this.#places.set(name, place);
-    place.claims.set(`${port.key} ${rules.key}`, { ...wanted, ...rangeOf(rules.key) });
+    const claim = { ...wanted, ...rangeOf(rules.key) };
+    place.claims.splice(indexOf(place, claim), 0, claim);
     this.#dirty.add(name);
   }
+
+  #delete(wanted: RangePiece): void {
+    const name = placeOfKey(wanted.rules.key);
+    const place = this.#places.get(name);
+    if (place === undefined) return;
+    place.claims.splice(indexOf(place, { ...wanted, ...rangeOf(wanted.rules.key) }), 1);
+    this.#dirty.add(name);
+  }
+}
+
+/** The index at which a claim is, or would be. */
+function indexOf({ address, claims }: Place, claim: Claim): number {
+  return lowerBound(
+    claims,
+    (other) => (comparePrecedenceFor(address, other.port, claim.port) || other.first - claim.first) < 0,
+  );
 }
 
 /** The ports of a frontend, by its key. */
@@ -220,15 +251,14 @@ interface Taken extends PortRange {
   readonly claim: Claim | undefined;
 }
 
-function divide(claims: Claim[], name: string, ports: Iterable<number>): Division {
-  const { address = "" } = parseFrontendKey(name);
-  claims.sort((a, b) => comparePrecedenceFor(address, a.port, b.port) || a.first - b.first);
+function divide({ claims }: Place, ports: Iterable<number>): Division {
   const conflicts: RangeConflict[] = [];
   /** Ascending; no two overlap. */
   const taken: Taken[] = [...ports]
     .sort((a, b) => a - b)
     .map((port) => ({ first: port, last: port, claim: undefined }));
-  for (const claim of claims) {
+  const divided = claims.slice(0, MOST_CLAIMS);
+  for (const claim of divided) {
     const from = indexAt(taken, claim.first);
     const filled: Taken[] = [];
     let next = claim.first;
@@ -245,6 +275,10 @@ function divide(claims: Claim[], name: string, ports: Iterable<number>): Divisio
     if (next <= claim.last) filled.push({ first: next, last: claim.last, claim });
     taken.splice(from, to - from, ...filled);
   }
+  const youngest = divided.at(-1);
+  for (const claim of claims.slice(MOST_CLAIMS, MOST_CLAIMS + MOST_TOLD)) {
+    if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
+  }
   const spans = taken.flatMap(({ first, last, claim }): Span[] => {
     if (claim === undefined) return [];
     const { port, isSticky } = claim;
@@ -255,10 +289,15 @@ function divide(claims: Claim[], name: string, ports: Iterable<number>): Divisio
 
 /** The index of the first of some ports that do not end before a port. */
 function indexAt(taken: readonly PortRange[], port: number): number {
-  let [from, to] = [0, taken.length];
+  return lowerBound(taken, ({ last }) => last < port);
+}
+
+/** The index of the first of some sorted items that comes no more before what is looked for. */
+function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
+  let [from, to] = [0, items.length];
   while (from < to) {
     const middle = (from + to) >> 1;
-    if ((taken[middle] as PortRange).last < port) from = middle + 1;
+    if (isBefore(items[middle] as T)) from = middle + 1;
     else to = middle;
   }
   return from;

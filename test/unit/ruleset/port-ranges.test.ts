@@ -61,6 +61,27 @@ describe("the pieces of ranges of ports", () => {
     ]);
   });
 
+  test("are those of the 2,000 oldest ranges at an address, whichever came first, and others are told", () => {
+    const services = Array.from({ length: 21 }, (_, i) =>
+      ranged(
+        `s${String(i).padStart(2, "0")}`,
+        i + 1,
+        Array.from({ length: 100 }, (_, n) => range(1000 + 500 * n + i, 1000 + 500 * n + i)),
+      ),
+    );
+    const objects = { services: services.reverse(), slices: slices(...services.map(({ name }) => name.slice(8))) };
+    const keys = keysOf(objects).filter((key) => key.startsWith("203.0.113.1"));
+    expect(keys).toHaveLength(2000);
+    expect(keys).not.toContain(external("1020-1020"));
+    const conflicts = renderAll(objects).state.conflicts();
+    const losers = conflicts.flatMap((one) => (one.frontend === external("80") ? [] : one.losers));
+    expect(losers.map((one) => one.service.name)).toEqual(Array(100).fill("default/s20"));
+    const younger = { ...objects, services: objects.services.slice(1) };
+    expect(keysOf(younger)).not.toContain(external("1020-1020"));
+    const older = { ...objects, services: objects.services.slice(0, -1) };
+    expect(keysOf(older)).toContain(external("1020-1020"));
+  });
+
   test("go to the older Service, and the conflict is told", () => {
     const objects = {
       services: [
