@@ -7,7 +7,7 @@ import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { PortRange } from "../model/service.ts";
+import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 
 /**
@@ -131,7 +131,8 @@ function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEn
   for (const [key, endpoints] of frontends) {
     const [address, ports] = socketOf(key);
     const [first = 0, last] = ports.split("-").map(Number);
-    if (last !== undefined) addToGroup(found, address, { first, last, endpoints });
+    if (last === undefined || found.get(address)?.length === MOST_RANGES_OF_ADDRESS) continue;
+    addToGroup(found, address, { first, last, endpoints });
   }
   return found;
 }

@@ -1,5 +1,5 @@
 import type { ServicePortKey } from "../model/ids.ts";
-import type { PortRange } from "../model/service.ts";
+import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import { parseFrontendKey, placeOfKey, rangeKey } from "./keys.ts";
 import { atRange, type FrontendRules, type ServicePortRules } from "./service-port-rules.ts";
@@ -48,13 +48,7 @@ const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
 /** So many winners are told of one range: a thousand Services may each have a port of it. */
 const MOST_WINNERS = 10;
 
-/**
- * So many ranges are divided at one address and protocol, in 0.1 s: those with precedence. Where many tenants may name one
- * address, further ones would have everybody's changes wait.
- */
-const MOST_CLAIMS = 2000;
-
-/** So many of those are told, as a conflict with the last that is divided. */
+/** So many ranges beyond {@link MOST_RANGES_OF_ADDRESS} are told, as a conflict with the last that is served. */
 const MOST_TOLD = 100;
 
 /** An address and protocol with ranges. */
@@ -257,7 +251,7 @@ function divide({ claims }: Place, ports: Iterable<number>): Division {
   const taken: Taken[] = [...ports]
     .sort((a, b) => a - b)
     .map((port) => ({ first: port, last: port, claim: undefined }));
-  const divided = claims.slice(0, MOST_CLAIMS);
+  const divided = claims.slice(0, MOST_RANGES_OF_ADDRESS);
   for (const claim of divided) {
     const from = indexAt(taken, claim.first);
     const filled: Taken[] = [];
@@ -276,7 +270,7 @@ function divide({ claims }: Place, ports: Iterable<number>): Division {
     taken.splice(from, to - from, ...filled);
   }
   const youngest = divided.at(-1);
-  for (const claim of claims.slice(MOST_CLAIMS, MOST_CLAIMS + MOST_TOLD)) {
+  for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_TOLD)) {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
   const spans = taken.flatMap(({ first, last, claim }): Span[] => {
