@@ -110,6 +110,24 @@ describe("a change of our rules by somebody else", () => {
     );
   });
 
+  test("an element of a range of ports that somebody deleted is repaired", async () => {
+    const ports = [{ port: 21 }];
+    const { metadata, ...ftp } = apiService("ftp", { clusterIP: "10.96.7.8", ports });
+    const annotations = { "nft-proxy.io/port-ranges": "tcp-21=40000-40009" };
+    lab.cluster.put("services", { ...ftp, metadata: { ...metadata, annotations } });
+    lab.cluster.put("endpointslices", apiSlice("ftp", ["10.244.1.12"], ports));
+    await lab.converged();
+    const element = "ip nft-proxy range-lists { 10.96.7.8 . tcp . 40000-40009 }";
+    await repairs(
+      "element",
+      () => lab.nft(`delete element ${element}`),
+      "table ip nft-proxy: 0 chains, 0 sets, 1 element differed",
+    );
+    await lab.nft(`get element ${element}`);
+    lab.cluster.put("services", { ...ftp, metadata });
+    await lab.converged();
+  });
+
   test("such as deleted elements is repaired", async () => {
     await repairs("element", () => lab.nft("flush", "map", "ip", "nft-proxy", "lists"));
   });
