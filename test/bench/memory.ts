@@ -51,11 +51,6 @@ export function residentBytes(pid: number): number {
   return statusOf(pid)?.now ?? 0;
 }
 
-/** Resident memory of a process that no file backs, bytes; 0 when it has ended. */
-export function anonymousBytes(pid: number): number {
-  return statusOf(pid)?.anonymous ?? 0;
-}
-
 /** The most resident memory that a process has had, bytes; 0 when it has ended. */
 export function peakBytes(pid: number): number {
   return statusOf(pid)?.peak ?? 0;
@@ -84,13 +79,11 @@ function cpuTimes(pid: number): readonly [own: number, children: number] {
   return [user + system, childUser + childSystem];
 }
 
-function statusOf(
-  pid: number,
-): { readonly now: number; readonly anonymous: number; readonly peak: number } | undefined {
+function statusOf(pid: number): { readonly now: number; readonly peak: number } | undefined {
   const text = readProc(`/proc/${pid}/status`);
   if (text === undefined) return undefined;
   const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;
-  return { now: bytes("VmRSS"), anonymous: bytes("RssAnon"), peak: bytes("VmHWM") };
+  return { now: bytes("VmRSS"), peak: bytes("VmHWM") };
 }
 
 /** The processes that a process started and that run now. */

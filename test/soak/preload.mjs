@@ -1,13 +1,15 @@
 // Is loaded into the daemon before its program (`--import`), with a folder as SOAK_FOLDER:
 // - its wall clock is off by the milliseconds in the file `clock-offset`, if there is one. The machine's clock stays.
-// - SIGUSR2 collects all garbage twice, so that the second time moves all objects together, and writes the file `heap`:
-//   what process.memoryUsage() tells then, as JSON.
+// - SIGUSR2 collects all garbage twice, so that the second time moves all objects together, and 3 s later, when pages have
+//   gone back to the system, writes the file `heap`: what process.memoryUsage() tells then, as JSON, and as `anonymous`
+//   what is resident without a file, all of one moment: the engine's reserve grows and shrinks.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 const PERIOD = 100;
+const RETURNED = 3000;
 const folder = process.env.SOAK_FOLDER;
 const RealDate = Date;
 let offset = 0;
@@ -41,8 +43,11 @@ process.on("SIGUSR2", () => {
     setFlagsFromString("--compact-on-every-full-gc");
     collect();
     setFlagsFromString("--no-compact-on-every-full-gc");
-    const file = join(folder, "heap");
-    writeFileSync(`${file}.new`, JSON.stringify(process.memoryUsage()));
-    renameSync(`${file}.new`, file);
   }, 200);
+  setTimeout(() => {
+    const [, kilobytes = "0"] = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
+    const file = join(folder, "heap");
+    writeFileSync(`${file}.new`, JSON.stringify({ ...process.memoryUsage(), anonymous: Number(kilobytes) * 1024 }));
+    renameSync(`${file}.new`, file);
+  }, RETURNED);
 });

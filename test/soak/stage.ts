@@ -117,8 +117,8 @@ export class Stage {
     await writeFile(join(FOLDER, "clock-offset"), String(offset));
   }
 
-  /** Has the daemon collect its garbage. @returns what its memory is then */
-  async collectGarbage(): Promise<NodeJS.MemoryUsage> {
+  /** Has the daemon collect its garbage. @returns what its memory is then; `anonymous`: resident without a file, bytes */
+  async collectGarbage(): Promise<NodeJS.MemoryUsage & { readonly anonymous: number }> {
     const file = join(FOLDER, "heap");
     await rm(file, { force: true });
     process.kill(this.pid, "SIGUSR2");

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { anonymousBytes, peakBytes, residentBytes } from "../bench/memory.ts";
+import { peakBytes } from "../bench/memory.ts";
 import type { Stage } from "./stage.ts";
 
 /** What the daemon's process takes while nothing happens. */
@@ -27,7 +27,6 @@ export interface Vitals {
 const REST = 15_000;
 /** Samples, each after a collection: pages go back to the system at any time. */
 const SAMPLES = 3;
-const BETWEEN_SAMPLES = 3000;
 
 /** How much more than in the middle the daemon may take at the end. */
 const GROWTH = 1.05;
@@ -45,10 +44,9 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
   await sleep(REST);
   const samples: Omit<Vitals, "pid" | "peak">[] = [];
   for (let n = 0; n < SAMPLES; n++) {
-    const { heapUsed, heapTotal, external } = await stage.collectGarbage();
-    await sleep(BETWEEN_SAMPLES);
-    const kept = anonymousBytes(stage.pid) - (heapTotal - heapUsed);
-    const [resident, descriptors] = [residentBytes(stage.pid), descriptorsOf(stage.pid)];
+    const { heapUsed, heapTotal, external, rss: resident, anonymous } = await stage.collectGarbage();
+    const kept = anonymous - (heapTotal - heapUsed);
+    const descriptors = descriptorsOf(stage.pid);
     samples.push({ heap: heapUsed, reserved: heapTotal, buffers: external, resident, kept, descriptors });
   }
   stage.churn.start();
