@@ -61,7 +61,10 @@ const PERIOD_OF_CHANGE = 20_000;
 /** For how long a finding may answer another question where listing anew would hold up syncs too much, milliseconds. */
 const RECENT = 45_000;
 
-/** How long somebody who asks waits before the last finding answers, milliseconds: a recent one, and one that is older. */
+/**
+ * How long somebody who asks waits before the last finding answers, milliseconds: one that is recent, or after which nobody
+ * else changed anything, and any other.
+ */
 const PATIENCE = { recent: 3000, older: 5000 };
 
 /** How often somebody who asks has a comparison made that a sync, which failed or repaired, may leave in doubt. */
@@ -194,12 +197,14 @@ export class Verifier implements SyncSubscriber {
 
   /**
    * What the kernel has that it should not have, and the other way round: as of now, or of the last comparison where that is
-   * recent and syncs have waited for listings as long as they may, or where the kernel cannot be listed in time.
+   * recent, or nobody else changed anything since, and syncs have waited for listings as long as they may; or where the kernel
+   * cannot be listed in time.
    * @param signal gives up; the listing ends when nobody else wants it
    */
   async find(signal?: AbortSignal): Promise<Finding> {
     const { quiet, clock } = this.#parts;
-    const recent = this.#last !== undefined && clock.now() - this.#last.at < RECENT ? this.#last : undefined;
+    const isRecent = this.#last !== undefined && clock.now() - this.#last.at < RECENT;
+    const recent = isRecent || (await this.#isUnchanged()) ? this.#last : undefined;
     if (quiet.isSpent && recent !== undefined) return recent;
     const late = new AbortController();
     const timer = clock.after(recent === undefined ? PATIENCE.older : PATIENCE.recent, () => late.abort());

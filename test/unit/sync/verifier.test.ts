@@ -253,6 +253,30 @@ describe("Verifier", () => {
     expect(found).toHaveLength(2);
   });
 
+  test.each([
+    ["3 s where nobody else changed our tables since", true, 3000],
+    ["5 s where somebody may have", false, 5000],
+  ])("answers with an older comparison after %s", async (_where, isIntact, patience) => {
+    const { fake, verifier, watch, clock, pass } = await setUp();
+    watch.isTrusted = true;
+    for (let n = 0; n < 5; n++) await pass(10_000);
+    watch.isIntactSince = async () => isIntact;
+    fake.before = () => new Promise(() => {});
+    let at: number | undefined;
+    void verifier.find().then((found) => {
+      at = found.at;
+    });
+    const wait = async (ms: number) => {
+      for (let n = 0; n < 3; n++) await pass(0);
+      clock.advance(ms);
+      for (let n = 0; n < 3; n++) await pass(0);
+    };
+    await wait(patience - 1);
+    expect(at).toBeUndefined();
+    await wait(1);
+    expect(at).toBe(100_000);
+  });
+
   test("warns once while the tables cannot be listed, and tells when they can", async () => {
     const { fake, logger, pass } = await setUp();
     fake.timesOut = true;
