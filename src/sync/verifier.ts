@@ -123,6 +123,8 @@ export class Verifier implements SyncSubscriber {
   readonly #failures: FailureLog;
   /** Whether the tables were understood when they were last compared. */
   #isUnderstood = false;
+  /** The next comparison waits for nobody. */
+  #isUrgent = false;
   /** The last comparison failed, or the kernel may have been changed unseen since: the next turn is not far. */
   #isInDoubt = false;
 
@@ -147,9 +149,10 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  /** Verifies now: until now, somebody else may have changed our tables unseen. */
+  /** Verifies now, however long syncs have waited: until now, somebody else may have changed our tables unseen. */
   watchBegan(): void {
     this.#isInDoubt = true;
+    this.#isUrgent = true;
     this.#task?.periodChanged();
     void this.#look();
   }
@@ -271,9 +274,11 @@ export class Verifier implements SyncSubscriber {
   }
 
   async #lookNow(signal: AbortSignal): Promise<Finding | undefined> {
-    const { clock } = this.#parts;
+    const { clock, listings, urgentListings } = this.#parts;
     const [at, startedAt] = [clock.now(), clock.monotonic()];
-    const { comparison, inDoubt } = await this.#compare("everything", this.#parts.listings, signal);
+    const isUrgent = this.#isUrgent;
+    this.#isUrgent = false;
+    const { comparison, inDoubt } = await this.#compare("everything", isUrgent ? urgentListings : listings, signal);
     const finding = { at, comparison };
     this.#cost = clock.monotonic() - startedAt;
     if (signal.aborted || this.#stopped) return finding;
