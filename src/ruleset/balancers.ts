@@ -25,7 +25,7 @@ import { AFFINITY, AFFINITY_IDS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from
 
 /** The chain of a balancer. It is entered with the id of a list in `meta priority`. */
 export function balancerChain(family: Family, balancer: Balancer): Chain {
-  const rules = balancer.affinitySeconds === 0 ? [balanceRule(family, balancer)] : affinityRules(family, balancer);
+  const rules = balancer.affinitySeconds === 0 ? balanceRules(family, balancer) : affinityRules(family, balancer);
   return { name: balancerName(balancer), rules };
 }
 
@@ -47,10 +47,14 @@ export function hasBit(bit: number): Statement {
   return matches(masked(REGISTER, bit), bit);
 }
 
-/** nft asks for a match of the transport protocol in a rule that translates the port. */
-function balanceRule(family: Family, balancer: Balancer): Rule {
-  const number = chooseNumber(family, balancer, 0);
-  return [HAS_PORTS, toEndpoint(family, balancer, number)];
+/**
+ * The second rule is for a packet that came here just before its list became shorter: lookups see the newest elements even
+ * in rules of before, and it finds nothing at the last numbers. The first number is there as long as the list is.
+ */
+function balanceRules(family: Family, balancer: Balancer): Rule[] {
+  const numbers = [chooseNumber(family, balancer, 0), ...(balancer.count > 1 ? [randomNumber(1, 0)] : [])];
+  // nft asks for a match of the transport protocol in a rule that translates the port.
+  return numbers.map((number) => [HAS_PORTS, toEndpoint(family, balancer, number)]);
 }
 
 /** @param number of the endpoint in the list, or with session affinity in which lists it is */
@@ -66,6 +70,7 @@ function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression)
  * 2. Only others come here: what is remembered of them is of no use.
  * 3. They get an endpoint, which is remembered.
  * 4. The map is full, so that the update ended the rule above: balanced without being remembered.
+ * 5. For a packet that came here just before its endpoint went, as in {@link balanceRules}.
  */
 function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const list = balancer.local ? "local" : "cluster";
@@ -82,6 +87,7 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
   };
   const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${AFFINITY}` } };
   const number = chooseNumber(family, balancer, FIRST_STICKY_NUMBER[list]);
+  const first = randomNumber(1, FIRST_STICKY_NUMBER[list]);
   const membership = randomNumber(1, MEMBERSHIP[list]);
   const translate = toEndpoint(family, balancer, membership);
   return [
@@ -89,6 +95,7 @@ function affinityRules(family: Family, balancer: Balancer): Rule[] {
     [forget],
     [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, number), AFFINITY_IDS)), remember, translate],
     [HAS_PORTS, translate],
+    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, first), AFFINITY_IDS)), translate],
   ];
 }
 

@@ -43,8 +43,15 @@ describe("a balancer's chain", () => {
       { scheduler: "flow-hash", slots: true, count: 251 },
       { jhash: { mod: 251, seed: 0x6e667470, offset: 0, expr: { payload: { base: "nh", offset: 96, len: 96 } } } },
     ],
-  ])("without affinity is one rule, which %s and goes to the endpoint that has it", (_, options, number) => {
-    expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([[TRANSPORT, toEndpoint(number)]]);
+  ])("without affinity %s and goes to the endpoint that has it, or else to the first", (_, options, number) => {
+    expect(balancerChain("ip", { ...plain, ...options }).rules).toEqual([
+      [TRANSPORT, toEndpoint(number)],
+      [TRANSPORT, toEndpoint(numgen("random", 1))],
+    ]);
+  });
+
+  test("for one endpoint is one rule", () => {
+    expect(balancerChain("ip", { ...plain, count: 1 }).rules).toEqual([[TRANSPORT, toEndpoint(numgen("random", 1))]]);
   });
 
   test("hashes longer addresses for flow-hash in IPv6", () => {
@@ -65,13 +72,14 @@ describe("a balancer's chain", () => {
       [{ map: { op: "delete", elem: client, data: 0, map: "@affinity-clients" } }],
       [TRANSPORT, assign(drawn, "@affinity-ids"), remember, endpoint],
       [TRANSPORT, endpoint],
+      [TRANSPORT, assign({ concat: [SERVICE_PORT, numgen("random", 1)] }, "@affinity-ids"), endpoint],
     ]);
   });
 
   test("with affinity over the node's own endpoints has numbers and members apart from those of the cluster", () => {
     const text = JSON.stringify(balancerChain("ip", { ...plain, affinitySeconds: 60, local: true }));
     expect(new Set(text.match(/"mod":\d+,"offset":\d+/g))).toEqual(
-      new Set(['"mod":3,"offset":65536', '"mod":1,"offset":1']),
+      new Set(['"mod":3,"offset":65536', '"mod":1,"offset":65536', '"mod":1,"offset":1']),
     );
   });
 });
