@@ -11,9 +11,11 @@ import {
   canChangeInSteps,
   changeSteps,
   creationSteps,
+  handoverEnd,
   rebuildTransaction,
   removalTransaction,
   toTransaction,
+  withHandover,
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -67,8 +69,8 @@ export async function fullSync(
 }
 
 /**
- * Applies deltas in one transaction; only on kernels that require it, chains are deleted in a second one. The entries
- * of session affinity are carried over into tables that have to be made anew. Tables that did not exist are made in
+ * Applies deltas in one transaction; only on kernels that require it, chains are deleted in a second one. Tables that have to
+ * be made anew keep the entries of session affinity, and a second transaction ends the handover ({@link withHandover}). Tables that did not exist are made in
  * several transactions, of which the last one puts them in force, and so are changes of many elements, in steps that each
  * leave whole what packets meet: nft's memory and time, and ours to write for it, are bounded whatever changes at once.
  * @throws as {@link Nft.apply}
@@ -85,6 +87,12 @@ export async function applyDeltas(
     for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
     return applied;
   }
+  const applied = await applyTogether(nft, deltas.map(withHandover));
+  const end = handoverEnd(deltas);
+  return end.length === 0 ? applied : [...applied, await nft.apply(toTransaction(end))];
+}
+
+async function applyTogether(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
   const carried = await carriedElements(nft, deltas);
   try {
     return [await nft.apply({ nftables: [...toTransaction(deltas).nftables, ...carried] })];

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
+import { NftRefusedError, NftStoppedError } from "../../../src/kernel/nft-errors.ts";
 import type { Command, CommandObject } from "../../../src/nft/ast/json.ts";
 import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
@@ -106,6 +106,42 @@ test("a full sync recreates tables with other declarations", async () => {
   const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
   const report = await fullSync(fake.nft, counting);
   expect(report.deltas.map(({ mode }) => mode)).toEqual(["recreate", "recreate"]);
+  expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
+});
+
+test("tables that are made anew translate once more behind the chains whose place they take, until they are in force", async () => {
+  const fake = programmed();
+  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
+  const natChains: (readonly [string, number, string])[][] = [];
+  fake.before = (run) => {
+    const chains = [...(fake.kernel.ruleset.ip?.chains.values() ?? [])].filter(({ base }) => base?.type === "nat");
+    if (run === "apply") {
+      natChains.push(chains.map(({ name, base, rules }) => [name, base?.prio ?? 0, JSON.stringify(rules)]));
+    }
+  };
+  expect((await fullSync(fake.nft, counting)).applied).toHaveLength(2);
+  const [before = [], during = []] = natChains;
+  expect(before.map(([name, priority]) => `${name} ${priority}`)).toEqual([
+    "nat-prerouting -100",
+    "nat-output -100",
+    "nat-postrouting 100",
+  ]);
+  expect(during).toEqual([
+    ...before,
+    ...before.map(([name, priority, rules]) => [`${name}-handover`, priority + 1, rules]),
+  ]);
+});
+
+test("a handover that was interrupted is ended by the next full sync", async () => {
+  const fake = programmed();
+  const counting = renderAll(objects, testNodeContext({ counters: "services" })).state.ruleset;
+  fake.before = (run) => {
+    fake.refuses = run === "apply" && fake.count("apply") > 1 ? "nat-prerouting-handover" : undefined;
+  };
+  await expect(fullSync(fake.nft, counting)).rejects.toThrow(NftRefusedError);
+  fake.before = () => {};
+  fake.refuses = undefined;
+  await fullSync(fake.nft, counting);
   expect(diffRuleset(fake.kernel.ruleset, counting)).toEqual([]);
 });
 
