@@ -1,7 +1,9 @@
+import type { Protocol } from "../model/ids.ts";
+import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { type Balancer, balancerName, DROP_CHAIN, parseChainName } from "./chain-names.ts";
-import { parseFrontendKey, placeOfKey } from "./keys.ts";
+import { frontendKey, nodePortKey, parseFrontendKey, placeOfKey } from "./keys.ts";
 import {
   LIST_NAMES,
   type ListName,
@@ -35,7 +37,7 @@ export interface ProgrammedFrontend {
 /** Reads what a table, of the kernel or a desired one, does with connections to a frontend; undefined for nothing. */
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
   const maps = mapsOf(key);
-  const id = parseId(Number(sets.get(maps.lists)?.elements.get(key) ?? 0));
+  const id = listIdOf({ sets }, key);
   const refusal = sets.get(maps.noEndpoints)?.elements.get(key);
   const isGuarded = sets.get(maps.firewallIPs)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
@@ -51,8 +53,22 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
   };
 }
 
+/** The id by which a table leads from a frontend to a list; undefined where it leads to none. */
+export function listIdOf({ sets }: Pick<Table, "sets">, key: string): ParsedId | undefined {
+  return parseId(Number(sets.get(mapsOf(key).lists)?.elements.get(key) ?? 0));
+}
+
+/**
+ * The keys under which tables of one family can have a connection: its destination, that as a NodePort, and the ranges in which
+ * its port is.
+ */
+export function frontendsOf(tables: readonly Table[], to: string, protocol: Protocol, port: number): readonly string[] {
+  const own = frontendKey(to, protocol, port);
+  return [own, nodePortKey(familyOf(to), protocol, port), ...tables.flatMap((table) => rangesAt(table, own))];
+}
+
 /** The ranges of ports of a table that have the port of a frontend, by their keys. */
-export function rangesAt({ sets }: Table, frontend: string): readonly string[] {
+function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
   const found = new Set<string>();

@@ -7,10 +7,9 @@ import { verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { parseChainName } from "../../ruleset/chain-names.ts";
-import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
 import { parseId } from "../../ruleset/list-ids.ts";
-import { rangesAt } from "../../ruleset/programmed-frontend.ts";
-import { isOfLists, mapsOf } from "../../ruleset/sets.ts";
+import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
+import { isOfLists } from "../../ruleset/sets.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
@@ -100,12 +99,8 @@ function positionsOf(set: string, keys: readonly string[]): Positions {
 
 /** The owners of a connection's elements: its frontend, the address alone, and the id of the Service port's lists. */
 function ownerNames({ to, port, protocol }: Connection, tables: readonly Table[]): ReadonlySet<string | number> {
-  const own = frontendKey(to, protocol, port);
-  const ranges = tables.flatMap((table) => rangesAt(table, own));
-  const keys = [own, nodePortKey(familyOf(to), protocol, port), ...ranges];
-  const ids = tables.flatMap(({ sets }) =>
-    keys.flatMap((key) => parseId(Number(sets.get(mapsOf(key).lists)?.elements.get(key) ?? 0))?.servicePort ?? []),
-  );
+  const keys = frontendsOf(tables, to, protocol, port);
+  const ids = tables.flatMap((table) => keys.flatMap((key) => listIdOf(table, key)?.servicePort ?? []));
   return new Set<string | number>([to, ...keys, ...ids]);
 }
 

@@ -9,10 +9,8 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
-import { frontendKey, nodePortKey } from "../../ruleset/keys.ts";
-import { parseId } from "../../ruleset/list-ids.ts";
-import { rangesAt } from "../../ruleset/programmed-frontend.ts";
-import { AFFINITY, mapsOf } from "../../ruleset/sets.ts";
+import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
+import { AFFINITY } from "../../ruleset/sets.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
 import { askDaemon, type RunningDaemon } from "../daemon-socket/daemon-client.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
@@ -73,19 +71,14 @@ async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, que
     otherTables: otherTables(listed ?? (await listOtherTables(nft))),
     interfaceTo: await interfaceLookup(hostFiles),
   };
-  if (query.kind !== "connection" || query.question.fromAddress === undefined)
-    return { ...tables, affinityEntries: [] };
-  const { fromAddress, to, protocol, port } = query.question;
-  const family = familyOf(to);
-  const table = ruleset[family];
-  const own = frontendKey(to, protocol, port);
-  const frontends = [own, nodePortKey(family, protocol, port), ...(table === undefined ? [] : rangesAt(table, own))];
-  const ids = frontends.flatMap(
-    (key) => parseId(Number(table?.sets.get(mapsOf(key).lists)?.elements.get(key) ?? 0)) ?? [],
-  );
-  const entries = ids
+  const question = query.kind === "connection" ? query.question : undefined;
+  const table = question && ruleset[familyOf(question.to)];
+  if (question?.fromAddress === undefined || table === undefined) return { ...tables, affinityEntries: [] };
+  const { fromAddress, to, protocol, port } = question;
+  const entries = frontendsOf([table], to, protocol, port)
+    .flatMap((key) => listIdOf(table, key) ?? [])
     .filter(({ isSticky }) => isSticky)
-    .map(({ servicePort }) => affinityEntry(nft, family, AFFINITY, fromAddress, servicePort));
+    .map(({ servicePort }) => affinityEntry(nft, table.family, AFFINITY, fromAddress, servicePort));
   return { ...tables, affinityEntries: (await Promise.all(entries)).flatMap((entry) => entry ?? []) };
 }
 
