@@ -3,7 +3,7 @@ import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.t
 import type { Chain, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
 import { deltaSize, type ElementsDelta, isEmptyDelta, type TableDelta } from "./delta.ts";
-import { addedElements, deletedElements } from "./elements.ts";
+import { addedElements, deletedElements, verdictTarget } from "./elements.ts";
 
 /**
  * Writes deltas as one transaction. The order inside a table is what the kernel asks for: a chain is declared
@@ -61,6 +61,33 @@ export function* changeSteps(
   if (declarations.length > 0) yield toTransaction(declarations);
   yield* elementSteps(deltas, size, isEntry);
   if (deletions.length > 0) yield toTransaction(deletions);
+}
+
+/**
+ * Splits changes of existing tables in two where verdicts lead to new chains. A packet under way meets the newest verdicts, but
+ * chains as they were before, and a new one had no rules then: so chains come first, and what leads to them next.
+ * @returns no chains where one transaction does
+ */
+export function newChainsFirst(deltas: readonly TableDelta[]): {
+  readonly chains: readonly TableDelta[];
+  readonly others: readonly TableDelta[];
+} {
+  const parts = deltas.map((delta) => {
+    if (delta.mode !== "change") return { chains: onlyElements(delta, []), others: delta, isNeeded: false };
+    const isNew = ({ name, base }: Chain) => base === undefined && !delta.changedChains.includes(name);
+    const writtenChains = delta.writtenChains.filter(isNew);
+    const names = new Set(writtenChains.map(({ name }) => name));
+    return {
+      chains: { ...onlyElements(delta, []), addedSets: delta.addedSets, writtenChains },
+      others: { ...delta, addedSets: [], writtenChains: delta.writtenChains.filter((chain) => !isNew(chain)) },
+      isNeeded: delta.elements.some(({ added }) => added.some(({ value }) => names.has(verdictTarget(value) ?? ""))),
+    };
+  });
+  if (!parts.some(({ isNeeded }) => isNeeded)) return { chains: [], others: deltas };
+  return {
+    chains: parts.map(({ chains }) => chains).filter((delta) => !isEmptyDelta(delta)),
+    others: parts.map(({ others }) => others).filter((delta) => !isEmptyDelta(delta)),
+  };
 }
 
 /** Writes changes as transactions that the kernel may be asked about one by one: each has at most `size` elements, and all that these need. */

@@ -12,6 +12,7 @@ import {
   changeSteps,
   creationSteps,
   handoverEnd,
+  newChainsFirst,
   rebuildTransaction,
   removalTransaction,
   toTransaction,
@@ -69,10 +70,11 @@ export async function fullSync(
 }
 
 /**
- * Applies deltas in one transaction; only on kernels that require it, chains are deleted in a second one. Tables that have to
- * be made anew keep the entries of session affinity, and a second transaction ends the handover ({@link withHandover}). Tables that did not exist are made in
- * several transactions, of which the last one puts them in force, and so are changes of many elements, in steps that each
- * leave whole what packets meet: nft's memory and time, and ours to write for it, are bounded whatever changes at once.
+ * Applies deltas in as few transactions as packets under way permit: one, after one with new chains that verdicts will lead
+ * to ({@link newChainsFirst}). Only on kernels that require it, chains are deleted in one more. Tables that have to be made
+ * anew keep the entries of session affinity, and a second transaction ends their {@link withHandover handover}. Tables that
+ * did not exist are made in several transactions, of which the last one puts them in force, and many elements change in
+ * steps that each leave whole what packets meet: nft's memory and time, and ours to write for it, are bounded.
  * @throws as {@link Nft.apply}
  */
 export async function applyDeltas(
@@ -82,14 +84,17 @@ export async function applyDeltas(
 ): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
   if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
+  const applied: AppliedTransaction[] = [];
   if (deltaSize(deltas).elements > chunkSize && deltas.every(canChangeInSteps)) {
-    const applied: AppliedTransaction[] = [];
     for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
     return applied;
   }
-  const applied = await applyTogether(nft, deltas.map(withHandover));
-  const end = handoverEnd(deltas);
-  return end.length === 0 ? applied : [...applied, await nft.apply(toTransaction(end))];
+  const { chains, others } = newChainsFirst(deltas);
+  if (chains.length > 0) applied.push(await nft.apply(toTransaction(chains)));
+  applied.push(...(await applyTogether(nft, others.map(withHandover))));
+  const end = handoverEnd(others);
+  if (end.length > 0) applied.push(await nft.apply(toTransaction(end)));
+  return applied;
 }
 
 async function applyTogether(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Transaction } from "../../src/nft/ast/json.ts";
-import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { familyOf } from "../../src/model/ip.ts";
+import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
+import type { Chain, ElementSet, Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import {
   canChangeInSteps,
@@ -11,17 +12,31 @@ import {
   withoutChainDeletions,
 } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
+import { frontendsOf, listIdOf } from "../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { LISTS, RANGE_LISTS } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, LISTS, PORT_MAPS, RANGE_LISTS, RANGE_MAPS } from "../../src/ruleset/sets.ts";
+import { applyDeltas } from "../../src/sync/full-sync.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import type { Host, Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
-import { cacheOf } from "../support/build.ts";
+import { cacheOf, type Objects } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
+import { FakeNft } from "../support/fake-nft.ts";
 
 const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
 
-const changes = fc.tuple(anyObjects, anyObjects).chain(([before, after]) =>
+/** The same Services, each EndpointSlice without its last endpoint. */
+const withFewerEndpoints = ({ services, slices }: Required<Objects>): Required<Objects> => ({
+  services,
+  slices: slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.slice(0, -1) })),
+});
+
+const pairs = fc.oneof(
+  fc.tuple(anyObjects, anyObjects),
+  anyObjects.map((before) => [before, withFewerEndpoints(before)] as const),
+);
+
+const changes = pairs.chain(([before, after]) =>
   fc.record({
     before: fc.constant(before),
     after: fc.constant(after),
@@ -87,6 +102,85 @@ test("changes in steps serve who is served before and after them all the time, a
       expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
     }),
     { numRuns: 200 },
+  );
+});
+
+/** The maps that lead a packet to an endpoint, in the order in which it is looked up in them. */
+const WAY: readonly (readonly string[])[] = [
+  [LISTS, RANGE_MAPS.lists],
+  [PORT_MAPS.firewallIPs, RANGE_MAPS.firewallIPs],
+  [PORT_MAPS.balancers, RANGE_MAPS.balancers],
+  [AFFINITY_IDS],
+  [PORT_MAPS.endpoints, RANGE_MAPS.endpoints],
+];
+
+/** The ids of endpoints after a change, for the last rule of a balancing chain: it is met after an earlier one has missed. */
+const LATER_IDS = "later-ids";
+
+/**
+ * What a packet meets over which a transaction comes into force: the rules that its hook had before, of which new chains have
+ * none, and from one of its lookups on the elements that there are after it.
+ */
+function underWay(before: Ruleset, after: Ruleset, from: number): Ruleset {
+  const early = new Set(WAY.slice(0, from).flat());
+  const tables = Object.values(after).map((table) => {
+    const old = before[table.family] ?? table;
+    const chains = new Map<string, Chain>([...table.chains].map(([name, chain]) => [name, { ...chain, rules: [] }]));
+    for (const [name, chain] of old.chains) {
+      const [last = []] = chain.rules.slice(-1);
+      const later = JSON.parse(JSON.stringify(last).replace(`@${AFFINITY_IDS}`, `@${LATER_IDS}`)) as Rule;
+      chains.set(name, { ...chain, rules: [...chain.rules.slice(0, -1), later] });
+    }
+    const sets = new Map([...old.sets, ...table.sets]);
+    for (const name of early) sets.set(name, old.sets.get(name) ?? (sets.get(name) as ElementSet));
+    sets.set(LATER_IDS, table.sets.get(AFFINITY_IDS) as ElementSet);
+    return [table.family, { ...table, chains, sets }] as const;
+  });
+  return Object.fromEntries(tables);
+}
+
+/** The ids of the lists to which a packet is led; others where its Service turns sticky, or gets another policy. */
+function listsOf(ruleset: Ruleset, { to, protocol, port }: Packet): string {
+  const table = ruleset[familyOf(to)];
+  const keys = table === undefined ? [] : frontendsOf([table], to, protocol, port);
+  return JSON.stringify(keys.map((key) => table && listIdOf(table, key)));
+}
+
+test("a packet over which a change comes into force is served if it is served before and after", async () => {
+  await fc.assert(
+    fc.asyncProperty(changes, anyContexts, async ({ before, after, packets }, contexts) => {
+      const cache = cacheOf(before);
+      const renderer = new Renderer(cache, contexts);
+      const fake = new FakeNft();
+      renderer.update(cache.takeDirty());
+      fake.kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
+      renderer.state.committed();
+      for (const { name } of before.services) cache.deleteService(name);
+      for (const each of before.slices) cache.deleteSlice(each);
+      for (const each of after.services) cache.putService(each);
+      for (const each of after.slices) cache.putSlice(each);
+      renderer.update(cache.takeDirty());
+      const states: Ruleset[] = [];
+      fake.before = (run) => {
+        if (run === "apply") states.push(fake.kernel.ruleset);
+      };
+      await applyDeltas(fake.nft, renderer.state.pending());
+      states.push(fake.kernel.ruleset);
+      for (const [i, next] of states.slice(1).entries()) {
+        const last = states[i] ?? {};
+        for (const packet of packets) {
+          if (listsOf(last, packet) !== listsOf(next, packet)) continue;
+          const ends = [last, next].map((ruleset) => targetsOf(ruleset, packet));
+          if (!ends.every((targets) => targets.every(isTarget))) continue;
+          for (let from = 1; from < WAY.length; from++) {
+            const now = targetsOf(underWay(last, next, from), packet);
+            expect(now.every(isTarget), `${JSON.stringify(packet)} ${from}: ${now}`).toBe(true);
+            expect(ends.flat()).toEqual(expect.arrayContaining([...now]));
+          }
+        }
+      }
+    }),
+    { numRuns: 300 },
   );
 });
 

@@ -93,12 +93,26 @@ test("a full sync repairs many elements in several transactions, what leads to t
   expect(sets()[0]).toBe("lists");
 });
 
-test("a full sync changes the rules of chains and many elements in one transaction", async () => {
+test("a full sync changes the rules of chains and many elements in one transaction, after new chains", async () => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll({}, testNodeContext({ masqueradeAll: true })).state.ruleset));
   await fullSync(fake.nft, ruleset, { chunkSize: 2 });
-  expect(fake.transactions).toHaveLength(1);
+  const [chains = [], others = [], ...more] = fake.transactions.map(({ nftables }) => JSON.stringify(nftables));
+  expect(chains).toContain("balance-");
+  expect(chains).not.toContain('"element"');
+  expect(chains).not.toContain("nat-prerouting");
+  expect(others).toContain('"element"');
+  expect(more).toEqual([]);
   expect(diffRuleset(fake.kernel.ruleset, ruleset)).toEqual([]);
+});
+
+test("a full sync changes elements in one transaction where they lead to no new chain", async () => {
+  const fake = programmed();
+  const [, ...slices] = objects.slices ?? [];
+  const fewer = renderAll({ ...objects, slices }).state.ruleset;
+  await fullSync(fake.nft, fewer);
+  expect(fake.transactions).toHaveLength(1);
+  expect(diffRuleset(fake.kernel.ruleset, fewer)).toEqual([]);
 });
 
 test("a full sync recreates tables with other declarations", async () => {
