@@ -20,7 +20,7 @@ import {
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { LISTS } from "../ruleset/sets.ts";
+import { LISTS, RANGE_LISTS } from "../ruleset/sets.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -85,7 +85,8 @@ export async function applyDeltas(
   if (deltas.length === 0) return [];
   if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
   const applied: AppliedTransaction[] = [];
-  if (deltaSize(deltas).elements > chunkSize && deltas.every(canChangeInSteps)) {
+  const isLarge = deltaSize(deltas).elements > chunkSize;
+  if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
     for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
     return applied;
   }
@@ -95,6 +96,15 @@ export async function applyDeltas(
   const end = handoverEnd(others);
   if (end.length > 0) applied.push(await nft.apply(toTransaction(end)));
   return applied;
+}
+
+/** Whether frontends get other lists, as when a Service turns sticky: those of before must outlive packets under way. */
+function leadsElsewhere({ elements }: TableDelta): boolean {
+  return elements.some(({ spec, deleted, added }) => {
+    if (spec.name === RANGE_LISTS) return deleted.length > 0 && added.length > 0;
+    const gone = new Set(spec.name === LISTS ? deleted : []);
+    return added.some(({ key }) => gone.has(key));
+  });
 }
 
 async function applyTogether(nft: Nft, deltas: readonly TableDelta[]): Promise<AppliedTransaction[]> {
