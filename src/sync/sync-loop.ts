@@ -40,6 +40,8 @@ export class SyncLoop {
   readonly #parts: SyncLoopParts;
   #given: Ruleset | undefined;
   #cleanUp: Promise<void> = Promise.resolve();
+  /** Stale chains are to be deleted after the next sync. */
+  #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
 
   constructor(parts: SyncLoopParts) {
@@ -95,14 +97,13 @@ export class SyncLoop {
   }
 
   /**
-   * Deletes stale chains unless a sync is due. Syncs wait for it: the kernel must not change between what a sync
-   * reads and what it sends. Never rejects; subscribers are told of a failure.
+   * Deletes stale chains, now or right after the sync that is due. The next sync waits for it: the kernel must not change
+   * between what a sync reads and what it sends. Never rejects; subscribers are told of a failure.
    */
   deleteStaleChains(): Promise<void> {
-    if (this.expected === undefined) return Promise.resolve();
-    this.#cleanUp = this.#cleanUp
-      .then(() => this.#parts.quiet.sync(() => this.#parts.reconciler.deleteStaleChains()))
-      .catch((error) => this.#tell((subscriber) => subscriber.cleanUpFailed?.(error)));
+    this.#isCleanUpDue = this.expected === undefined;
+    if (this.#isCleanUpDue) return Promise.resolve();
+    this.#cleanUp = this.#cleanUp.then(() => this.#parts.quiet.sync(() => this.#deleteNow()));
     return this.#cleanUp;
   }
 
@@ -134,7 +135,20 @@ export class SyncLoop {
 
   async #sync(): Promise<boolean> {
     await this.#cleanUp;
-    return await this.#parts.quiet.sync(() => this.#syncNow());
+    return await this.#parts.quiet.sync(async () => {
+      const isDone = await this.#syncNow();
+      if (isDone && this.#isCleanUpDue) await this.#deleteNow();
+      return isDone;
+    });
+  }
+
+  async #deleteNow(): Promise<void> {
+    this.#isCleanUpDue = false;
+    try {
+      await this.#parts.reconciler.deleteStaleChains();
+    } catch (error) {
+      this.#tell((subscriber) => subscriber.cleanUpFailed?.(error));
+    }
   }
 
   async #syncNow(): Promise<boolean> {

@@ -7,7 +7,8 @@ import type { Stage } from "./stage.ts";
 
 /** A machine of the lab without rules of its own, which never passes a packet on. */
 const SCRATCH = "lan";
-const REST = 10_000;
+/** Longer than it takes until stale chains are deleted (`syncPeriod`), milliseconds. */
+const REST = 40_000;
 const SHOWN = 5;
 
 /**

@@ -247,7 +247,7 @@ describe("SyncLoop", () => {
     expect(reports).toHaveLength(2);
   });
 
-  test("deletes no stale chains while a sync is due", async () => {
+  test("deletes stale chains after the sync that is due, once", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();
     for (const endpoints of [["10.244.2.11", "10.244.2.12"], ["10.244.2.11"]]) {
@@ -258,9 +258,15 @@ describe("SyncLoop", () => {
     handlers.services.onUpsert("default/web", service(), undefined);
     await loop.deleteStaleChains();
     expect(fake.runs).toHaveLength(runs);
+    const chains = () => [...(fake.kernel.ruleset.ip?.chains.keys() ?? [])];
+    expect(chains()).toContain("balance-2");
     await pass(1000);
-    await loop.deleteStaleChains();
-    expect(fake.runs.length).toBeGreaterThan(runs);
+    expect(chains()).not.toContain("balance-2");
+    const after = fake.runs.length;
+    handlers.services.onUpsert("default/web", service({ affinitySeconds: 60 }), undefined);
+    await pass(1000);
+    expect(chains()).toContain("balance-1");
+    expect(fake.runs.length).toBeGreaterThan(after);
   });
 
   test("a sync waits until stale chains are deleted, however often that was asked for", async () => {
