@@ -23,6 +23,7 @@ import { rollingUpdate } from "./works/rolling-update.ts";
 import { rollout } from "./works/rollout.ts";
 import { scaling } from "./works/scaling.ts";
 import { memory, start } from "./works/start.ts";
+import { underWay } from "./works/under-way.ts";
 import { verification } from "./works/verification.ts";
 
 const SAVE = "--save";
@@ -40,6 +41,7 @@ const WORKS: readonly Work[] = [
   rollingUpdate,
   busy,
   rollout,
+  underWay,
   resync,
   repair,
   verification,

@@ -1,0 +1,52 @@
+// node flow-program.ts ADDRESS PORT POD_PORT: takes what comes to a port of any address, and sends UDP to an address, each
+// packet from an address and port of its own, until its standard input ends. Prints how many it sent a second, and how many
+// our rules refused, as JSON.
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { laterPodIP } from "./cluster-objects.ts";
+
+const [address = "", port = "", podPort = ""] = process.argv.slice(2);
+const AT_ONCE = 100;
+/** So many that none has a port again while the kernel still knows the flow. */
+const CLIENTS = 60_000;
+
+const sink = createSocket("udp4").bind(Number(podPort));
+await once(sink, "listening");
+console.log("ready");
+
+let isOver = false;
+process.stdin.once("end", () => {
+  isOver = true;
+});
+process.stdin.resume();
+
+/** Packets that the kernel dropped because its table of connections was full: sending these fails, too. */
+function dropped(): number {
+  const [names = "", ...processors] = readFileSync("/proc/self/net/stat/nf_conntrack", "utf8").trim().split("\n");
+  const column = names.split(/\s+/).indexOf("drop");
+  return processors.reduce((sum, line) => sum + Number.parseInt(line.split(/\s+/)[column] ?? "", 16), 0);
+}
+
+const [droppedBefore, started] = [dropped(), performance.now()];
+let [sent, failed] = [0, 0];
+while (!isOver) {
+  // A pod's address that is no endpoint: from an address outside the cluster, connections would be masqueraded.
+  const client = laterPodIP(1 + ((sent / AT_ONCE) % CLIENTS));
+  const sockets = Array.from({ length: AT_ONCE }, () => createSocket("udp4").on("error", () => {}));
+  await Promise.all(
+    sockets.map(async (socket) => {
+      socket.bind(0, client);
+      await once(socket, "listening");
+      const error = await new Promise<Error | null>((resolve) => socket.send("x", Number(port), address, resolve));
+      if (error !== null) failed++;
+      socket.close();
+    }),
+  );
+  sent += sockets.length;
+  // Sockets are closed, and the end is heard, in other phases of the event loop.
+  await new Promise((resolve) => setImmediate(resolve));
+}
+sink.close();
+const perSecond = (sent * 1000) / (performance.now() - started);
+console.log(JSON.stringify({ perSecond, refused: failed - (dropped() - droppedBefore) }));

@@ -1,0 +1,61 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { Nft } from "../../../src/kernel/nft.ts";
+import { creation } from "../../../src/nft/delta.ts";
+import { applyDeltas } from "../../../src/sync/full-sync.ts";
+import { Reconciler } from "../../../src/sync/reconciler.ts";
+import { type ClusterSize, clusterIP, POD_PORT, SERVICE_PORT } from "../cluster-objects.ts";
+import type { Figure, Work } from "../figures.ts";
+import { clearTables } from "../kernel.ts";
+import { contextsOf, loadCache } from "../load-cache.ts";
+import { bringPodsHere } from "../packets.ts";
+import { mustRun, ownProgram } from "../programs.ts";
+
+/** One Service, so that all flows meet each change. */
+const SIZE: ClusterSize = { services: 1, endpoints: 2, protocol: "UDP" };
+const CHANGES = 1000;
+
+/** Opens flows to the Service without a pause while changes are made one after the other. */
+async function besideFlows(work: string, change: (number: number) => Promise<unknown>): Promise<Figure> {
+  const [program = "", ...args] = ownProgram("flow-program.ts", clusterIP(0), String(SERVICE_PORT), String(POD_PORT));
+  const flows = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+  await once(flows.stdout, "data");
+  for (let number = 0; number < CHANGES; number++) await change(number);
+  flows.stdin.end();
+  const [told] = (await once(flows.stdout, "data")) as [Buffer];
+  const { perSecond, refused } = JSON.parse(String(told)) as { perSecond: number; refused: number };
+  return {
+    work: `${work} ${CHANGES.toLocaleString("en")} times: new flows refused`,
+    value: `${refused} (${Math.round(perSecond).toLocaleString("en")} flows/s)`,
+    budget: { text: "none", holds: refused === 0 },
+  };
+}
+
+/** Packets that are under way while rules come into force. */
+export const underWay: Work = {
+  name: "under-way",
+  summary: "new flows while tables are made anew, and while an endpoint comes and goes",
+  run: async () => {
+    await bringPodsHere();
+    // Nobody answers, and the kernel's table of connections must not fill up.
+    await mustRun(["sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=1"]);
+    await clearTables();
+    const nft = new Nft({ path: "nft" });
+    const cache = loadCache(SIZE);
+    const reconciler = new Reconciler({ cache, nft });
+    const sync = () => reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
+    await sync();
+    const anew = Object.values(reconciler.state.ruleset).map((table) => creation(table, "recreate"));
+    const [slice] = cache.allSlices();
+    if (slice === undefined) throw new Error("no EndpointSlice was made");
+    return [
+      await besideFlows("both tables made anew", () => applyDeltas(nft, anew)),
+      await besideFlows("one of two endpoints gone, and come", async (number) => {
+        cache.putSlice(number % 2 === 0 ? { ...slice, endpoints: slice.endpoints.slice(0, 1) } : slice);
+        await sync();
+        // So that the balancing chain for two is made anew each time.
+        await reconciler.deleteStaleChains();
+      }),
+    ];
+  },
+};
