@@ -66,15 +66,21 @@ export function* changeSteps(
 /**
  * Splits changes of existing tables in two where verdicts lead to new chains. A packet under way meets the newest verdicts, but
  * chains as they were before, and a new one had no rules then: so chains come first, and what leads to them next.
+ * @param stale deletions of chains that the kernel still has: one that is wanted again is not new
  * @returns no chains where one transaction does
  */
-export function newChainsFirst(deltas: readonly TableDelta[]): {
+export function newChainsFirst(
+  deltas: readonly TableDelta[],
+  stale: readonly TableDelta[],
+): {
   readonly chains: readonly TableDelta[];
   readonly others: readonly TableDelta[];
 } {
   const parts = deltas.map((delta) => {
     if (delta.mode !== "change") return { chains: onlyElements(delta, []), others: delta, isNeeded: false };
-    const isNew = ({ name, base }: Chain) => base === undefined && !delta.changedChains.includes(name);
+    const there = stale.flatMap(({ family, deletedChains }) => (family === delta.family ? deletedChains : []));
+    const known = new Set([...delta.changedChains, ...there]);
+    const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
     const writtenChains = delta.writtenChains.filter(isNew);
     const names = new Set(writtenChains.map(({ name }) => name));
     return {

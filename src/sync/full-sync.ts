@@ -75,12 +75,14 @@ export async function fullSync(
  * anew keep the entries of session affinity, and a second transaction ends their {@link withHandover handover}. Tables that
  * did not exist are made in several transactions, of which the last one puts them in force, and many elements change in
  * steps that each leave whole what packets meet: nft's memory and time, and ours to write for it, are bounded.
+ * @param stale deletions that the kernel has yet to be told of
  * @throws as {@link Nft.apply}
  */
 export async function applyDeltas(
   nft: Nft,
   deltas: readonly TableDelta[],
   chunkSize = CHUNK_SIZE,
+  stale: readonly TableDelta[] = [],
 ): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
   if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
@@ -90,7 +92,7 @@ export async function applyDeltas(
     for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
     return applied;
   }
-  const { chains, others } = newChainsFirst(deltas);
+  const { chains, others } = newChainsFirst(deltas, stale);
   if (chains.length > 0) applied.push(await nft.apply(toTransaction(chains)));
   applied.push(...(await applyTogether(nft, others.map(withHandover))));
   const end = handoverEnd(others);

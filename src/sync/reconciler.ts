@@ -220,7 +220,7 @@ export class Reconciler {
     const { commits } = nft;
     try {
       const created = await applyDeltas(nft, creations, chunkSize);
-      const applied = [...created, ...(await applyDeltas(nft, changes, chunkSize))];
+      const applied = [...created, ...(await applyDeltas(nft, changes, chunkSize, this.staleDeletions))];
       this.state.committed();
       this.#staleChains.add(deletions);
       const kind = repairs.compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial";

@@ -653,3 +653,21 @@ describe("an nft that is killed", () => {
     ]);
   });
 });
+
+test("a chain comes before the verdicts that lead to it, unless the kernel still has it", async () => {
+  const parts = setUp(undefined, 100);
+  await parts.sync();
+  const become = async (...endpoints: readonly string[]) => {
+    parts.cache.putSlice(slice({ service: "web", endpoints }));
+    const { applied } = await parts.sync();
+    expect(missing(parts).filter(({ deletedChains }) => deletedChains.length === 0)).toEqual([]);
+    return applied.length;
+  };
+  const five = ["10.244.2.11", "10.244.2.12", "10.244.2.13", "10.244.2.14", "10.244.2.15"];
+  expect(await become(...five)).toBe(2);
+  await become("10.244.2.11", "10.244.2.12");
+  expect(await become(...five)).toBe(1);
+  await become("10.244.2.11", "10.244.2.12");
+  await parts.reconciler.deleteStaleChains();
+  expect(await become(...five)).toBe(2);
+});
