@@ -67,7 +67,8 @@ export function parsePortList(text: string): Set<number> {
   for (const item of text.trim().split(",")) {
     const [, first, last] = /^(\d+)(?:-(\d+))?$/.exec(item) ?? [];
     if (first === undefined) continue;
-    for (let port = Number(first); port <= Number(last ?? first); port++) ports.add(port);
+    const end = Math.min(Number(last ?? first), 65_535);
+    for (let port = Number(first); port <= end; port++) ports.add(port);
   }
   return ports;
 }

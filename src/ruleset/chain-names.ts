@@ -108,8 +108,10 @@ export function firewallNames(hash: string): { readonly chain: FirewallName; rea
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
+/** A chain for a million endpoints is none of ours. */
+const NUMBER = "([1-9]\\d{0,5})";
 const BALANCER = new RegExp(
-  `^(range-)?(?:balance|(affinity)(-local)?(?:-${CHOICE})?|${CHOICE})-([1-9]\\d*)(?:-([1-9]\\d*))?$`,
+  `^(range-)?(?:balance|(affinity)(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
 );
 const FIREWALL = /^firewall-[\da-f]{20}$/;
 

@@ -25,7 +25,11 @@ export const STICKY_MASK = 0x1_0000_0000 - STICKY_STEP;
 
 /** The most service ports of one family that can have session affinity. */
 export const MOST_STICKY_PORTS = 0x4000_0000 / STICKY_STEP - 1;
-const MOST_PLAIN_PORTS = 0x4000_0000 / PLAIN_STEP - 1;
+/**
+ * The most without: more than a node could hold, and few enough that a number beyond it, which the kernel has from somebody
+ * else, is told from ours.
+ */
+export const MOST_PLAIN_PORTS = 0x40_0000 - 1;
 
 /** The ids of endpoints are the service port's and one of these. */
 export const FIRST_ENDPOINT = PLAIN_STEP;
@@ -97,7 +101,9 @@ export function parseId(id: number): ParsedId | undefined {
   const isSticky = id >= FIRST_STICKY;
   if (isSticky && id < FIRST_STICKY + STICKY_STEP) return undefined;
   const rest = id % (isSticky ? STICKY_STEP : PLAIN_STEP);
-  return { servicePort: id - rest, isSticky, way: WAYS[rest] };
+  const servicePort = id - rest;
+  if (!isSticky && listNumber(servicePort) > MOST_PLAIN_PORTS) return undefined;
+  return { servicePort, isSticky, way: WAYS[rest] };
 }
 
 /** The number of a service port by which people know its lists: `list 17`. */
@@ -107,13 +113,18 @@ export function listNumber(servicePortId: number): number {
     : (servicePortId - LEAST_REGISTER_VALUE) / PLAIN_STEP;
 }
 
-/** Ids of one kind: used again only after the transaction that took them out of the kernel. */
+/**
+ * Ids of one kind: used again only after the transaction that took them out of the kernel. It holds as many numbers as there
+ * are ids, however large those are that the kernel has.
+ */
 class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;
-  /** The ids that were taken at one time are those of these numbers and below. */
-  #highest = 0;
+  /** The least number that was not given yet: ids of lower ones are taken, free or released. */
+  #next = 1;
+  /** The ids from there on that are taken: adopted from a kernel that has higher numbers. */
+  #ahead = new Set<number>();
   #free: number[] = [];
   /** Free once the kernel has them no more. */
   #released = new Set<number>();
@@ -128,42 +139,55 @@ class IdPool {
   take(): number | undefined {
     const free = this.#free.pop();
     if (free !== undefined) return free;
-    if (this.#highest < this.#most) return this.#first + this.#step * ++this.#highest;
+    this.#skip();
+    if (this.#next <= this.#most) return this.#idOf(this.#next++);
     const [released] = this.#released;
     if (released !== undefined) this.#released.delete(released);
     return released;
   }
 
   get hasMore(): boolean {
-    return this.#free.length + this.#released.size > 0 || this.#highest < this.#most;
+    this.#skip();
+    return this.#free.length + this.#released.size > 0 || this.#next <= this.#most;
   }
 
   release(id: number): void {
+    this.#ahead.delete(id);
     this.#released.add(id);
   }
 
   /** Takes an id again that was released just now. @returns false when it was not */
   reclaim(id: number): boolean {
-    return this.#released.delete(id);
+    const isReleased = this.#released.delete(id);
+    if (isReleased && !this.#isPassed(id)) this.#ahead.add(id);
+    return isReleased;
   }
 
   committed(): void {
-    for (const id of this.#released) this.#free.push(id);
+    for (const id of this.#released) if (this.#isPassed(id)) this.#free.push(id);
     this.#released.clear();
   }
 
   /** Starts over with ids that are taken, and some that the kernel still has. */
   reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
-    this.#highest = 0;
-    for (const id of [...taken, ...kernel]) this.#highest = Math.max(this.#highest, (id - this.#first) / this.#step);
+    this.#next = 1;
     this.#free = [];
-    this.#released.clear();
-    for (let number = this.#highest; number > 0; number--) {
-      const id = this.#first + this.#step * number;
-      if (taken.has(id)) continue;
-      if (kernel.has(id)) this.#released.add(id);
-      else this.#free.push(id);
-    }
+    this.#ahead = new Set(taken);
+    this.#released = new Set([...kernel].filter((id) => !taken.has(id)));
+    this.#skip();
+  }
+
+  /** Passes numbers that cannot be given. */
+  #skip(): void {
+    while (this.#ahead.delete(this.#idOf(this.#next)) || this.#released.has(this.#idOf(this.#next))) this.#next++;
+  }
+
+  #isPassed(id: number): boolean {
+    return id < this.#idOf(this.#next);
+  }
+
+  #idOf(number: number): number {
+    return this.#first + this.#step * number;
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
-import { AFFINITY } from "../../src/ruleset/sets.ts";
+import { AFFINITY, LISTS } from "../../src/ruleset/sets.ts";
 import { rememberedEndpoints } from "../support/affinity-entries.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
@@ -103,6 +103,15 @@ describe("apply", () => {
     await nft("add", "rule", "ip", "nft-proxy", "foreign", "ip", "saddr", "@foreign-set", "drop");
     await nft("delete", "table", "ip6", "nft-proxy");
     expect((await apply(townObjects("town"))).exitCode).toBe(0);
+    expect(await kernel()).toBe(right);
+  });
+
+  test("takes away an element with a list id that none of ours can have", async () => {
+    await apply(townObjects("town"));
+    const right = await kernel();
+    await nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");
+    const { exitCode, stderr } = await apply(townObjects("town"));
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(await kernel()).toBe(right);
   });
 

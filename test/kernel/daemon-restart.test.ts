@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { LISTS } from "../../src/ruleset/sets.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
@@ -74,6 +75,15 @@ describe("a restart", () => {
     await lab.converged();
     lab.cluster.put("endpointslices", apiSlice("echo", ["10.244.1.11"], [ECHO]));
     await lab.converged();
+  });
+
+  test("takes away an element with a list id that none of ours can have, and adopts no other id for it", async () => {
+    const before = [await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)];
+    await daemon.stop();
+    await lab.nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");
+    daemon = lab.start();
+    expect(await daemon.saying("full sync")).toMatchObject({ reason: "start", sent: 1, elements: 1 });
+    expect([await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)]).toEqual(before);
   });
 
   test(`with kill -9 amid random changes, ${ROUNDS} times, leaves the right rules, affinity and connections`, async () => {

@@ -4,6 +4,7 @@ import {
   ListIds,
   listId,
   listNumber,
+  MOST_PLAIN_PORTS,
   MOST_STICKY_PORTS,
   parseId,
   STICKY_MASK,
@@ -43,9 +44,12 @@ describe.each([
   });
 });
 
-test.each([0, 1, 0x7fff_ffff, 0x8000_0000, 0x8000_0003, 0xc000_0000, 0xc000_3fff])("%s is no id", (id) => {
-  expect(parseId(id)).toBeUndefined();
-});
+test.each([0, 1, 0x7fff_ffff, 0x8000_0000, 0x8000_0003, 0x8100_0000, 0xbfff_fffc, 0xc000_0000, 0xc000_3fff])(
+  "%s is no id",
+  (id) => {
+    expect(parseId(id)).toBeUndefined();
+  },
+);
 
 test("an endpoint's id has no way", () => {
   expect(parseId(0xc000_4004)).toEqual({ servicePort: 0xc000_4000, isSticky: true, way: undefined });
@@ -106,6 +110,19 @@ describe("ListIds", () => {
     expect(listNumber(ids.assign(key("new"), false) ?? 0)).toBe(5);
     ids.committed();
     expect(ids.assign(key("newer"), false)).toBe(foreign);
+  });
+
+  test("are the lowest that are free, beside an adopted one that is far from them", () => {
+    const ids = assigned(2);
+    const high = listId(0x8000_0000 + 4 * MOST_PLAIN_PORTS, "cluster");
+    ids.adopt(new Map([[key(0), high]]), new Set([high]));
+    expect([ids.of(key(0)), ids.of(key(1))]).toEqual([high, listId(0x8000_0008, "cluster")]);
+    expect([key("a"), key("b")].map((name) => listNumber(ids.assign(name, false) ?? 0))).toEqual([1, 3]);
+    ids.release(key(0));
+    expect(ids.assign(key(0), false)).toBe(high);
+    ids.release(key(0));
+    ids.committed();
+    expect(listNumber(ids.assign(key(0), false) ?? 0)).toBe(4);
   });
 
   test("of a copy change apart from the original", () => {

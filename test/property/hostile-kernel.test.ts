@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+import { joinParts } from "../../src/nft/elements.ts";
+import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../../src/nft/transaction.ts";
+import { compareRulesets } from "../../src/ruleset/ruleset-diff.ts";
+import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
+import { anyContexts, anyObjects } from "../support/arbitraries.ts";
+import { renderAll } from "../support/build.ts";
+import { FakeKernel } from "../support/fake-kernel.ts";
+import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
+
+const MOST = 0xffff_ffff;
+
+/** Ids and numbers of all kinds: ours and those beside them, the highest of each kind, and any others. */
+const anyId = fc.oneof(
+  fc.integer({ min: 1, max: 40 }).map((steps) => 0x8000_0000 + steps),
+  fc.integer({ min: 1, max: 8 }).map((steps) => 0xc000_0000 + 0x4000 * steps),
+  fc.constantFrom(
+    0,
+    0x7fff_ffff,
+    0x80ff_fffc,
+    0x8100_0000,
+    0xbfff_fffc,
+    0xbfff_ffff,
+    MOST - 0x3fff,
+    MOST - 0x3ffe,
+    MOST,
+  ),
+  fc.nat(MOST),
+);
+const anyNumber = fc.oneof(fc.nat(4), fc.constantFrom(0x1_0000, MOST), fc.nat(MOST));
+const anyPick = fc.double({ min: 0, max: 0.999, noNaN: true });
+
+/** An element that somebody puts into our tables: with a new key, or in place of one that is there. */
+const anyElement = fc.record({
+  map: fc.constantFrom(LISTS, BALANCERS, ENDPOINTS, AFFINITY_IDS),
+  id: anyId,
+  number: anyNumber,
+  value: anyId,
+  replaced: fc.option(anyPick),
+});
+
+const CHAIN = "balance-999999999";
+
+function corrupt(
+  kernel: FakeKernel,
+  elements: readonly (typeof anyElement extends fc.Arbitrary<infer T> ? T : never)[],
+) {
+  for (const { map, id, number, value, replaced } of elements) {
+    const known = kernel.ruleset.ip?.sets.get(map)?.elements;
+    if (known === undefined) return;
+    const foreign = {
+      [LISTS]: [`192.0.2.77 . tcp . ${1 + (number % 65535)}`, String(value)],
+      [BALANCERS]: [String(id), `goto ${CHAIN}`],
+      [ENDPOINTS]: [joinParts(id, number), "192.0.2.78 . 80"],
+      [AFFINITY_IDS]: [joinParts(id, number), String(value)],
+    }[map] as [string, string];
+    const key = replaced === null ? foreign[0] : [...known.keys()][Math.floor(replaced * known.size)];
+    known.set(key ?? foreign[0], foreign[1]);
+  }
+  kernel.ruleset.ip?.chains.set(CHAIN, { name: CHAIN, rules: [] });
+}
+
+test("whatever numbers somebody puts into the kernel, a start repairs the rules and keeps nothing of theirs", () => {
+  fc.assert(
+    fc.property(anyObjects, anyContexts, fc.array(anyElement, { maxLength: 12 }), (objects, nodeContext, elements) => {
+      const right = renderAll(objects, nodeContext).state;
+      const kernel = new FakeKernel();
+      kernel.apply(rebuildTransaction(right.ruleset));
+      corrupt(kernel, elements);
+      const before: Ruleset = kernel.ruleset;
+      const { state } = renderAll(objects, nodeContext);
+      const { main, deletions } = withoutChainDeletions(state.adopt(before));
+      compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state });
+      for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
+      expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
+      expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));
+      expect(JSON.stringify([...rulesetNumbers(state.ruleset)])).not.toMatch(/192\.0\.2\.7[78]/);
+    }),
+  );
+});
+
+/** The elements of all maps that have ids. */
+function* rulesetNumbers({ ip }: Ruleset): Generator<readonly [string, string]> {
+  for (const name of [LISTS, BALANCERS, ENDPOINTS, AFFINITY_IDS]) yield* ip?.sets.get(name)?.elements ?? [];
+}
