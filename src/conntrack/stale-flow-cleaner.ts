@@ -1,10 +1,11 @@
-import type { Clock } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
+import type { Clock, Timer } from "../base/clock.ts";
+import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FlowTable, UdpFlow } from "../kernel/conntrack.ts";
-import { isStale, type UdpFrontends, withRemoved } from "./stale-flows.ts";
+import { familyOf } from "../model/ip.ts";
+import { isStale, type NodePortHosts, type UdpFrontends, withRemoved } from "./stale-flows.ts";
 
 /** The result of a cleaning. */
 export interface CleaningReport {
@@ -29,11 +30,16 @@ export interface StaleFlowCleanerParts {
 /** Stale flows that are kept in memory before they are deleted. */
 const FLOWS_AT_ONCE = 5000;
 
+/** How soon a cleaning that failed is repeated, milliseconds, doubled for each in a row of these: a client waits for it. */
+const RETRY = 1000;
+const MAX_RETRY = 60_000;
+
 const HINT = "UDP clients may keep sending to endpoints that are gone; needs conntrack (conntrack-tools) and NET_ADMIN";
 
 /**
  * Deletes UDP flows that no longer lead to an endpoint: to be called after every sync in which a UDP service port
- * changed, and after every full sync. Cleanings never overlap; of those requested during one, only the last is done.
+ * changed, and after every full sync. Cleanings never overlap; of those requested during one, only the last is done. One that
+ * failed, or left flows that it had deleted, is repeated until it succeeds.
  */
 export class StaleFlowCleaner {
   readonly #parts: StaleFlowCleanerParts;
@@ -43,6 +49,9 @@ export class StaleFlowCleaner {
   #formerHosts: ReadonlySet<string> = new Set();
   #next: UdpFrontends | undefined;
   #underWay: Promise<void> | undefined;
+  #retry: Timer | undefined;
+  /** Cleanings that failed since one succeeded. */
+  #failed = 0;
   readonly #failures: FailureLog;
 
   constructor(parts: StaleFlowCleanerParts) {
@@ -80,39 +89,75 @@ export class StaleFlowCleaner {
     const known = this.#known;
     if (known.size === 0) return;
     this.#known = new Set(wanted.keys());
+    this.#retry?.cancel();
     const startedAt = clock.monotonic();
     try {
       const deleted = await this.#deleteStale(wanted, known);
+      this.#failed = 0;
       this.#failures.end();
       onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
       for (const key of known) this.#known.add(key);
       this.#failures.add(messageOf(error), { hint: HINT });
+      this.#retry = clock.after(Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++), () => void this.clean());
     }
   }
 
+  /** @throws AppError HOST when flows cannot be listed or deleted, or are still there afterwards */
   async #deleteStale(wanted: UdpFrontends, known: ReadonlySet<string>): Promise<ByFamily<number>> {
-    const { table, frontends, nodePortHosts } = this.#parts;
+    const { table, nodePortHosts, logger } = this.#parts;
     const hosts = { serving: await nodePortHosts(), former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
+    const judgement = { wanted, known, hosts };
+    const ids = new Set<number>();
     const deleted = { ip: 0, ip6: 0 };
-    const remove = async (flows: readonly UdpFlow[]): Promise<void> => {
+    await this.#eachStale(judgement, async (flows) => {
+      for (const { id, client } of flows) {
+        ids.add(id);
+        deleted[familyOf(client.address)]++;
+      }
+      await table.expireFlows(flows).catch((error: unknown) => {
+        logger.debug({ error: messageOf(error) }, "cannot end all stale UDP flows at once, deleting them by kind");
+      });
+    });
+    const left = { ...judgement, ids };
+    const isLeft = ids.size > 0 && (await this.#eachStale(left, (flows) => table.deleteFlowsLike(flows))) > 0;
+    if (isLeft && (await this.#eachStale(left, async () => {})) > 0)
+      throw new AppError("HOST", "conntrack reports success, but the flows are still there");
+    this.#formerHosts = hosts.serving;
+    return deleted;
+  }
+
+  /** Lists the table, and passes on the stale flows that it has, some thousands at a time. @returns their number */
+  async #eachStale(
+    { wanted, known, hosts, ids }: Judgement,
+    take: (flows: readonly UdpFlow[]) => Promise<void>,
+  ): Promise<number> {
+    const { table, frontends } = this.#parts;
+    let count = 0;
+    const pass = async (flows: readonly UdpFlow[]): Promise<void> => {
       // Syncs go on while the table is listed: flows to an endpoint that they added are live.
       const current = withRemoved(frontends(), known);
       const stale = flows.filter((flow) => isStale(flow, current, hosts));
-      if (stale.length === 0) return;
-      const { ip, ip6 } = await table.deleteFlows(stale);
-      deleted.ip += ip;
-      deleted.ip6 += ip6;
+      count += stale.length;
+      if (stale.length > 0) await take(stale);
     };
     const listed = withRemoved(wanted, known);
     const found: UdpFlow[] = [];
     for await (const flow of table.udpFlows()) {
-      if (isStale(flow, listed, hosts)) found.push(flow);
-      if (found.length === FLOWS_AT_ONCE) await remove(found.splice(0));
+      if (ids?.has(flow.id) !== false && isStale(flow, listed, hosts)) found.push(flow);
+      if (found.length === FLOWS_AT_ONCE) await pass(found.splice(0));
     }
-    await remove(found);
-    this.#formerHosts = hosts.serving;
-    return deleted;
+    await pass(found);
+    return count;
   }
+}
+
+/** Which flows count as stale. */
+interface Judgement {
+  readonly wanted: UdpFrontends;
+  readonly known: ReadonlySet<string>;
+  readonly hosts: NodePortHosts;
+  /** The kernel's numbers of those that matter; all of them if absent. */
+  readonly ids?: ReadonlySet<number>;
 }

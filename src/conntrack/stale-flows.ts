@@ -3,7 +3,7 @@ import { addToGroup } from "../base/group-by.ts";
 import type { UdpFlow } from "../kernel/conntrack.ts";
 import type { FlowEnd } from "../kernel/tracked-connections.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
-import type { ServiceName } from "../model/ids.ts";
+import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -14,14 +14,16 @@ import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/se
  * The UDP frontends with their endpoints. Keys are `address . port`, and `ip nodePort N` for those of the node's own
  * addresses; for ranges of ports, `address . first-last`, with addresses alone as values. Of two ranges with one port, the
  * first has it. Values are the targets (`address . port`) of every endpoint that serves, ready or terminating, near or
- * far: a flow that was rightly sent somewhere stays there when a policy changes, as a TCP connection does.
+ * far: a flow that was rightly sent somewhere stays there when a policy changes, as a TCP connection does. The value is
+ * undefined where there are no rules, as of a service port in quarantine: its flows stay as they are.
  */
-export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string>>;
+export type UdpFrontends = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
 /** A service port with all of its endpoints. */
 export interface ServicePortEndpoints {
   readonly port: ServicePort;
-  readonly endpoints: readonly Endpoint[];
+  /** Undefined for a service port in quarantine, which has no rules. */
+  readonly endpoints: readonly Endpoint[] | undefined;
 }
 
 /**
@@ -29,18 +31,19 @@ export interface ServicePortEndpoints {
  * first in the given order: see `comparePrecedenceFor`.
  */
 export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontends {
-  const frontends = new Map<string, ReadonlySet<string>>();
+  const frontends = new Map<string, ReadonlySet<string> | undefined>();
   const udp = [...ports]
     .filter(({ port }) => port.spec.protocol === "udp")
-    .map(({ port, endpoints }) => ({ port, targets: servingTargets(endpoints) }));
-  for (const { port, targets } of udp) frontends.set(clusterKey(port), targets);
-  for (const { port, targets } of udp) {
-    for (const key of externalKeys(port)) if (!frontends.has(key)) frontends.set(key, targets);
+    .map(({ port, endpoints }) => ({ port, targets: endpoints && servingTargets(endpoints) }));
+  for (const keysOf of [clusterKeys, externalKeys]) {
+    for (const { port, targets } of udp) {
+      for (const key of keysOf(port)) if (!frontends.has(key)) frontends.set(key, targets);
+    }
   }
   const ranged = udp.filter(({ port }) => port.spec.ranges !== undefined);
   for (const addressesOf of [clusterAddresses, externalAddresses]) {
     for (const { port, targets } of ranged) {
-      const addresses = new Set(Array.from(targets, (target) => socketOf(target)[0]));
+      const addresses = targets && new Set(Array.from(targets, (target) => socketOf(target)[0]));
       for (const address of addressesOf(port)) {
         for (const { first, last } of port.spec.ranges ?? []) {
           const key = socketKey(address, `${first}-${last}`);
@@ -63,8 +66,8 @@ function servingTargets(endpoints: readonly Endpoint[]): ReadonlySet<string> {
   return new Set(serving.map(({ target }) => target));
 }
 
-function clusterKey({ family, service, spec }: ServicePort): string {
-  return socketKey(service.clusterIPs[family], spec.port);
+function clusterKeys(port: ServicePort): string[] {
+  return clusterAddresses(port).map((address) => socketKey(address, port.spec.port));
 }
 
 function externalKeys(port: ServicePort): string[] {
@@ -113,7 +116,7 @@ export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFro
 }
 
 interface RangeEndpoints extends PortRange {
-  readonly endpoints: ReadonlySet<string>;
+  readonly endpoints: ReadonlySet<string> | undefined;
 }
 
 /** The ranges of ports of frontends by address: there may be many flows. */
@@ -197,16 +200,20 @@ export class UdpServicePorts {
     return changed;
   }
 
-  /** The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes first. */
-  ports(): ServicePortEndpoints[] {
+  /**
+   * The UDP service ports with all their endpoints, by precedence, so that the winner of a conflict comes first: those in
+   * quarantine have no rules, and come last.
+   */
+  ports(quarantine: Pick<ReadonlySet<ServicePortKey>, "has">): ServicePortEndpoints[] {
     return [...this.#services]
       .flatMap((name) => {
         const service = this.#cache.service(name);
         return service === undefined ? [] : servicePortsOf(service);
       })
       .filter(({ spec }) => spec.protocol === "udp")
-      .sort(comparePrecedence)
+      .sort((a, b) => Number(quarantine.has(a.key)) - Number(quarantine.has(b.key)) || comparePrecedence(a, b))
       .map((port) => {
+        if (quarantine.has(port.key)) return { port, endpoints: undefined };
         const slices = this.#cache.slices(port.service.name);
         return { port, endpoints: endpointsOf(slices, port, this.#cache.node.name) };
       });

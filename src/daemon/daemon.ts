@@ -191,7 +191,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   // Subscribers that change the host, or listen on ports of Services.
   const hostSubscribers: SyncSubscriber[] = [
     serviceHealthSubscriber(cache, serviceHealth),
-    staleFlows(udpPorts, staleFlowCleaner(udpPorts, nodeContext, metrics, system, logger)),
+    staleFlows(udpPorts, staleFlowCleaner(udpPorts, reconciler, nodeContext, metrics, system, logger)),
     { synced: (report) => void loopback.sync(wantedNodePorts(report.state, report.nodeContext)) },
     reservedPorts(() => current.reserveNodePorts, system.reservedPorts, clock, logger),
   ];

@@ -9,6 +9,7 @@ import { parseFrontendKey } from "../ruleset/keys.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { LISTS, NO_ENDPOINTS } from "../ruleset/sets.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
+import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -38,6 +39,7 @@ const ALL_ADDRESSES = {
 /** Deletes stale UDP flows, and counts them. */
 export function staleFlowCleaner(
   ports: UdpServicePorts,
+  reconciler: Pick<Reconciler, "quarantined">,
   nodeContext: NodeContextReader,
   metrics: Metrics,
   { clock, flows, readHost }: HostSystem,
@@ -45,7 +47,7 @@ export function staleFlowCleaner(
 ): StaleFlowCleaner {
   return new StaleFlowCleaner({
     table: flows,
-    frontends: () => udpFrontends(ports.ports()),
+    frontends: () => udpFrontends(ports.ports(reconciler.quarantined)),
     nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
     clock,
     logger,

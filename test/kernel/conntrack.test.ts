@@ -1,11 +1,16 @@
 import { createSocket, type Socket } from "node:dgram";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { execaSync } from "execa";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../src/conntrack/stale-flow-cleaner.ts";
 import type { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
 import { Conntrack } from "../../src/kernel/conntrack.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
+import { debianProgram } from "../support/debian-program.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
+import { PATIENCE } from "../support/patience.ts";
 
 const families = [
   { family: "ip", type: "udp4", vip: "10.96.0.10", a: "127.0.0.11", b: "127.0.0.12" },
@@ -95,13 +100,22 @@ afterEach(() => {
   execaSync("conntrack", ["-F"], { reject: false });
 });
 
-describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b }) => {
+/** Versions differ in what they do with a flow that is there: see `FlowTable`. */
+const programs = [
+  ["this host's conntrack", () => "conntrack"],
+  ["Debian 12's conntrack", () => debianProgram("bookworm", "conntrack", "conntrack")],
+  ["the newest conntrack", () => debianProgram("sid", "conntrack", "conntrack")],
+] as const;
+
+const rows = programs.flatMap(([version, program]) => families.map((family) => ({ version, program, ...family })));
+
+describe.each(rows)("stale UDP flows ($family, $version)", ({ program, family, type, vip, a, b }) => {
   const at = (address: string) => (family === "ip6" ? `[${address}]` : address);
 
   test("of a removed endpoint are deleted, so that the client moves to another one, and other clients stay", async () => {
     await serve(type, a, "a");
     await serve(type, b, "b");
-    const { clean, reports } = makeCleaner();
+    const { clean, reports } = makeCleaner(program());
     balanceTo(family, vip, at(b));
     const staying = await bind(type, undefined, 0);
     expect(await ask(staying, vip)).toBe("b");
@@ -122,7 +136,7 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
 
   test("of a removed Service, and of a client that came before any endpoint, are deleted", async () => {
     await serve(type, a, "a");
-    const { clean, reports } = makeCleaner();
+    const { clean, reports } = makeCleaner(program());
     const client = await bind(type, undefined, 0);
     balanceTo(family, vip, undefined);
     execaSync("nft", [`add chain ${family} conntrack-test in { type filter hook input priority 0; }`]);
@@ -140,6 +154,28 @@ describe.each(families)("stale UDP flows ($family)", ({ family, type, vip, a, b 
     expect(reports.at(-1)?.deleted[family]).toBe(1);
     expect(flowIds(vip)).toEqual([]);
   });
+});
+
+test("stale UDP flows are deleted, without any further change, once a conntrack that failed works again", async () => {
+  const [{ family, type, vip, a, b }] = families;
+  await serve(type, a, "a");
+  await serve(type, b, "b");
+  const directory = mkdtempSync(join(tmpdir(), "conntrack-"));
+  const [path, fault] = [join(directory, "conntrack"), join(directory, "fault")];
+  writeFileSync(path, `#!/bin/sh\n[ -e ${fault} ] && exit 1\nexec conntrack "$@"\n`, { mode: 0o755 });
+  const { clean, reports } = makeCleaner(path);
+  balanceTo(family, vip, a);
+  const client = await bind(type, undefined, 0);
+  expect(await ask(client, vip)).toBe("a");
+  await clean(frontend(vip, a));
+  writeFileSync(fault, "");
+  balanceTo(family, vip, b);
+  await clean(frontend(vip, b));
+  expect([reports.length, await ask(client, vip)]).toEqual([1, "a"]);
+  rmSync(fault);
+  await vi.waitFor(() => expect(reports).toHaveLength(2), PATIENCE);
+  expect(await ask(client, vip)).toBe("b");
+  rmSync(directory, { recursive: true });
 });
 
 test("stale UDP flows cause one warning, and no failure, without the conntrack program", async () => {

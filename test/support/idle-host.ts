@@ -4,7 +4,7 @@ import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 /** A host for daemons in tests, without connections; its clock and its addresses are the test's own. */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
-    flows: { udpFlows: async function* () {}, deleteFlows: async () => ({ ip: 0, ip6: 0 }) },
+    flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     interfaces: () => async () => [],
     reservedPorts: new FakeReservedPorts(),

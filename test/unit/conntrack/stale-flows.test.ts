@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import {
   isStale,
@@ -6,6 +6,7 @@ import {
   type UdpFrontends,
   UdpServicePorts,
   udpFrontends,
+  withRemoved,
 } from "../../../src/conntrack/stale-flows.ts";
 import type { FlowTable, UdpFlow } from "../../../src/kernel/conntrack.ts";
 import type { FlowEnd } from "../../../src/kernel/tracked-connections.ts";
@@ -25,12 +26,12 @@ function end(text: string): FlowEnd {
   return { address, port: Number(port) };
 }
 
-const flow = (destination: string, replySource: string): UdpFlow => ({
+const flow = (destination: string, replySource: string, id = 1): UdpFlow => ({
+  id,
   client: { address: "10.244.1.9", port: 20002 },
   destination: end(destination),
   replySource: end(replySource),
   zone: undefined,
-  isOffloaded: false,
 });
 const frontends = (rows: Readonly<Record<string, readonly string[]>>): UdpFrontends =>
   new Map(Object.entries(rows).map(([key, targets]) => [key, new Set(targets)]));
@@ -147,11 +148,20 @@ describe("udpFrontends", () => {
     expect(udpFrontends([first, second]).get("203.0.113.1 . 53")?.size).toBe(1);
     expect(udpFrontends([first, second]).get("10.96.0.11 . 53")?.size).toBe(0);
   });
+
+  test("judge no flow to a service port in quarantine, but to what another one has instead", () => {
+    const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
+    const quarantined = { port: servicePort("udp", "10.96.0.11"), endpoints: undefined };
+    const wanted = withRemoved(udpFrontends([first, quarantined]), ["10.96.0.11 . 53", "203.0.113.1 . 53"]);
+    const isFlowStale = (to: string) => isStale(flow(to, "10.244.9.9 . 5300"), wanted, HOSTS);
+    expect(["10.96.0.11 . 53", "203.0.113.1 . 53"].map(isFlowStale)).toEqual([false, true]);
+  });
 });
 
 describe("StaleFlowCleaner", () => {
+  /** As conntrack 1.4.8 and newer. */
   class FakeTable implements FlowTable {
-    flows: UdpFlow[] = [];
+    flows: readonly UdpFlow[] = [];
     listings = 0;
     deleted: UdpFlow[] = [];
     /** The numbers of flows in one deletion. */
@@ -167,15 +177,34 @@ describe("StaleFlowCleaner", () => {
       this.whileListed();
     }
 
-    async deleteFlows(flows: readonly UdpFlow[]) {
+    async expireFlows(flows: readonly UdpFlow[]): Promise<void> {
       this.deleted.push(...flows);
       this.deletions.push(flows.length);
-      return { ip: flows.length, ip6: 0 };
+      this.remove((flow) => flows.includes(flow));
+    }
+
+    async deleteFlowsLike(_flows: readonly UdpFlow[]): Promise<void> {
+      throw new Error("there is nothing left to delete");
+    }
+
+    protected remove(isGone: (flow: UdpFlow) => boolean): void {
+      this.flows = this.flows.filter((flow) => !isGone(flow));
     }
   }
 
-  function makeCleaner() {
-    const table = new FakeTable();
+  /** As 1.4.7, which says that it added 0 flows, and ends without an error. */
+  class OldTable extends FakeTable {
+    override async expireFlows(): Promise<void> {}
+
+    override async deleteFlowsLike(flows: readonly UdpFlow[]): Promise<void> {
+      const kind = ({ destination, replySource }: UdpFlow) => JSON.stringify([destination, replySource]);
+      const kinds = new Set(flows.map(kind));
+      this.deletions.push(kinds.size);
+      this.remove((flow) => kinds.has(kind(flow)));
+    }
+  }
+
+  function makeCleaner(table = new FakeTable()) {
     const logger = memoryLogger();
     const reports: CleaningReport[] = [];
     const view = { frontends: frontends({}), hosts: new Set([NODE]) };
@@ -213,12 +242,84 @@ describe("StaleFlowCleaner", () => {
     await clean(NONE);
     expect(table.deleted).toEqual([TO_DNS]);
     expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
-    expect(table.listings).toBe(2);
+    expect(table.listings, "with one that looks whether it is gone").toBe(3);
+  });
+
+  const KINDS = [TO_DNS, { ...TO_DNS, id: 2 }, flow("10.96.0.10 . 53", "10.244.2.5 . 5300", 3)];
+
+  test.each([
+    ["does nothing when it is to end them at once", new OldTable()],
+    [
+      "does not know how to end them at once",
+      new (class extends OldTable {
+        override async expireFlows(): Promise<void> {
+          throw new Error("unknown option `--load-file'");
+        }
+      })(),
+    ],
+  ])("deletes flows kind by kind with a conntrack that %s", async (_, table) => {
+    const { clean, reports, logger } = makeCleaner(table);
+    await clean(WANTED);
+    table.flows = KINDS;
+    await clean(NONE);
+    expect(table.flows).toEqual([]);
+    expect(table.deletions).toEqual([2]);
+    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 3]);
+    expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([]);
+  });
+
+  test("keeps what a client has made anew since its flow was deleted, and is done", async () => {
+    const table = new (class extends FakeTable {
+      override async expireFlows(): Promise<void> {
+        this.flows = [{ ...TO_DNS, id: 2 }];
+      }
+    })();
+    const { clean, reports } = makeCleaner(table);
+    await clean(WANTED);
+    table.flows = [TO_DNS];
+    await clean(NONE);
+    expect(reports.map(({ deleted }) => deleted.ip)).toEqual([0, 1]);
+  });
+
+  test("repeats a deletion that changed nothing, ever more rarely, until the flows are gone", async () => {
+    const table = new OldTable();
+    const working = table.deleteFlowsLike.bind(table);
+    table.deleteFlowsLike = async () => {};
+    const { clean, clock, reports, logger } = makeCleaner(table);
+    await clean(WANTED);
+    table.flows = [TO_DNS];
+    await clean(NONE);
+    const error = "conntrack reports success, but the flows are still there";
+    expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error } });
+    const listings = () => table.listings;
+    for (const pause of [1000, 2000, 4000]) {
+      const before = table.listings;
+      clock.advance(pause - 1);
+      expect(table.listings).toBe(before);
+      clock.advance(1);
+      await vi.waitUntil(() => listings() === before + 3 && clock.timers === 1);
+    }
+    table.deleteFlowsLike = working;
+    clock.advance(8000);
+    await vi.waitUntil(() => reports.length === 2);
+    expect([table.flows, clock.timers]).toEqual([[], 0]);
+  });
+
+  test("repeats a cleaning after a conntrack that failed, without any change of a Service", async () => {
+    const { clean, clock, table, reports } = makeCleaner();
+    await clean(WANTED);
+    table.flows = [TO_DNS];
+    table.error = new Error("conntrack failed");
+    await clean(NONE);
+    table.error = undefined;
+    clock.advance(1000);
+    await vi.waitUntil(() => reports.length === 2);
+    expect([table.flows, clock.timers]).toEqual([[], 0]);
   });
 
   test("deletes many flows a few thousand at a time while they are listed", async () => {
     const { clean, table, reports } = makeCleaner();
-    table.flows = Array.from({ length: 12_000 }, () => TO_DNS);
+    table.flows = Array.from({ length: 12_000 }, (_, id) => ({ ...TO_DNS, id }));
     await clean(WANTED);
     await clean(NONE);
     expect(table.deletions).toEqual([5000, 5000, 2000]);
@@ -230,7 +331,7 @@ describe("StaleFlowCleaner", () => {
     table.flows = [TO_DNS];
     const other = frontends({ "10.96.0.12 . 53": ["10.244.1.5 . 5300"] });
     await Promise.all([clean(other), clean(WANTED), clean(other)]);
-    expect(table.listings).toBe(2);
+    expect(table.listings, "with one that looks whether it is gone").toBe(3);
     expect(table.deleted).toEqual([TO_DNS]);
   });
 
@@ -260,7 +361,8 @@ describe("StaleFlowCleaner", () => {
     };
     await clean(WANTED);
     expect(table.deleted).toEqual([stale]);
-    expect(reports).toEqual([{ deleted: { ip: 1, ip6: 0 }, duration: 4000 }]);
+    // Two listings.
+    expect(reports).toEqual([{ deleted: { ip: 1, ip6: 0 }, duration: 8000 }]);
   });
 
   test("warns once for each reason, and deletes the flows when conntrack works again", async () => {
@@ -330,9 +432,16 @@ describe("UdpServicePorts", () => {
     });
     const view = new UdpServicePorts(cache);
     view.update([named("young"), named("old")]);
-    expect(view.ports().map(({ port: { name }, endpoints }) => [name, endpoints.map(({ target }) => target)])).toEqual([
+    const ports = (quarantine: ReadonlySet<ServicePortKey>) =>
+      view.ports(quarantine).map(({ port: { name }, endpoints }) => [name, endpoints?.map(({ target }) => target)]);
+    expect(ports(new Set())).toEqual([
       ["default/old:/udp", ["10.244.2.11 . 5353"]],
       ["default/young:/udp", []],
+    ]);
+    const [old] = view.ports(new Set());
+    expect(ports(new Set(old && [old.port.key])), "in quarantine, it has no rules").toEqual([
+      ["default/young:/udp", []],
+      ["default/old:/udp", undefined],
     ]);
   });
 });

@@ -1,42 +1,55 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { describe, expect, test } from "vitest";
-import { AppError } from "../../../src/base/errors.ts";
 import { Conntrack, parseFlow } from "../../../src/kernel/conntrack.ts";
-import { streamLines } from "../../../src/kernel/stream-lines.ts";
+import { ProgramError, streamLines } from "../../../src/kernel/stream-lines.ts";
 
 const TRANSLATED =
-  "udp      17 29 src=10.244.1.9 dst=10.96.0.10 sport=20002 dport=53 [UNREPLIED] src=10.244.1.5 dst=10.244.1.9 sport=5300 dport=20002 mark=0 use=1";
+  "udp      17 29 src=10.244.1.9 dst=10.96.0.10 sport=20002 dport=53 [UNREPLIED] src=10.244.1.5 dst=10.244.1.9 sport=5300 dport=20002 mark=0 use=1 id=3405691582";
 const COUNTED =
-  "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1";
+  "udp      17 119 src=fd00::1 dst=fd00::10 sport=9 dport=53 packets=3 bytes=99 src=fd00::5 dst=fd00::1 sport=5300 dport=9 packets=2 bytes=70 [ASSURED] mark=16384 use=1 id=7";
 
 const OFFLOADED = TRANSLATED.replace("17 29", "17").replace("[UNREPLIED] ", "").replace("mark", "[OFFLOAD] mark");
 const ZONED = TRANSLATED.replace("mark=0", "mark=0 zone=7");
 
-function fakeTool(lines: readonly string[], stderr = "") {
+function fakeTool(lines: readonly string[]) {
   const calls: string[] = [];
   const stream = async function* (_path: string, args: readonly string[]) {
     const [option, file = ""] = args;
     calls.push(option === "--load-file" ? readFileSync(file, "utf8") : args.join(" "));
     yield* lines;
-    if (stderr !== "") throw new AppError("HOST", "conntrack failed", { evidence: { stderr } });
   };
   return { tool: new Conntrack("conntrack", stream), calls };
 }
 
+/** A conntrack that ends with status 1. */
+function failing(stderr: string): Conntrack {
+  // biome-ignore lint/correctness/useYield: it prints nothing
+  return new Conntrack("conntrack", async function* (path, args) {
+    const flags = { timedOut: false, tooMuchOutput: false, aborted: false };
+    throw new ProgramError([path, ...args], {
+      exitCode: 1,
+      signal: undefined,
+      startError: undefined,
+      stderr,
+      ...flags,
+    });
+  });
+}
+
 describe("parseFlow", () => {
   test.each([
-    [TRANSLATED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], undefined],
-    [COUNTED, ["fd00::1", 9], ["fd00::10", 53], ["fd00::5", 5300], undefined],
-    [ZONED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 7],
-    [OFFLOADED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], undefined],
-  ] as const)('reads "%s"', (line, [client, clientPort], [to, port], [from, fromPort], zone) => {
+    [TRANSLATED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 3_405_691_582, undefined],
+    [COUNTED, ["fd00::1", 9], ["fd00::10", 53], ["fd00::5", 5300], 7, undefined],
+    [ZONED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 3_405_691_582, 7],
+    [OFFLOADED, ["10.244.1.9", 20002], ["10.96.0.10", 53], ["10.244.1.5", 5300], 3_405_691_582, undefined],
+  ] as const)('reads "%s"', (line, [client, clientPort], [to, port], [from, fromPort], id, zone) => {
     expect(parseFlow(line)).toEqual({
+      id,
       client: { address: client, port: clientPort },
       destination: { address: to, port },
       replySource: { address: from, port: fromPort },
       zone,
-      isOffloaded: line === OFFLOADED,
     });
   });
 
@@ -54,20 +67,14 @@ describe("Conntrack", () => {
     const flows = [];
     for await (const flow of tool.udpFlows()) flows.push(flow.destination.address);
     expect(flows).toEqual(["10.96.0.10", "10.96.0.10"]);
-    expect(calls).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
-  });
-
-  test("lists the flows after it gave offloaded ones no time to live, for the kernel to delete them", async () => {
-    const { tool, calls } = fakeTool([]);
-    await tool.deleteFlows([OFFLOADED].flatMap((line) => parseFlow(line) ?? []));
-    expect(calls.slice(1)).toEqual(["-L -f ipv4 -p udp", "-L -f ipv6 -p udp"]);
+    expect(calls).toEqual(["-L -f ipv4 -p udp -o id", "-L -f ipv6 -p udp -o id"]);
   });
 
   const flows = [TRANSLATED, COUNTED, ZONED].flatMap((line) => parseFlow(line) ?? []);
 
-  test("deletes flows by one process, and counts them by family", async () => {
+  test("ends flows by one process", async () => {
     const { tool, calls } = fakeTool([]);
-    expect(await tool.deleteFlows(flows)).toEqual({ ip: 2, ip6: 1 });
+    await tool.expireFlows(flows);
     expect(calls).toEqual([
       [
         "-A -p udp -s 10.244.1.9 --sport 20002 -d 10.96.0.10 --dport 53 -t 0",
@@ -78,10 +85,27 @@ describe("Conntrack", () => {
     ]);
   });
 
-  test("throws what conntrack says when it cannot delete flows, and leaves no file", async () => {
+  test("deletes flows of one destination and reply source by one process, in whatever zone", async () => {
+    const { tool, calls } = fakeTool([TRANSLATED]);
+    await tool.deleteFlowsLike(flows);
+    expect(calls).toEqual([
+      "-D -f ipv4 -p udp -d 10.96.0.10 --dport 53 -r 10.244.1.5 --reply-port-src 5300",
+      "-D -f ipv6 -p udp -d fd00::10 --dport 53 -r fd00::5 --reply-port-src 5300",
+    ]);
+  });
+
+  test.each([
+    ["takes flows that ended by themselves for deleted", "conntrack v1.4.7: 0 flow entries have been deleted.", true],
+    ["throws what conntrack says when it cannot delete flows", "Operation failed: sorry, you must be root", false],
+  ])("%s", async (_, stderr, isDone) => {
+    const deleted = failing(stderr).deleteFlowsLike(flows);
+    await (isDone ? deleted : expect(deleted).rejects.toThrow(stderr));
+  });
+
+  test("throws what conntrack says when it cannot end flows, and leaves no file", async () => {
     const left = () => readdirSync(tmpdir()).filter((name) => name.startsWith("nft-proxy-flows-"));
     const before = left();
-    await expect(fakeTool([], "you must be root").tool.deleteFlows(flows)).rejects.toThrow("conntrack failed");
+    await expect(failing("you must be root").expireFlows(flows)).rejects.toThrow("you must be root");
     expect(left()).toEqual(before);
   });
 });
