@@ -20,7 +20,7 @@ const ELEMENT = /\bexpires (?:\d+ms|(\S+?)(?:\d+ms)?) : (\S+) \}/;
 
 /**
  * Looks up one client in an affinity map. Listing the whole map would take seconds when it is full.
- * @param servicePortId the id of the Service port's lists
+ * @param id of the Service port, with that of a list where clients have an entry for each list
  * @returns undefined if there is no entry for the client, or no such map
  * @throws AppError as `Nft.getElement` does
  */
@@ -29,10 +29,10 @@ export async function affinityEntry(
   family: Family,
   map: string,
   client: string,
-  servicePortId: number,
+  id: number,
 ): Promise<AffinityEntry | undefined> {
-  const text = await nft.getElement(family, map, joinParts(formatClassid(servicePortId), client));
-  const [, expires = "0s", id] = ELEMENT.exec(text ?? "") ?? [];
-  if (id === undefined) return undefined;
-  return { family, map, key: joinParts(servicePortId, client), value: String(parseClassid(id)), expires };
+  const text = await nft.getElement(family, map, joinParts(formatClassid(id), client));
+  const [, expires = "0s", endpoint] = ELEMENT.exec(text ?? "") ?? [];
+  if (endpoint === undefined) return undefined;
+  return { family, map, key: joinParts(id, client), value: String(parseClassid(endpoint)), expires };
 }

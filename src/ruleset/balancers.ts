@@ -14,12 +14,13 @@ import {
   nextNumber,
   randomNumber,
   verdictMap,
+  withBit,
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
 import { sourceAddress } from "./keys.ts";
-import { FIRST_STICKY_NUMBER, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
+import { CLIENTS_OF, FIRST_STICKY_NUMBER, type ListName, MEMBERSHIP, STICKY_MASK } from "./list-ids.ts";
 import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_IDS, type FrontendMaps, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
 
@@ -71,32 +72,51 @@ function toEndpoint(family: Family, { keepsPort }: Balancer, number: Expression)
  * 3. They get an endpoint, which is remembered.
  * 4. The map is full, so that the update ended the rule above: balanced without being remembered.
  * 5. For a packet that came here just before its endpoint went, as in {@link balanceRules}.
+ *
+ * Where connections come to both lists of a service port, a client has an entry for each, and between 2 and 3 are:
+ * - The client gets the endpoint that it has on the other list, if that is one of this list. The other entry stays as it is.
+ * - The same without room in the map.
+ * - What the first of these rules remembered is of no use: the endpoint is none of this list.
  */
 function affinityRules(family: Family, balancer: Balancer): Rule[] {
   const list = balancer.local ? "local" : "cluster";
-  const servicePort = masked(REGISTER, STICKY_MASK);
-  // nft reads a mask in the first part of a key only, where it reads its own listings.
-  const client = concat(servicePort, sourceAddress(family));
+  const own = clientKey(family, balancer.both ? list : "cluster");
   const remember: Statement = {
     map: {
       op: "update",
-      elem: { elem: { val: client, timeout: balancer.affinitySeconds } },
+      elem: { elem: { val: own, timeout: balancer.affinitySeconds } },
       data: REGISTER,
       map: `@${AFFINITY}`,
     },
   };
-  const forget: Statement = { map: { op: "delete", elem: client, data: 0, map: `@${AFFINITY}` } };
+  const forget: Rule = [{ map: { op: "delete", elem: own, data: 0, map: `@${AFFINITY}` } }];
+  const translate = toEndpoint(family, balancer, randomNumber(1, MEMBERSHIP[list]));
+  const keep = (client: Expression): Rule => [
+    HAS_PORTS,
+    assign(REGISTER, lookup(client, AFFINITY)),
+    remember,
+    translate,
+  ];
+  const draw = (number: Expression) => assign(REGISTER, lookup(concat(SERVICE_PORT, number), AFFINITY_IDS));
   const number = chooseNumber(family, balancer, FIRST_STICKY_NUMBER[list]);
   const first = randomNumber(1, FIRST_STICKY_NUMBER[list]);
-  const membership = randomNumber(1, MEMBERSHIP[list]);
-  const translate = toEndpoint(family, balancer, membership);
+  const other = clientKey(family, balancer.local ? "cluster" : "local");
   return [
-    [HAS_PORTS, assign(REGISTER, lookup(client, AFFINITY)), remember, translate],
-    [forget],
-    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, number), AFFINITY_IDS)), remember, translate],
+    keep(own),
+    forget,
+    ...(balancer.both ? [keep(other), [HAS_PORTS, translate], forget] : []),
+    [HAS_PORTS, draw(number), remember, translate],
     [HAS_PORTS, translate],
-    [HAS_PORTS, assign(REGISTER, lookup(concat(servicePort, first), AFFINITY_IDS)), translate],
+    [HAS_PORTS, draw(first), translate],
   ];
+}
+
+const SERVICE_PORT = masked(REGISTER, STICKY_MASK);
+
+/** The key of the packet's client in the affinity map: nft reads a mask in the first part of a key only. */
+function clientKey(family: Family, list: ListName): Expression {
+  const bit = CLIENTS_OF[list];
+  return concat(bit === 0 ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, bit), sourceAddress(family));
 }
 
 /** Any number, but the same on every node and after every restart. */

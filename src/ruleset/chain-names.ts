@@ -74,6 +74,8 @@ export interface Balancer {
   readonly affinitySeconds: number;
   /** With affinity: the choice is among the node's own endpoints, and only there may a client stay. */
   readonly local: boolean;
+  /** With affinity: connections come to both lists of the Service port, and a client has an entry for each. */
+  readonly both?: true;
   /** Connections are to a range of ports, and keep theirs. */
   readonly keepsPort?: true;
 }
@@ -92,12 +94,25 @@ const CHOICES: Readonly<Record<Scheduler, readonly [string, string]>> = {
   "flow-hash": ["flow-hash", "flow-hash"],
 };
 
-/** The name of a balancer's chain: `balance-2`, `slots-251`, `affinity-local-round-robin-3-600`, `range-balance-2`. */
-export function balancerName({ scheduler, slots, count, affinitySeconds, local, keepsPort }: Balancer): BalancerName {
+/** The name of a balancer's chain: `balance-2`, `slots-251`, `affinity-both-local-round-robin-3-600`, `range-balance-2`. */
+export function balancerName({
+  scheduler,
+  slots,
+  count,
+  affinitySeconds,
+  local,
+  both,
+  keepsPort,
+}: Balancer): BalancerName {
   const choice = CHOICES[scheduler][slots ? 1 : 0];
   const range = keepsPort ? "range-" : "";
   if (affinitySeconds === 0) return `${range}${choice}-${count}` as BalancerName;
-  const words = ["affinity", ...(local ? ["local"] : []), ...(choice === "balance" ? [] : [choice])];
+  const words = [
+    "affinity",
+    ...(both ? ["both"] : []),
+    ...(local ? ["local"] : []),
+    ...(choice === "balance" ? [] : [choice]),
+  ];
   return `${range}${[...words, count, affinitySeconds].join("-")}` as BalancerName;
 }
 
@@ -108,10 +123,10 @@ export function firewallNames(hash: string): { readonly chain: FirewallName; rea
 
 const STATIC: ReadonlySet<string> = new Set(STATIC_CHAINS);
 const CHOICE = "(slots|round-robin-slots|round-robin|source-hash|flow-hash)";
-/** A chain for a million endpoints is none of ours. */
+/** No chain of ours has a million endpoints. */
 const NUMBER = "([1-9]\\d{0,5})";
 const BALANCER = new RegExp(
-  `^(range-)?(?:balance|(affinity)(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
+  `^(range-)?(?:balance|(affinity)(-both)?(-local)?(?:-${CHOICE})?|${CHOICE})-${NUMBER}(?:-${NUMBER})?$`,
 );
 const FIREWALL = /^firewall-[\da-f]{20}$/;
 
@@ -119,7 +134,7 @@ const FIREWALL = /^firewall-[\da-f]{20}$/;
 export function parseChainName(name: string): ChainRole | undefined {
   if (STATIC.has(name)) return { kind: "static", name: name as StaticChainName };
   if (FIREWALL.test(name)) return { kind: "firewall" };
-  const [match, range, affinity, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
+  const [match, range, affinity, both, local, sticky, plain, count, seconds] = BALANCER.exec(name) ?? [];
   if (match === undefined || (affinity === undefined) !== (seconds === undefined)) return undefined;
   return {
     kind: "balancer",
@@ -128,6 +143,7 @@ export function parseChainName(name: string): ChainRole | undefined {
       count: Number(count),
       affinitySeconds: Number(seconds ?? 0),
       local: local !== undefined,
+      ...(both !== undefined && { both: true }),
       ...(range !== undefined && { keepsPort: true }),
     },
   };

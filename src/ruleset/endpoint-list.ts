@@ -21,7 +21,7 @@ export interface ServicePortLists {
 }
 
 /** How a service port wants connections to be balanced. */
-export interface Balancing extends Pick<Balancer, "affinitySeconds"> {
+export interface Balancing extends Pick<Balancer, "affinitySeconds" | "both"> {
   readonly scheduler: Scheduler;
 }
 
@@ -49,7 +49,7 @@ export function servicePortLists(
 
 function listOf(
   endpoints: readonly Endpoint[],
-  { scheduler, affinitySeconds }: Balancing,
+  { scheduler, affinitySeconds, both }: Balancing,
   isLocal = false,
 ): EndpointList {
   const slots = slotsOf(endpoints, scheduler);
@@ -60,6 +60,7 @@ function listOf(
     count: slots?.length ?? endpoints.length,
     affinitySeconds,
     local: isLocal && affinitySeconds > 0,
+    ...(both && affinitySeconds > 0 && { both }),
   };
   const shared = balancers.share(balancerName(balancer), balancer);
   const targets = endpoints.map(({ target }) => target);

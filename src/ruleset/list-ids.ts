@@ -68,6 +68,12 @@ export const FIRST_STICKY_NUMBER: Readonly<Record<ListName, number>> = { cluster
 /** What an endpoint's id has beside it in `endpoints`, for each list that the endpoint is in. */
 export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
 
+/**
+ * What the service port's id has beside it in the keys of clients, for a service port whose connections come to both lists:
+ * a client has an entry for each. Where they come to one list alone, it is that of the cluster.
+ */
+export const CLIENTS_OF: Readonly<Record<ListName, number>> = { cluster: 0, local: LOCAL_BIT };
+
 /** The map in which a balancing chain looks a number of a list up, from 0, and the key there. */
 export function numberElement(
   servicePortId: number,

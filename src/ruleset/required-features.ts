@@ -52,7 +52,7 @@ const CONTEXT: FamilyContext = {
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };
-const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60 };
+const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
 
 /**
  * The features, each shown by a part of the very table that is programmed, under another name: to be checked by nft

@@ -1,5 +1,10 @@
 import type { PortRange } from "../model/service.ts";
-import { isExternallyAccessible, type ServicePort } from "../model/service-port.ts";
+import {
+  isExternallyAccessible,
+  type ServicePort,
+  usesClusterEndpoints,
+  usesLocalEndpoints,
+} from "../model/service-port.ts";
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
@@ -61,7 +66,11 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
     ranges: rangeFrontends(port, ofAddresses),
-    lists: servicePortLists(choice.cluster, choice.local, { scheduler, affinitySeconds: service.affinitySeconds }),
+    lists: servicePortLists(choice.cluster, choice.local, {
+      scheduler,
+      affinitySeconds: service.affinitySeconds,
+      ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
+    }),
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),

@@ -106,7 +106,7 @@ describe("apply", () => {
     expect(await kernel()).toBe(right);
   });
 
-  test("takes away an element with a list id that none of ours can have", async () => {
+  test("takes away an element with a list id that no Service port can have", async () => {
     await apply(townObjects("town"));
     const right = await kernel();
     await nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");

@@ -5,6 +5,7 @@ import { dynamicElements, readListing } from "../../src/nft/canonical/parse.ts";
 import { AFFINITY } from "../../src/ruleset/sets.ts";
 import { affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
 import {
+  DRAINING,
   localEndpoint,
   type Objects,
   port,
@@ -207,7 +208,7 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
       }
     });
 
-    test("from outside whose endpoint is not local gets a local one by an external address, and by the cluster IP, too", async () => {
+    test("from outside whose endpoint is not local gets a local one by an external address, and keeps its own by the cluster IP", async () => {
       for (const [name, to, toPort] of EXTERNAL_WAYS) {
         await node.nft("flush", "map", family, "nft-proxy", AFFINITY);
         await node.program(sticky(elsewhere, local));
@@ -216,7 +217,8 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
         expect(await endpointsOf(), name).toEqual(before);
         const after = await endpointsOf(OUTSIDE, to, toPort);
         for (const endpoint of after.values()) expect(here, name).toContain(endpoint);
-        expect(await endpointsOf(), name).toEqual(new Map([...before, ...after]));
+        expect(await endpointsOf(), name).toEqual(before);
+        expect(await endpointsOf(OUTSIDE, to, toPort), name).toEqual(after);
       }
     });
 
@@ -239,6 +241,41 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
     });
   });
 
+  describe("a client that comes by turns", () => {
+    /** The endpoints that answered clients outside by each address, over 15 turns. */
+    async function byTurns(): Promise<readonly ReadonlySet<string>[]> {
+      const ways = [[clusterIP, 80], ...EXTERNAL_WAYS.map(([, to, toPort]) => [to, toPort] as const)] as const;
+      const seen = ways.map(() => new Set<string>());
+      for (let turn = 0; turn < 15; turn++) {
+        for (const [index, [to, toPort]] of ways.entries()) {
+          for (const [client, answer] of await endpointsOf(OUTSIDE, to, toPort))
+            seen[index]?.add(`${client} ${answer}`);
+        }
+      }
+      return seen;
+    }
+
+    test.each([
+      ["external Local policy and a local endpoint that terminates", { external: "Local" }, 1],
+      ["internal Local policy and a local endpoint that terminates", { internal: "Local" }, 0],
+    ] as const)("keeps an endpoint by each policy, with %s", async (_, options, firstLocal) => {
+      const [draining = ""] = here;
+      await node.program({
+        services: sticky([], options).services ?? [],
+        slices: [slice({ endpoints: [...elsewhere, localEndpoint(draining, DRAINING)], family })],
+      });
+      const seen = await byTurns();
+      const isLocal = (index: number) => (firstLocal === 0 ? index === 0 : index >= firstLocal);
+      for (const [index, answers] of seen.entries()) {
+        expect(answers.size).toBe(OUTSIDE.length);
+        for (const each of answers) expect(isLocal(index) ? [draining] : elsewhere).toContain(each.split(" ")[1]);
+      }
+      // By all addresses of one policy there is one endpoint.
+      expect(new Set(seen.map((answers) => [...answers].sort().join())).size).toBe(2);
+      expect(await remembered()).toHaveLength(2 * OUTSIDE.length);
+    });
+  });
+
   describe.each(CHANGES)(
     "a policy that becomes Local by %s leaves no client on an endpoint that is not local",
     (_, how) => {
@@ -253,12 +290,12 @@ describe.each(FAMILIES)("session affinity (%s)", (family) => {
 
       test("by the cluster IP", async () => {
         await node.program(sticky(elsewhere));
-        for (const endpoint of (await endpointsOf()).values()) expect(elsewhere).toContain(endpoint);
+        const before = await endpointsOf();
+        for (const endpoint of before.values()) expect(elsewhere).toContain(endpoint);
         await change(sticky([...elsewhere, ...here], { internal: "Local" }));
-        const after = await endpointsOf();
-        for (const endpoint of after.values()) expect(here).toContain(endpoint);
+        for (const endpoint of (await endpointsOf()).values()) expect(here).toContain(endpoint);
         await change(sticky([...elsewhere, ...here]));
-        expect(await endpointsOf(), "back again").toEqual(after);
+        expect(await endpointsOf(), "back again").toEqual(before);
       });
     },
   );

@@ -77,7 +77,7 @@ describe("a restart", () => {
     await lab.converged();
   });
 
-  test("takes away an element with a list id that none of ours can have, and adopts no other id for it", async () => {
+  test("takes away an element with a list id that no Service port can have, and adopts no other id for it", async () => {
     const before = [await lab.nft("list", "map", "ip", "nft-proxy", LISTS), await affinityEntries(lab)];
     await daemon.stop();
     await lab.nft("add", "element", "ip", "nft-proxy", LISTS, "{ 192.0.2.77 . tcp . 1 : bfff:fffc }");

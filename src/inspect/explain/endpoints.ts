@@ -5,7 +5,7 @@ import type { ExclusionReason, Place } from "../../model/topology.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
-import { AFFINITY, BALANCERS, portSetOf } from "../../ruleset/sets.ts";
+import { AFFINITY, AFFINITY_IDS, BALANCERS, portSetOf } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
 import { rounded } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -116,15 +116,9 @@ export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): bo
   return isFound(outcomes, ({ set, key }) => portSetOf(set) === BALANCERS && parseId(Number(key))?.way === list);
 }
 
-/**
- * Whether session affinity keeps the client on its endpoint: it has an affinity entry whose endpoint still exists. The
- * rules delete an entry whose endpoint is missing.
- */
+/** Whether session affinity keeps the client on its endpoint: it has an affinity entry, and no other endpoint is drawn. */
 export function isKept(outcomes: readonly Outcome[]): boolean {
-  const isDeleted = outcomes.some(({ steps }) =>
-    steps.some((step) => step.kind === "rule" && step.effects.some(({ kind }) => kind === "deleted")),
-  );
-  return isFound(outcomes, ({ set }) => set === AFFINITY) && !isDeleted;
+  return isFound(outcomes, ({ set }) => set === AFFINITY) && !isFound(outcomes, ({ set }) => set === AFFINITY_IDS);
 }
 
 /** Why exactly this client has one endpoint of several. */

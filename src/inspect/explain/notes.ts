@@ -107,8 +107,9 @@ function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): No
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
-  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port`;
-  const before = live?.affinityEntries.find(({ map }) => map === first.map);
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port and policy`;
+  const entries = live?.affinityEntries.filter(({ map }) => map === first.map);
+  const before = entries?.find(({ key }) => key === first.key) ?? entries?.[0];
   const known =
     before === undefined
       ? ""

@@ -9,6 +9,7 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
 import type { DaemonObjects } from "../../sync/daemon-protocol.ts";
@@ -78,7 +79,8 @@ async function liveRules({ options, daemon }: LoadRequest, ruleset: Ruleset, que
   const entries = frontendsOf([table], to, protocol, port)
     .flatMap((key) => listIdOf(table, key) ?? [])
     .filter(({ isSticky }) => isSticky)
-    .map(({ servicePort }) => affinityEntry(nft, table.family, AFFINITY, fromAddress, servicePort));
+    .flatMap(({ servicePort }) => Object.values(CLIENTS_OF).map((list) => servicePort + list))
+    .map((id) => affinityEntry(nft, table.family, AFFINITY, fromAddress, id));
   return { ...tables, affinityEntries: (await Promise.all(entries)).flatMap((entry) => entry ?? []) };
 }
 

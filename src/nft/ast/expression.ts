@@ -46,6 +46,11 @@ export function masked(value: Expression, mask: Expression): Expression {
   return { "&": [value, mask] };
 }
 
+/** A value in which a bit is set, and of the others those of a mask. nft lists the bit in the mask, too (1.1.3 and 1.1.7). */
+export function withBit(value: Expression, mask: number, bit: number): Expression {
+  return { "|": [masked(value, mask + bit), bit] };
+}
+
 /** A packet of a connection that the kernel knows already, or none at all. */
 export const CONNECTION_IS_NOT_NEW: Statement = { match: { op: "!=", left: { ct: { key: "state" } }, right: "new" } };
 

@@ -8,6 +8,8 @@ test.each<[string, Partial<Balancer>]>([
   ["balance-3", {}],
   ["affinity-3-600", { affinitySeconds: 600 }],
   ["affinity-local-3-600", { affinitySeconds: 600, local: true }],
+  ["affinity-both-3-600", { affinitySeconds: 600, both: true }],
+  ["affinity-both-local-3-600", { affinitySeconds: 600, both: true, local: true }],
   ["slots-251", { slots: true, count: 251 }],
   ["round-robin-3", { scheduler: "round-robin" }],
   ["round-robin-slots-251", { scheduler: "round-robin", slots: true, count: 251 }],
@@ -75,6 +77,45 @@ describe("a balancer's chain", () => {
       [TRANSPORT, assign({ concat: [SERVICE_PORT, numgen("random", 1)] }, "@affinity-ids"), endpoint],
     ]);
   });
+
+  test.each([
+    ["of the cluster", false, "cluster", "local"],
+    ["of the node", true, "local", "cluster"],
+  ] as const)(
+    "of a list %s, where there is another, begins with a client's endpoint there and writes its own entry",
+    (_, local, own, other) => {
+      const source = { payload: { protocol: "ip", field: "saddr" } };
+      const clients = {
+        cluster: { concat: [SERVICE_PORT, source] },
+        local: { concat: [{ "|": [{ "&": [REGISTER, 0xffff_c001] }, 1] }, source] },
+      };
+      const { rules } = balancerChain("ip", { ...plain, affinitySeconds: 60, local, both: true });
+      const uses = rules.map((rule) =>
+        rule.flatMap((statement) => {
+          if ("map" in statement) return [`${statement.map.op} ${nameOf(statement.map.elem)}`];
+          const text = JSON.stringify(statement);
+          return text.includes("@affinity-clients")
+            ? [`find ${nameOf(statement)}`]
+            : text.includes("dnat")
+              ? ["go"]
+              : [];
+        }),
+      );
+      function nameOf(part: unknown): string {
+        return JSON.stringify(part).includes(JSON.stringify(clients.local)) ? "local" : "cluster";
+      }
+      expect(uses).toEqual([
+        [`find ${own}`, `update ${own}`, "go"],
+        [`delete ${own}`],
+        [`find ${other}`, `update ${own}`, "go"],
+        ["go"],
+        [`delete ${own}`],
+        [`update ${own}`, "go"],
+        ["go"],
+        ["go"],
+      ]);
+    },
+  );
 
   test("with affinity over the node's own endpoints has numbers and members apart from those of the cluster", () => {
     const text = JSON.stringify(balancerChain("ip", { ...plain, affinitySeconds: 60, local: true }));

@@ -15,7 +15,10 @@ const CHOICES: readonly Pick<Balancer, "scheduler" | "slots">[] = [
 describe("parseChainName", () => {
   test("reads every balancer's name back", () => {
     const kinds = [0, 1, 10800].flatMap((affinitySeconds) =>
-      (affinitySeconds === 0 ? [false] : [true, false]).map((local) => ({ affinitySeconds, local })),
+      (affinitySeconds === 0 ? [false] : [true, false]).flatMap((local) => [
+        { affinitySeconds, local },
+        ...(affinitySeconds === 0 ? [] : [{ affinitySeconds, local, both: true as const }]),
+      ]),
     );
     for (const kind of kinds) {
       for (const choice of CHOICES) {
@@ -43,6 +46,7 @@ describe("parseChainName", () => {
     "balance-local-3",
     "affinity-3",
     "affinity-local-3",
+    "affinity-local-both-3-60",
     "my-balance-3",
     "affinity-balance-3-60",
     "hash-251",

@@ -116,8 +116,8 @@ describe("the lists of a service port", () => {
 
   test("with affinity have chains of their own, as clients must not stay where a policy forbids it", () => {
     expect(Object.keys(lists({ ...reachable, external: "Local", affinitySeconds: 60 }, both))).toEqual([
-      "cluster by affinity-2-60",
-      "local by affinity-local-1-60",
+      "cluster by affinity-both-2-60",
+      "local by affinity-both-local-1-60",
     ]);
   });
 
