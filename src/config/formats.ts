@@ -24,6 +24,9 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** The kernel's timeouts are seconds in 31 bits. */
 const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
 
+/** A Service's `timeoutSeconds` is at most a day. Source: ValidateService in pkg/apis/core/validation, Kubernetes 1.36 */
+const LONGEST_AFFINITY_MS = 86_400_000;
+
 const DURATION = 'must be a duration such as "30s" or "1h30m"';
 
 /** The formats that schemas/kubeproxyconfiguration.schema.json refers to, by name. */
@@ -64,6 +67,10 @@ export const FORMATS: Readonly<Record<string, Format>> = {
   "timer-duration-not-zero": {
     check: (text) => isBetween(text, 1, LONGEST_TIMER_MS),
     rule: `${DURATION}, from 1ms to 596h`,
+  },
+  "affinity-timeout": {
+    check: (text) => isBetween(text, 1000, LONGEST_AFFINITY_MS),
+    rule: `${DURATION}, from 1s to 24h`,
   },
   "kernel-timeout": {
     check: (text) => isBetween(text, 0, LONGEST_TIMEOUT_MS),

@@ -303,6 +303,17 @@ export const OPTIONS = {
     flag: own("affinity-map-size", "Maximum of clients that session affinity remembers, for each family"),
     reload: "restart",
   }),
+  /** The longest time for which a client keeps its endpoint, whatever its Service asks for. */
+  maxAffinityTimeoutMs: duration({
+    path: "nftProxy.maxAffinityTimeout",
+    format: "affinity-timeout",
+    preset: "24h0m0s",
+    flag: own(
+      "max-affinity-timeout",
+      "Longest timeout of session affinity; a Service with a longer timeoutSeconds has this one (1s to 24h)",
+    ),
+    reload: "now",
+  }),
   /** The most refusals, by client and frontend, that the kernel remembers, for each family; 0 for none. */
   refusalLogSize: integer({
     path: "nftProxy.refusalLogSize",

@@ -1,7 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import type { ServiceCounters } from "../model/service.ts";
+import type { Service, ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
 
 /** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
@@ -31,6 +31,8 @@ export interface FamilyContext {
   readonly scheduler: Scheduler;
   /** Most clients that an affinity map remembers. */
   readonly affinityMapSize: number;
+  /** The longest timeout of session affinity, seconds; longer ones of Services are cut to it. */
+  readonly maxAffinitySeconds: number;
   /** Most refusals, by client and frontend, that are remembered; 0 records none. */
   readonly refusalLogSize: number;
   /** Clients of TCP endpoints that left every EndpointSlice are reset. */
@@ -44,6 +46,14 @@ export interface FamilyContext {
 
 /** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */
 export type NodeContext = readonly FamilyContext[];
+
+/** Seconds for which clients of a Service keep their endpoint; 0 for no affinity. */
+export function affinitySecondsOf(
+  { affinitySeconds }: Pick<Service, "affinitySeconds">,
+  { maxAffinitySeconds }: Pick<FamilyContext, "maxAffinitySeconds">,
+): number {
+  return Math.min(affinitySeconds, maxAffinitySeconds);
+}
 
 /** The context of a family; undefined where it is not programmed. */
 export function contextOf(nodeContext: NodeContext, family: Family): FamilyContext | undefined {

@@ -41,6 +41,7 @@ const CONTEXT: FamilyContext = {
   serviceCIDRs: [],
   scheduler: "random",
   affinityMapSize: 1024,
+  maxAffinitySeconds: 60,
   // Needs no more than dynamic maps and counters do.
   refusalLogSize: 0,
   // Needs no more than reject and sets with timeouts do.

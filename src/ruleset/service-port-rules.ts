@@ -11,7 +11,7 @@ import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import { type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
 import { MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
-import type { FamilyContext } from "./node-context.ts";
+import { affinitySecondsOf, type FamilyContext } from "./node-context.ts";
 import {
   CLUSTER_IPS,
   FIREWALL_IPS,
@@ -68,7 +68,7 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
     ranges: rangeFrontends(port, ofAddresses),
     lists: servicePortLists(choice.cluster, choice.local, {
       scheduler,
-      affinitySeconds: service.affinitySeconds,
+      affinitySeconds: affinitySecondsOf(service, context),
       ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
     }),
     shared: [

@@ -34,6 +34,7 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
       affinityMapSize: options.affinityMapSize,
+      maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       refusalLogSize: options.refusalLogSize,
       resetVanished: options.resetVanished,
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,

@@ -174,6 +174,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
     affinityMapSize: 1024,
+    maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,
     resetVanished: false,
     fastPathAfter: undefined,

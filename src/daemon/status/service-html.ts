@@ -17,6 +17,8 @@ export interface ServiceDetail {
   readonly isPending: boolean;
   /** The scheduler of Services that name none. */
   readonly defaultScheduler: Scheduler;
+  /** The longest timeout of session affinity, seconds. */
+  readonly maxAffinitySeconds: number;
   /** undefined where connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
   /** Endpoints that are shown of each service port, and whether at once. */
@@ -34,10 +36,10 @@ ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
 
-function badges(service: Service, { defaultScheduler }: ServiceDetail): Html[] {
+function badges(service: Service, { defaultScheduler, maxAffinitySeconds }: ServiceDetail): Html[] {
   const words = [
     ...schedulerWords(service, defaultScheduler),
-    ...(service.affinitySeconds > 0 ? [`sticky ${service.affinitySeconds} s`] : []),
+    ...(service.affinitySeconds > 0 ? [`sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`] : []),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),

@@ -69,6 +69,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
+      maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
       connections,
       mostEndpoints: isOne ? ENDPOINTS_OF_ONE : ENDPOINTS_IN_LIST,
       open: isOne,

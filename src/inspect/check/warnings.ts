@@ -12,6 +12,7 @@ import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
+import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { placeText, type Subject, warningAt } from "./subject.ts";
 
@@ -20,13 +21,14 @@ export interface CheckInput {
   readonly files: FilesResult;
   readonly cache: ObjectCache;
   readonly state: RulesetState;
+  readonly nodeContext: NodeContext;
 }
 
 /** Returns warnings about values that are valid and most likely mistakes, unsorted. The files must be read thoroughly. */
-export function checkWarnings({ files, cache, state }: CheckInput): Diagnostic[] {
+export function checkWarnings({ files, cache, state, nodeContext }: CheckInput): Diagnostic[] {
   const subjects = [...serviceSubjects(files.objects).values()];
   return [
-    ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, cache)),
+    ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, cache, nodeContext)),
     ...crossWarnings(files, state.conflicts()),
   ];
 }
@@ -132,7 +134,12 @@ function sliceWarnings(
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
 
 /** Returns warnings about fields of one Service that are valid and most likely mistakes. */
-function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache): Diagnostic[] {
+function serviceWarnings(
+  subject: Subject,
+  service: Service,
+  cache: ObjectCache,
+  nodeContext: NodeContext,
+): Diagnostic[] {
   const written = writtenBy(subject) as RawService;
   const slices = cache.slices(service.name);
   const found = [
@@ -140,6 +147,7 @@ function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache)
     ...FAMILIES.flatMap((family) => portWarnings(subject, service, slices, family)),
     ...sourceRangeWarnings(service, written),
     ...addressWarnings(subject, service, written, cache),
+    ...affinityWarnings(service, written, nodeContext),
   ];
   // Before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) => warningAt(subject, path, reason));
@@ -147,6 +155,16 @@ function serviceWarnings(subject: Subject, service: Service, cache: ObjectCache)
 
 function warning(path: string, reason: string): FieldDiagnostic {
   return { path, reason, severity: "warning" };
+}
+
+/** A timeout of session affinity that is cut. */
+function affinityWarnings(service: Service, { spec }: RawService, [context]: NodeContext): FieldDiagnostic[] {
+  const seconds = context === undefined ? service.affinitySeconds : affinitySecondsOf(service, context);
+  if (seconds === service.affinitySeconds) return [];
+  const isGiven = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds != null;
+  const path = isGiven ? "spec.sessionAffinityConfig.clientIP.timeoutSeconds" : "spec.sessionAffinity";
+  const reason = `clients keep their endpoint for ${seconds} s, not ${service.affinitySeconds} s: --max-affinity-timeout`;
+  return [warning(path, reason)];
 }
 
 /** With a selector, a controller creates the EndpointSlices; without one, they must be among the files. */

@@ -1,7 +1,7 @@
 import { familyOf } from "../../model/ip.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
-import { contextOf } from "../../ruleset/node-context.ts";
+import { affinitySecondsOf, contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { differsFromDesired, liveDifferences } from "./differences.ts";
@@ -46,7 +46,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     connection,
     node: cache.node.name,
     rules: live === undefined ? "desired" : "live",
-    ...(match === undefined ? {} : { frontend: explainFrontend(match, list) }),
+    ...(match === undefined ? {} : { frontend: explainFrontend(match, list, input) }),
     steps: detail === "brief" ? [] : explainSteps(everywhere ?? outcomes, table, listName),
     endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes:
@@ -87,15 +87,20 @@ function listOf(match: Match | undefined, outcomes: readonly Outcome[]): Evidenc
   return match?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 
-function explainFrontend({ port, frontend, losers }: Match, endpointsOf: Evidence["list"]): ExplainedFrontend {
+function explainFrontend(
+  { port, frontend, losers }: Match,
+  endpointsOf: Evidence["list"],
+  { nodeContext }: ExplainInput,
+): ExplainedFrontend {
   const { service, spec, family } = port;
+  const context = contextOf(nodeContext, family);
   return {
     key: frontend.key,
     origin: frontend.origin,
     service: service.name,
     portName: spec.name,
     endpointsOf,
-    affinitySeconds: service.affinitySeconds,
+    affinitySeconds: context === undefined ? service.affinitySeconds : affinitySecondsOf(service, context),
     ...(frontend.guarded ? { sourceRanges: service.loadBalancerSourceRanges[family] } : {}),
     losers: losers.map((loser) => loser.service.name),
   };

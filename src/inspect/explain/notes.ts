@@ -40,7 +40,7 @@ export function explainNotes(
 ): Note[] {
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
-    ...affinityNotes(own, input),
+    ...affinityNotes(match, own, input),
     ...schedulerNotes(match, own),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
@@ -101,13 +101,15 @@ function fastPathNotes({ protocol }: Connection, outcomes: readonly Outcome[], {
   return [{ topic: "fast path", message }];
 }
 
-/** Taken from the affinity map's updates while the packet is followed, not from the Service's fields. */
-function affinityNotes(outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
+/** Taken from the affinity map's updates while the packet is followed; the Service's field tells that its timeout is cut. */
+function affinityNotes(match: Match | undefined, outcomes: readonly Outcome[], { live }: ExplainInput): Note[] {
   // Refused and dropped connections are recorded in a set as well, but keep no endpoint.
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
   if (first === undefined) return [];
-  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}, or the endpoint is removed; affinity is per Service port and policy`;
+  const wanted = match?.port.service.affinitySeconds ?? 0;
+  const cut = first.timeout < wanted ? ` (--max-affinity-timeout; the Service asks for ${durationText(wanted)})` : "";
+  const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}${cut}, or the endpoint is removed; affinity is per Service port and policy`;
   const entries = live?.affinityEntries.filter(({ map }) => map === first.map);
   const before = entries?.find(({ key }) => key === first.key) ?? entries?.[0];
   const known =

@@ -39,6 +39,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["metricsBindAddress", '"[::]:9"', { metricsBindAddress: { address: "::", port: 9 } }],
   ["mode", "nftables", {}],
   ["nftProxy.affinityMapSize", "1000", { affinityMapSize: 1_000 }],
+  ["nftProxy.maxAffinityTimeout", "10m", { maxAffinityTimeoutMs: 600_000 }],
   ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],
   ["nftProxy.maxServiceElements", "7", { maxServiceElements: 7 }],
   ["nftProxy.maxServiceSourceRanges", "7", { maxServiceSourceRanges: 7 }],

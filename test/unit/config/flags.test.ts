@@ -52,6 +52,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["logging-format", "json", { logFormat: "json" }],
   ["masquerade-all", "", { masqueradeAll: true }],
   ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
+  ["max-affinity-timeout", "1h", { maxAffinityTimeoutMs: 3_600_000 }],
   ["max-service-addresses", "7", { maxServiceAddresses: 7 }],
   ["max-service-elements", "7", { maxServiceElements: 7 }],
   ["max-service-source-ranges", "7", { maxServiceSourceRanges: 7 }],

@@ -74,6 +74,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   scheduler: fc.constantFrom(...SCHEDULERS),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
@@ -140,6 +141,7 @@ describe("a printed configuration", () => {
         fastPathInterfaces: []
         fullResyncPeriod: 1h0m0s
         master: ""
+        maxAffinityTimeout: 24h0m0s
         maxServiceAddresses: 2000
         maxServiceElements: 150000
         maxServiceSourceRanges: 20000

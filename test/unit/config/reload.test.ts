@@ -39,6 +39,7 @@ const NEW: ProxyOptions = {
   scheduler: "source-hash",
   serviceCounters: "services",
   affinityMapSize: 1,
+  maxAffinityTimeoutMs: 1000,
   refusalLogSize: 1,
   maxServiceElements: 1,
   maxServiceSourceRanges: 1,
@@ -78,6 +79,7 @@ describe("planReload", () => {
       "logVerbosity",
       "reserveNodePorts",
       "scheduler",
+      "maxAffinityTimeoutMs",
       "maxServiceElements",
       "configChange",
     ]);

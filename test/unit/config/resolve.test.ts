@@ -46,6 +46,7 @@ describe("options from flags alone", () => {
         scheduler: "random",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
+        maxAffinityTimeoutMs: 86_400_000,
         refusalLogSize: 65_536,
         maxServiceElements: 150_000,
         maxServiceSourceRanges: 20_000,

@@ -69,6 +69,8 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["logging: {format: klog}", "logging.format"],
   ["logging: {verbosity: -1}", "logging.verbosity"],
   ["nftProxy: {affinityMapSize: 0}", "nftProxy.affinityMapSize"],
+  ["nftProxy: {maxAffinityTimeout: 25h}", "nftProxy.maxAffinityTimeout"],
+  ["nftProxy: {maxAffinityTimeout: 0s}", "nftProxy.maxAffinityTimeout"],
   ["nftProxy: {refusalLogSize: -1}", "nftProxy.refusalLogSize"],
   ["nftProxy: {maxServiceElements: 0}", "nftProxy.maxServiceElements"],
   ["nftProxy: {maxServiceSourceRanges: none}", "nftProxy.maxServiceSourceRanges"],

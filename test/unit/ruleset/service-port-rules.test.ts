@@ -6,6 +6,7 @@ import { balancerName } from "../../../src/ruleset/chain-names.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import {
+  type ContextOptions,
   endpoint,
   familyContext,
   HERE,
@@ -23,10 +24,10 @@ const reachable: ServiceOptions = { externalIPs: ["203.0.113.1"], ports: [port(8
 
 type Endpoints = readonly (SliceEndpoint | string)[];
 
-function render(options: ServiceOptions, endpoints: Endpoints) {
+function render(options: ServiceOptions, endpoints: Endpoints, context: ContextOptions = {}) {
   const given = servicePort(options);
   const known = endpointsOf([slice({ endpoints, family: "ip" })], given, HERE.name);
-  return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip"));
+  return renderServicePort(given, chooseEndpoints(given, known, HERE), familyContext("ip", context));
 }
 
 /** The way of one frontend and its elements, as `set: value`. */
@@ -37,8 +38,12 @@ function frontend(key: string, options: ServiceOptions, endpoints: Endpoints): s
 }
 
 /** The lists of a service port, each with its chain. */
-function lists(options: ServiceOptions, endpoints: Endpoints): Record<string, readonly string[]> {
-  const { cluster, local } = render(options, endpoints).lists;
+function lists(
+  options: ServiceOptions,
+  endpoints: Endpoints,
+  context: ContextOptions = {},
+): Record<string, readonly string[]> {
+  const { cluster, local } = render(options, endpoints, context).lists;
   const named = Object.entries({ cluster, local }).flatMap(([name, list]) =>
     list === undefined ? [] : [[`${name} by ${balancerName(list.balancer)}`, list.targets] as const],
   );
@@ -112,6 +117,13 @@ describe("the lists of a service port", () => {
       "cluster by balance-2": ["10.244.1.1 . 8080", "10.244.2.1 . 8080"],
       "local by balance-1": ["10.244.1.1 . 8080"],
     });
+  });
+
+  test("with affinity keep clients for as long as the option allows", () => {
+    const names = [59, 60, 61].map((affinitySeconds) =>
+      Object.keys(lists({ affinitySeconds }, [elsewhere], { maxAffinitySeconds: 60 })),
+    );
+    expect(names).toEqual([["cluster by affinity-1-59"], ["cluster by affinity-1-60"], ["cluster by affinity-1-60"]]);
   });
 
   test("with affinity have chains of their own, as clients must not stay where a policy forbids it", () => {

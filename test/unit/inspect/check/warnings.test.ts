@@ -16,7 +16,7 @@ async function warningsOf(text: string): Promise<string[]> {
   files += 1;
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
-  const { options } = resolveOptions();
+  const options = { ...resolveOptions().options, maxAffinityTimeoutMs: 3_600_000 };
   const request = { options, nodeName: "node-1", paths: [path], stdin: process.stdin, env: {}, userAgent: "test" };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
   expect(desired.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
@@ -66,6 +66,20 @@ const rows: readonly { readonly name: string; readonly text: string; readonly wa
     name: "a sound Service with an address and slices",
     text: `${SERVICE_CIDR}${service({ spec: "  clusterIP: 10.96.0.1" })}${slice("addressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: [{addresses: [10.244.0.1]}]")}`,
     warnings: [],
+  },
+  {
+    name: "session affinity for longer than clients may keep an endpoint",
+    text: service({
+      spec: "  sessionAffinity: ClientIP\n  sessionAffinityConfig: {clientIP: {timeoutSeconds: 3601}}",
+    }),
+    warnings: [
+      "8 spec.sessionAffinityConfig.clientIP.timeoutSeconds clients keep their endpoint for 3600 s, not 3601 s: --max-affinity-timeout",
+    ],
+  },
+  {
+    name: "session affinity without a timeout of its own, whose default is longer",
+    text: service({ spec: "  sessionAffinity: ClientIP" }),
+    warnings: ["7 spec.sessionAffinity clients keep their endpoint for 3600 s, not 10800 s: --max-affinity-timeout"],
   },
   {
     name: "a Service without a selector and a slice",

@@ -346,6 +346,17 @@ test("explain notes affinity, source ranges and masquerading for a connection th
   expect(text).toContain("only clients in 198.51.100.0/24 are allowed");
 });
 
+test("explain says that a timeout of session affinity is cut, and by which option", async () => {
+  const { explanations } = await explained(NODES + service(", sessionAffinity: ClientIP") + slice(READY), {
+    ...TO_CLUSTER_IP,
+    "max-affinity-timeout": "10m",
+  });
+  expect(explanations[0]?.frontend?.affinitySeconds).toBe(600);
+  expect(explanations[0]?.notes.find(({ topic }) => topic === "affinity")?.message).toContain(
+    "for 10m (--max-affinity-timeout; the Service asks for 3h), or",
+  );
+});
+
 test.each([
   ["one endpoint has none", [...HINTED, endpoint("10.244.9.9", "node-9")], "10.244.9.9 has none"],
   ["none is for this zone", HINTED.slice(1), "none is for node-1 or zone-a"],
