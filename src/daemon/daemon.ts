@@ -274,6 +274,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   let isStopped = false;
   const begin = () => {
     health.waitFor(undefined);
+    // Of a daemon before this one, which may have been killed while this one waited.
+    if (!dryRun) system.endOrphans();
     events.record(startingEvent(nodeSubject(cache)));
     loop.start();
     source.start();

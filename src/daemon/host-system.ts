@@ -4,6 +4,7 @@ import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
+import { endOrphans } from "../kernel/stream-lines.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
 import { compactHeap } from "./heap-keeper.ts";
@@ -24,6 +25,8 @@ export interface HostSystem {
   readonly netNamespace: () => string;
   /** Of the network namespace: one daemon has it. */
   readonly lock: NamespaceLock;
+  /** Ends the programs of daemons that were killed. */
+  readonly endOrphans: () => void;
   /** Gives unused memory back to the system; blocks for some 0.1 s. */
   readonly compactHeap: () => void;
 }
@@ -41,5 +44,6 @@ export const hostSystem: HostSystem = {
   interfaces: (patterns) => interfaceReader(hostFiles, patterns),
   netNamespace,
   lock: namespaceLock(),
+  endOrphans,
   compactHeap,
 };

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
-import { PROGRAM_OPTIONS, type ProcessLimits, type ProgramEnd, processResult } from "./process.ts";
+import { PROGRAM_OPTIONS, type ProcessLimits, type ProgramEnd, processResult, STARTED_BY } from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
 export type StreamText = (path: string, args: readonly string[], limits?: StreamLimits) => AsyncIterable<string>;
@@ -92,16 +92,12 @@ export interface FollowedProgram {
 /** Starts a program and hands over its lines as they come, until it is stopped. */
 export type FollowLines = (path: string, args: readonly string[], onLine: (line: string) => void) => FollowedProgram;
 
-/** In the environment of a followed program: the process that follows it. */
-const FOLLOWER = "NFT_PROXY_FOLLOWER";
-
 /**
  * {@link FollowLines} by an argument array, without a shell. It ends with this process, too, unless that is killed by
  * SIGKILL: see {@link endOrphans}.
  */
 export const followLines: FollowLines = (path, args, onLine) => {
-  const env = { ...STREAM_OPTIONS.env, [FOLLOWER]: String(process.pid) };
-  const child = execa(path, args, { ...STREAM_OPTIONS, env, cleanup: true });
+  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true });
   let isStopped = false;
   const follow = async () => {
     for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
@@ -116,8 +112,8 @@ export const followLines: FollowLines = (path, args, onLine) => {
 };
 
 /**
- * Ends followed programs whose process was killed. They would go on until they have something to print, and `nft
- * monitor` holds every rule of the host in memory.
+ * Ends the programs that a process started which was killed. `nft monitor`, which holds every rule of the host in memory,
+ * would go on until it has something to print, and a slow nft would commit its transaction under another daemon.
  */
 export function endOrphans(): void {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
@@ -129,10 +125,10 @@ export function endOrphans(): void {
   }
 }
 
-/** Whether the process that follows a program is gone. Process ids of other namespaces mean nothing here. */
+/** Whether the process that started a program is gone. Process ids of other namespaces mean nothing here. */
 function isOrphan(pid: string): boolean {
   if (readlinkSync(`/proc/${pid}/ns/pid`) !== readlinkSync("/proc/self/ns/pid")) return false;
   const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-  const follower = environment.find((line) => line.startsWith(`${FOLLOWER}=`))?.slice(FOLLOWER.length + 1);
-  return follower !== undefined && !existsSync(`/proc/${follower}`);
+  const starter = environment.find((line) => line.startsWith(`${STARTED_BY}=`))?.slice(STARTED_BY.length + 1);
+  return starter !== undefined && !existsSync(`/proc/${starter}`);
 }

@@ -170,6 +170,10 @@ export class KernelWatch {
       return;
     }
     const time = await quiet.begin();
+    if (this.#stopped) {
+      time.end();
+      return;
+    }
     const at = clock.monotonic();
     const program = follow(nft.path, ["monitor"], (line) => this.#read(line));
     this.#program = program;

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LISTS } from "../../src/ruleset/sets.ts";
@@ -49,6 +49,19 @@ async function hangingNft(condition: string): Promise<[asked: string, path: stri
   const asked = await lab.file("hangs", "");
   await lab.lab.exec(["rm", asked]);
   return [asked, await wrappedNft(lab, "nft-hangs", `if ${condition}; then echo >${asked}; exec sleep 100; fi`)];
+}
+
+/** The process ids of such programs on the node, which are `sleep 100` then. */
+async function hanging(): Promise<string[]> {
+  const { stdout } = await lab.lab.exec(["readlink", "/proc/self/ns/net"]);
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      const isHanging = readFileSync(`/proc/${pid}/cmdline`, "utf8") === "sleep\0" + "100\0";
+      return isHanging && readlinkSync(`/proc/${pid}/ns/net`) === stdout.trim();
+    } catch {
+      return false;
+    }
+  });
 }
 
 describe("a restart", () => {
@@ -140,6 +153,38 @@ describe("a signal to the daemon", () => {
     await daemon.saying("stopping; the rules stay in the kernel");
     daemon.signal("SIGTERM");
     expect((await daemon.ended).exitCode).toBe(143);
+    await expect.poll(hanging).toEqual([]);
+  });
+
+  test("one SIGTERM ends it within the grace period, with the transaction that is under way", async () => {
+    const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
+    expect(await hanging()).not.toEqual([]);
+    expect(await daemon.stop()).toBe(0);
+    expect(daemon.log.at(-1)?.msg).toBe("not everything ended in time; what is under way is killed");
+    await expect.poll(hanging).toEqual([]);
+  });
+
+  test("SIGTERM ends it while its start waits for nft", async () => {
+    const [asked, path] = await hangingNft("true");
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
+    expect(await daemon.stop()).toBe(0);
+    await expect.poll(hanging).toEqual([]);
+  });
+
+  test("after kill -9 its programs end when the next one starts", async () => {
+    const [asked, path] = await hangingNft('[ "$*" = "-j -f -" ]');
+    daemon = lab.start([`--nft-path=${path}`]);
+    await expect.poll(() => existsSync(asked)).toBe(true);
+    daemon.signal("SIGKILL");
+    await daemon.ended;
+    expect(await hanging()).not.toEqual([]);
+    daemon = lab.start();
+    await daemon.saying("full sync");
+    expect(await hanging()).toEqual([]);
+    await daemon.stop();
   });
 
   test("SIGTERM during the start is not lost, as it would be for process 1 of a container without a listener", async () => {

@@ -17,6 +17,9 @@ const SECOND = [
   "--masquerade-all",
 ];
 
+/** Above the most process ids that Linux has. Source: proc(5), pid_max. */
+const NOBODY = 2 ** 22 + 1;
+
 test("a second daemon with other options says so, is not ready, changes nothing, and takes over when the first is killed", async () => {
   const first = lab.start();
   await lab.converged();
@@ -26,10 +29,12 @@ test("a second daemon with other options says so, is not ready, changes nothing,
   expect((await lab.get(10356, "/readyz")).status).toBe(503);
   expect((await lab.get(10356, "/livez")).status).toBe(200);
   expect(await lab.nft("-j", "list", "table", "ip", "nft-proxy")).toBe(before);
+  const orphan = lab.lab.start("node", ["env", `NFT_PROXY_STARTED_BY=${NOBODY}`, "sleep", "600"]);
   first.signal("SIGKILL");
   await first.ended;
   await second.saying("the other nft-proxy has ended: starting");
   await second.saying("full sync");
+  await orphan.ended;
   await expect.poll(async () => (await lab.get(10356, "/readyz")).status, { timeout: 30_000 }).toBe(200);
   expect(await second.stop()).toBe(0);
 });

@@ -43,7 +43,7 @@ async function traceTables(): Promise<readonly string[]> {
 
 /** The `nft monitor` processes of a trace, whose process id is the end of its table's name. */
 async function monitorsOf(table: string): Promise<readonly string[]> {
-  const follower = `NFT_PROXY_FOLLOWER=${table.slice(table.lastIndexOf("-") + 1)}`;
+  const follower = `NFT_PROXY_STARTED_BY=${table.slice(table.lastIndexOf("-") + 1)}`;
   const found = await Promise.all(
     (await readdir("/proc")).map(async (pid) => {
       const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");

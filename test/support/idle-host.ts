@@ -10,6 +10,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },
+    endOrphans: () => {},
     compactHeap: () => {},
   };
 }

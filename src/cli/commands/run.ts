@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
@@ -55,6 +56,12 @@ export async function run(argv: Argv): Promise<CommandResult> {
   return await serve({ argv, options, watch, logger, recentLog: () => log.lines(), dryRun });
 }
 
+/**
+ * How long the daemon may take to stop, milliseconds: an nft that has a transaction then is killed with this process. Half of
+ * the grace period of deploy/base/daemon-set.yaml.
+ */
+const MOST_STOPPING = 5000;
+
 /** What the daemon is started with. */
 interface DaemonParts {
   readonly argv: Argv;
@@ -79,7 +86,7 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
   // From the first moment: process 1 of a container loses a signal that nobody listens to.
   const ended = onSignals(() => assembled && writeStateFile(assembled.snapshot(), logger), logger);
   let objects: ObjectOrigin | undefined;
-  try {
+  const start = async (): Promise<void> => {
     await probeFeatures(nft, requiredFeatures());
     const isFastPathMissing = (await missingFastPath(nft, options, logger)) !== undefined;
     const supported = (given: ProxyOptions): ProxyOptions =>
@@ -98,9 +105,15 @@ async function serve(parts: DaemonParts): Promise<CommandResult> {
       logger.level = logLevel(reload.logVerbosity);
       daemon.setOptions(reload);
     });
+  };
+  try {
+    // A start that a slow nft holds up is not waited for.
+    await Promise.race([start(), ended.promise]);
     const { reason, failed } = await ended.promise;
     logger.info({ reason }, "stopping; the rules stay in the kernel");
-    await daemon.stop();
+    const stopped = assembled?.stop().then(() => true) ?? true;
+    if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
+      logger.warn({}, "not everything ended in time; what is under way is killed");
     return { exitCode: failed ? EXIT.refused : EXIT.ok };
   } finally {
     // Whatever is left open would keep a process alive that could not start.

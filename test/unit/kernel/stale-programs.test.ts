@@ -18,7 +18,7 @@ afterEach(() => {
 describe("endOrphans", () => {
   /** A program that a process follows. */
   async function followed(follower: number) {
-    const env = { ...process.env, NFT_PROXY_FOLLOWER: String(follower) };
+    const env = { ...process.env, NFT_PROXY_STARTED_BY: String(follower) };
     const child = spawn("sleep", ["60"], { env, stdio: "ignore" });
     started.push(child);
     await new Promise((resolve) => child.once("spawn", resolve));

@@ -129,6 +129,27 @@ describe("KernelWatch", () => {
     expect(watch.recentCommits, "nothing is known").toBeUndefined();
   });
 
+  test("starts no monitor once it was stopped, also where it waited for a sync to end", async () => {
+    const { watch, quiet, monitors, state, clock } = await setUp({ listens: false });
+    clock.advance(10_000);
+    await turn();
+    let endSync = () => {};
+    const sync = quiet.sync(
+      () =>
+        new Promise<void>((resolve) => {
+          endSync = resolve;
+        }),
+    );
+    clock.advance(60_000);
+    await turn();
+    watch.stop();
+    endSync();
+    await sync;
+    await turn();
+    expect([monitors.length, state.begun]).toEqual([1, 0]);
+    await quiet.sync(async () => {});
+  });
+
   test("replaces a monitor a second after it printed a new rule: it tells nothing of the rule's sets any more", async () => {
     const { commit, watch, monitors, nft, clock } = await setUp();
     nft.commits++;
