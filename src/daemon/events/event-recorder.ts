@@ -3,6 +3,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
+import { NamespaceTokens } from "../../base/namespace-tokens.ts";
 import { type ApiClient, readText } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
@@ -52,6 +53,8 @@ export interface EventRecorderOptions {
 
 interface Series {
   readonly path: string;
+  /** The namespace of its object, "" for the node. */
+  readonly about: string;
   /** One Event stands for all nodes: none of them counts repetitions, and each makes it anew after its lifetime. */
   readonly isCommon: boolean;
   readonly createdAt: number;
@@ -60,17 +63,19 @@ interface Series {
   lastAt: number;
 }
 
-/** Events at once, and how long until there may be one more, milliseconds. A node must not flood the API server. */
-const BURST = 25;
-const REFILL_INTERVAL = 60_000;
+/** Events about the node at once, and how long until there may be one more, milliseconds: it must not flood the API server. */
+const OF_NODE = { burst: 25, refillMs: 60_000 };
+/** The same for the objects of each namespace, so that nobody's Events crowd out another's. */
+const OF_NAMESPACE = { burst: 10, refillMs: 60_000 };
 /** How often repetitions are reported, and how long after the last one the next is a new Event. Milliseconds. */
 const SERIES_INTERVAL = 60_000;
 const SERIES_LIFETIME = 600_000;
 /** How long an API server keeps an Event by default, and over which time all nodes report what they all find. Milliseconds. */
 const EVENT_LIFETIME = 3_600_000;
 const COMMON_SPREAD = 15_000;
-/** What is remembered and what is waiting, at most. */
+/** What is remembered, at most. */
 const MOST_SERIES = 500;
+/** What is waiting, at most: about the node, or about the objects of one namespace. */
 const MOST_WAITING = 50;
 /** How long the end waits for Events that are being sent, milliseconds: the kubelet kills a pod that takes 10 s to end. */
 const STOP_WITHIN = 2000;
@@ -83,10 +88,11 @@ export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #failures: FailureLog;
   readonly #series = new Map<string, Series>();
-  #waiting = 0;
+  /** How many Events are waiting, by the namespace that they are about, "" for the node. */
+  readonly #waiting = new Map<string, number>();
   #queue: Promise<void> = Promise.resolve();
-  #tokens = BURST;
-  #refilledAt: number;
+  readonly #ofNode: NamespaceTokens;
+  readonly #ofNamespaces: NamespaceTokens;
   #timer: Timer | undefined;
   #stopped = false;
   /** Nothing is sent any more. */
@@ -97,7 +103,8 @@ export class EventRecorder {
     const { logger, clock } = options;
     const failed = "the API server does not take Events";
     this.#failures = new FailureLog(logger, clock, failed, "the API server takes Events again");
-    this.#refilledAt = clock.monotonic();
+    this.#ofNode = new NamespaceTokens(clock, OF_NODE);
+    this.#ofNamespaces = new NamespaceTokens(clock, OF_NAMESPACE);
   }
 
   /** Records that something happened. */
@@ -114,7 +121,9 @@ export class EventRecorder {
       this.#timer ??= this.#options.clock.after(SERIES_INTERVAL, () => this.#reportSeries());
       return;
     }
-    if (this.#takeToken()) this.#create(key, event, now);
+    const { namespace } = event.regarding;
+    const tokens = namespace === "" ? this.#ofNode : this.#ofNamespaces;
+    if (tokens.take(namespace) !== undefined) this.#create(key, event, now);
     else this.#drop(event);
   }
 
@@ -139,6 +148,7 @@ export class EventRecorder {
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     this.#remember(key, {
       path: `${path}/${object.metadata.name}`,
+      about: event.regarding.namespace,
       count: 1,
       reported: 1,
       lastAt: at,
@@ -146,7 +156,7 @@ export class EventRecorder {
       createdAt: at,
     });
     const send = () =>
-      this.#send("POST", path, object, () => {
+      this.#send("POST", path, event.regarding.namespace, object, () => {
         this.#series.delete(key);
         this.#drop(event);
       });
@@ -165,7 +175,7 @@ export class EventRecorder {
     const now = this.#options.clock.now();
     for (const [key, series] of this.#series) {
       if (series.count > series.reported && !series.isCommon) {
-        this.#send("PATCH", series.path, seriesPatch(series), () => this.#series.delete(key));
+        this.#send("PATCH", series.path, series.about, seriesPatch(series), () => this.#series.delete(key));
         series.reported = series.count;
       } else if (now - series.lastAt >= SERIES_LIFETIME) {
         this.#series.delete(key);
@@ -173,17 +183,20 @@ export class EventRecorder {
     }
   }
 
-  #send(method: "POST" | "PATCH", path: string, body: object, onFailure: () => void): void {
-    if (this.#waiting >= MOST_WAITING) {
+  #send(method: "POST" | "PATCH", path: string, about: string, body: object, onFailure: () => void): void {
+    const waiting = this.#waiting.get(about) ?? 0;
+    if (waiting >= MOST_WAITING) {
       onFailure();
       return;
     }
-    this.#waiting += 1;
+    this.#waiting.set(about, waiting + 1);
     this.#queue = this.#queue
       .then(() => (this.#closed ? onFailure() : this.#deliver(method, path, body)))
       .catch(onFailure)
       .finally(() => {
-        this.#waiting -= 1;
+        const left = (this.#waiting.get(about) ?? 0) - 1;
+        if (left > 0) this.#waiting.set(about, left);
+        else this.#waiting.delete(about);
       });
   }
 
@@ -202,15 +215,6 @@ export class EventRecorder {
     this.#series.set(key, series);
     const [oldest] = this.#series.keys();
     if (this.#series.size > MOST_SERIES && oldest !== undefined) this.#series.delete(oldest);
-  }
-
-  #takeToken(): boolean {
-    const refill = Math.floor((this.#options.clock.monotonic() - this.#refilledAt) / REFILL_INTERVAL);
-    this.#refilledAt += refill * REFILL_INTERVAL;
-    this.#tokens = Math.min(BURST, this.#tokens + refill);
-    if (this.#tokens === 0) return false;
-    this.#tokens -= 1;
-    return true;
   }
 }
 

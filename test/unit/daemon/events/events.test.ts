@@ -196,6 +196,42 @@ describe("EventRecorder", () => {
     expect([sent.length, dropped.length]).toEqual([26, 6]);
   });
 
+  test("drops the Events of a namespace beyond ten, and none of another namespace or of the node for them", async () => {
+    const { recorder, clock, sent, dropped } = makeRecorder();
+    const about = (namespace: string, number: number) =>
+      quarantineEvent({ ...WEB, namespace }, `port ${number}`, "node-1", "refused");
+    for (let number = 0; number < 300; number += 1) recorder.record(about("tenant", number));
+    for (let number = 0; number < 10; number += 1) recorder.record(about("shop", number));
+    for (let number = 0; number < 25; number += 1) recorder.record(event(number));
+    await settle();
+    expect([sent.length, dropped.length]).toEqual([45, 290]);
+    expect(new Set(dropped.map(({ regarding }) => regarding.namespace))).toEqual(new Set(["tenant"]));
+    clock.advance(60_000);
+    recorder.record(about("tenant", 300));
+    recorder.record(about("tenant", 301));
+    expect(dropped).toHaveLength(291);
+  });
+
+  test("keeps Events of a namespace waiting for an API server that hangs, whatever waits of another", async () => {
+    const { recorder, clock, sent, dropped, state } = makeRecorder();
+    let open = () => {};
+    state.gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const about = (namespace: string, number: number) =>
+      quarantineEvent({ ...WEB, namespace }, `port ${number}`, "node-1", "refused");
+    for (let number = 0; number < 100; number += 1) {
+      recorder.record(about("tenant", number));
+      clock.advance(60_000);
+    }
+    const before = dropped.length;
+    recorder.record(about("shop", 1));
+    recorder.record(event(1));
+    expect([before, dropped.length]).toEqual([50, 50]);
+    open();
+    await expect.poll(() => sent.length).toBe(52);
+  });
+
   test("drops what the API server refuses, and creates it anew when it happens again", async () => {
     const { recorder, sent, dropped, state } = makeRecorder();
     state.refuses = true;
