@@ -9,6 +9,7 @@ import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import { fileSource } from "../kube/files/file-source.ts";
 import { unservedInFiles } from "../kube/files/read-files.ts";
+import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
@@ -50,8 +51,11 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   await connect();
   let observe: ApiRequestObserver = () => {};
   const client = new HttpApiClient({ connect, userAgent, onRequest: (outcome) => observe(outcome) });
-  const decoders = apiDecoders((object, diagnostics) => {
-    logger.warn({ object, diagnostics: diagnosticsText(diagnostics) }, "invalid parts of an object are ignored");
+  const problems = new ObjectProblemLog(systemClock, logger, "invalid parts of an object are ignored");
+  const decoders = apiDecoders((object, found) => {
+    const diagnostics = diagnosticsText(found);
+    if (found.length === 0) problems.end(object);
+    else problems.add(object, diagnostics, { object, diagnostics });
   }, options);
   return {
     makeSource: (given, onImplausible) => {

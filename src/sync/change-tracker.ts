@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
+import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import type { ResourceName, SourceHandler, SourceHandlers } from "../kube/source.ts";
 import { RESOURCE_NAMES } from "../kube/source.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
@@ -69,9 +70,11 @@ export class ChangeTracker {
   #receivedAt: number[] = [];
   readonly #services: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
+  readonly #invalid: ObjectProblemLog;
 
   constructor(parts: ChangeTrackerParts) {
     this.#parts = parts;
+    this.#invalid = new ObjectProblemLog(parts.clock, parts.logger, "invalid object ignored");
     if (!parts.awaitsPodCIDRs) return;
     this.#waitingFor.add("podCIDRs");
     parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
@@ -153,7 +156,8 @@ export class ChangeTracker {
     use: { put: (object: T, previous: T | undefined) => void; remove: (object: T) => void; count: () => void },
   ): SourceHandler<T> {
     return {
-      onUpsert: (_key, object, previous) => {
+      onUpsert: (key, object, previous) => {
+        this.#invalid.end(`${resource} ${key}`);
         use.put(object, previous);
         this.#received(use.count);
       },
@@ -162,7 +166,8 @@ export class ChangeTracker {
         this.#received(use.count);
       },
       onInvalid: (key, error) => {
-        this.#parts.logger.warn({ resource, object: key, error: messageOf(error) }, "invalid object ignored");
+        const reason = messageOf(error);
+        this.#invalid.add(`${resource} ${key}`, reason, { resource, object: key, error: reason });
       },
       onSynced: () => {
         if (!this.#waitingFor.delete(resource)) return;

@@ -35,7 +35,9 @@ export async function listClusterObjects(
   });
   const client = new HttpApiClient({ connect, userAgent });
   try {
-    const decoders = apiDecoders((object, diagnostics) => onInvalid(object, diagnosticsText(diagnostics)), options);
+    const decoders = apiDecoders((object, diagnostics) => {
+      if (diagnostics.length > 0) onInvalid(object, diagnosticsText(diagnostics));
+    }, options);
     const list = { client, nodeName, decoders, clock: systemClock, onInvalid };
     const objects = await listOnce(onService === undefined ? list : { ...list, onService });
     if (objects.nodes.length > 0) return objects;

@@ -22,7 +22,7 @@ export interface Decoders {
 
 /**
  * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid object.
- * @param onDiagnostics called for each valid object of which parts are excluded; `object` is `Service namespace/name`
+ * @param onDiagnostics called for each valid object with the parts that are excluded, mostly none; `object` is `Service namespace/name`
  * @param budget of Services; the default one if absent
  */
 export function apiDecoders(
@@ -35,7 +35,7 @@ export function apiDecoders(
       const decoded = decode(object);
       if (decoded.kind === "ignored") return undefined;
       if (decoded.kind === "invalid") throw new AppError("REFUSED_INPUT", diagnosticsText(decoded.diagnostics));
-      if (decoded.diagnostics.length > 0) onDiagnostics(objectName(kind, object), decoded.diagnostics);
+      onDiagnostics(objectName(kind, object), decoded.diagnostics);
       return decoded.value;
     };
   return {
