@@ -18,7 +18,13 @@ const MOST_LISTED = 5;
 
 /** Formats what belongs together: `a, b and c`; of more than `most`, the first and how many others: `a, b and 7 more`. */
 export function listText(texts: readonly string[], most = MOST_LISTED): string {
-  return joined(texts.length > most ? [...texts.slice(0, most), `${texts.length - most} more`] : texts, "and");
+  return listTextOf(texts, (text) => text, most);
+}
+
+/** As {@link listText}, and makes no more texts than it gives. */
+export function listTextOf<T>(items: readonly T[], textOf: (item: T) => string, most = MOST_LISTED): string {
+  const texts = items.slice(0, most).map(textOf);
+  return joined(items.length > most ? [...texts, `${items.length - most} more`] : texts, "and");
 }
 
 function joined(texts: readonly string[], word: "and" | "or"): string {

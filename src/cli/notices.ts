@@ -1,4 +1,4 @@
-import { listText } from "../base/text.ts";
+import { counted, listText, listTextOf } from "../base/text.ts";
 import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
@@ -17,12 +17,22 @@ export function diagnosticText({ severity, file, document, line, object, path, r
   return `${severity}: ${place}: ${subject}${`${path} ${reason}`.trim()}`;
 }
 
-/** A warning for each frontend that more than one service port wants. */
+/** So many conflicts are told one by one. */
+const MOST_CONFLICTS = 20;
+
+/** A warning for each frontend that more than one service port wants, and one for those beyond 20. */
 export function conflictNotices(conflicts: readonly Conflict[]): string[] {
-  return conflicts.map(({ frontend, winner, losers }) => {
-    const others = losers.map(({ name }) => name).join(", ");
-    return `warning: ${frontendText(frontend)} belongs to ${winner.name}, the oldest that uses it; not to ${others}`;
-  });
+  const more = conflicts.length - MOST_CONFLICTS;
+  const hint = "nft-proxy explain --all --problems lists them";
+  return [
+    ...conflicts.slice(0, MOST_CONFLICTS).map(({ frontend, winner, losers }) => {
+      const others = listTextOf(losers, ({ name }) => name);
+      return `warning: ${frontendText(frontend)} belongs to ${winner.name}, the oldest that uses it; not to ${others}`;
+    }),
+    ...(more > 0
+      ? [`warning: several Services want the same address and port in ${counted(more, "more case")}: ${hint}`]
+      : []),
+  ];
 }
 
 /** The message for a node that is not among the objects, with the nodes that are. */

@@ -7,7 +7,6 @@ import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { LISTS, NO_ENDPOINTS } from "../ruleset/sets.ts";
 import type { NodeContextReader } from "../sync/node-context.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
@@ -95,12 +94,7 @@ export function reservedPorts(
 function nodePortsOf(state: RulesetState): Set<number> {
   const ports = new Set<number>();
   for (const family of Object.values(state.families)) {
-    for (const set of [LISTS, NO_ENDPOINTS]) {
-      for (const key of family.table.sets.get(set)?.elements.keys() ?? []) {
-        const { address, port } = parseFrontendKey(key);
-        if (address === undefined) ports.add(port);
-      }
-    }
+    for (const key of family.nodePorts) ports.add(parseFrontendKey(key).port);
   }
   return ports;
 }

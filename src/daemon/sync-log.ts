@@ -2,41 +2,42 @@ import type { Clock } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog, LogLimit } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
+import type { LogFields, Logger } from "../base/logger.ts";
+import { counted, listText, listTextOf } from "../base/text.ts";
+import type { ServiceName } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
-import { type DriftSummary, driftSummary } from "../sync/drift-summary.ts";
-import type { Quarantine, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
-import { quarantinedText, quarantineWatch } from "./events/quarantine-watch.ts";
-import { conflictWatch } from "./events/sync-events.ts";
+import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
+import type { DriftSummary } from "../sync/drift-summary.ts";
+import { type QuarantineChange, type QuarantinedService, quarantinedText } from "../sync/quarantine-watch.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import { lostByService } from "./events/sync-events.ts";
+import { ServiceLines } from "./service-lines.ts";
 
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
-  readonly #newlyLost = conflictWatch();
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
-  readonly #changeOf = quarantineWatch();
+  readonly #lines: Readonly<Record<"lost" | "found" | "quarantined" | "released", ServiceLines>>;
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
     this.#failures = new FailureLog(logger, clock, "sync failed, retrying", "sync succeeded after failures", "error");
+    const lines = () => new ServiceLines(clock);
+    this.#lines = { lost: lines(), found: lines(), quarantined: lines(), released: lines() };
   }
 
   synced(report: SyncReport): void {
     this.#failures.end();
     const seconds = (report.endedAt - report.startedAt) / 1000;
-    const drift = driftSummary(report);
-    if (drift !== undefined) this.#repaired(report, drift, seconds);
+    if (report.repaired !== undefined) this.#repaired(report, report.repaired, seconds);
     else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
-    this.#logQuarantine(report.quarantined);
+    this.#logQuarantine(report.quarantineChange);
     this.#exclusions(report.excludedFamilies);
-    for (const { frontend, winner, loser } of this.#newlyLost(report.state.conflicts())) {
-      const fields = { frontend: frontendText(frontend), winner: winner.name, loser: loser.name };
-      this.#logger.warn(fields, "conflict: another Service has this address and port");
-    }
+    this.#logConflicts(report.conflicts);
   }
 
   failed({ error }: SyncFailure): void {
@@ -70,13 +71,57 @@ export class SyncLog implements SyncSubscriber {
     this.#excluded = families;
   }
 
-  #logQuarantine(quarantined: Quarantine): void {
-    const { begun, ended } = this.#changeOf(quarantined);
-    for (const each of begun) {
-      this.#logger.error({ servicePort: quarantinedText(each) }, `service port quarantined: ${each.reason}`);
-    }
-    for (const each of ended) {
-      this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined");
-    }
+  #logQuarantine({ begun, ended }: QuarantineChange): void {
+    const serviceOf = ({ service }: QuarantinedService) => service;
+    this.#lines.quarantined.log(
+      begun,
+      serviceOf,
+      (each) => this.#logger.error({ servicePort: quarantinedText(each) }, `service port quarantined: ${each.reason}`),
+      (count) => this.#logger.error({ others: count }, `service ports quarantined of ${furtherServices(count)}`),
+    );
+    this.#lines.released.log(
+      ended,
+      serviceOf,
+      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined"),
+      (count) => this.#logger.info({ others: count }, `no longer quarantined: ${furtherServices(count)}`),
+    );
   }
+
+  #logConflicts({ begun, ended }: ConflictChanges): void {
+    const serviceOf = ([service]: readonly [ServiceName, readonly LostFrontend[]]) => service;
+    this.#lines.lost.log(
+      lostByService(begun),
+      serviceOf,
+      ([service, lost]) => this.#logger.warn(conflictFields(service, lost), conflictText(lost)),
+      (count) => this.#logger.warn({ others: count }, `conflicts of ${furtherServices(count)}`),
+    );
+    this.#lines.found.log(
+      lostByService(ended),
+      serviceOf,
+      ([service, lost]) => this.#logger.info({ service, frontends: frontendsText(lost) }, "conflict ended"),
+      (count) => this.#logger.info({ others: count }, `conflicts ended of ${furtherServices(count)}`),
+    );
+  }
+}
+
+function furtherServices(count: number): string {
+  return counted(count, "further Service");
+}
+
+function conflictFields(service: ServiceName, lost: readonly LostFrontend[]): LogFields {
+  const [first] = lost;
+  if (lost.length === 1 && first !== undefined) {
+    return { frontend: frontendText(first.frontend), winner: first.winner.name, loser: first.loser.name };
+  }
+  const winners = listText([...new Set(lost.map(({ winner }) => winner.service.name))]);
+  return { service, frontends: frontendsText(lost), winners };
+}
+
+function conflictText({ length }: readonly LostFrontend[]): string {
+  if (length === 1) return "conflict: another Service has this address and port";
+  return `conflict: other Services have ${length} addresses and ports of this one`;
+}
+
+function frontendsText(lost: readonly LostFrontend[]): string {
+  return listTextOf(lost, ({ frontend }) => frontendText(frontend));
 }

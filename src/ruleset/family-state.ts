@@ -1,14 +1,17 @@
 import type { Family } from "../base/family.ts";
+import { firstSorted } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
-import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
+import type { ServicePort } from "../model/service-port.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import { Candidates } from "./candidates.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { flowtableOf } from "./fast-path.ts";
-import { frontendKey, nodePortKey, parseFrontendKey } from "./keys.ts";
+import { ANY_ADDRESS, frontendKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId, type Way } from "./list-ids.ts";
+import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
@@ -36,13 +39,12 @@ export class FamilyState {
   readonly #rules = new Map<ServicePortKey, ServicePortRules>();
   /** The committed rules of each service port that changed since the last commit; undefined for none. */
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
-  /** The service port that each frontend belongs to. */
-  readonly #owners = new Map<string, ServicePortRules>();
-  /** The candidates for each frontend that more than one service port wants (rare), best first. */
-  readonly #conflicts = new Map<string, readonly ServicePortRules[]>();
+  readonly #lost = new LostFrontends();
+  readonly #candidates = new Candidates(this.#lost);
+  readonly #nodePorts = new Set<string>();
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  readonly #ranges = new PortRanges(() => this.#owners.keys());
+  readonly #ranges = new PortRanges(() => this.#candidates.owners.keys(), this.#lost);
   #context: FamilyContext;
   /** The maps and chains of ranges of ports are there. */
   #hasRanges = false;
@@ -98,9 +100,7 @@ export class FamilyState {
     for (const element of rules.shared) this.#shared.addElement(element);
     this.#lists.replace(key, rules.lists);
     const frontends = new Set(rules.frontends.map((frontend) => frontend.key));
-    for (const frontend of frontends) {
-      this.#setCandidates(frontend, withCandidate(frontend, this.#candidates(frontend, before), rules));
-    }
+    for (const frontend of frontends) this.#setCandidate(frontend, before, rules);
     if (before !== undefined) this.#release(before, frontends);
     this.#ranges.replace(before, rules);
   }
@@ -133,8 +133,10 @@ export class FamilyState {
 
   /** The service port that has a frontend, by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
+    const owner = this.#candidates.owners.get(frontend);
+    if (owner !== undefined) return owner.port;
     const piece = this.#ranges.piece(frontend)?.port.key;
-    return (piece === undefined ? this.#owners.get(frontend) : this.#rules.get(piece))?.port;
+    return piece && this.#rules.get(piece)?.port;
   }
 
   /**
@@ -179,18 +181,37 @@ export class FamilyState {
     return this.#rules.values();
   }
 
-  /** The frontends that several service ports want, sorted. */
-  conflicts(): Conflict[] {
+  /** The keys of the NodePorts that some service port has, with and without endpoints; live. */
+  get nodePorts(): ReadonlySet<string> {
+    return this.#nodePorts;
+  }
+
+  /** The frontends that service ports want and others have, as numbers. */
+  get lost(): Pick<LostFrontends, "count" | "services"> {
+    return this.#lost;
+  }
+
+  /** What changed in conflicts since the last call. {@link FamilyState.cutRanges} is due before it. */
+  takeConflictChanges(): ReturnType<LostFrontends["take"]> {
+    return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
+  }
+
+  /**
+   * The frontends that several service ports want, sorted: looked for among all of them, so for requests alone.
+   * @param most the first so many; all if absent
+   */
+  conflicts(most = Number.POSITIVE_INFINITY): Conflict[] {
     const family = this.table.family;
-    return [...this.#conflicts]
-      .map(([frontend, candidates]) => {
+    const explicit = firstSorted(this.#candidates.conflicts, most, ([frontend]) => frontend);
+    const ofRanges = firstSorted(this.#ranges.conflicts(), most, ({ frontend }) => frontend);
+    const all = [
+      ...explicit.map(([frontend, candidates]) => {
         const [winner, ...losers] = candidates.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
         return { family, frontend, winner, losers };
-      })
-      .concat(
-        this.#ranges.conflicts().map(({ frontend, winner, loser }) => ({ family, frontend, winner, losers: [loser] })),
-      )
-      .sort((a, b) => (a.frontend < b.frontend ? -1 : 1));
+      }),
+      ...ofRanges.map(({ frontend, winner, loser }) => ({ family, frontend, winner, losers: [loser] })),
+    ];
+    return firstSorted(all, most, ({ frontend }) => frontend);
   }
 
   /**
@@ -199,7 +220,7 @@ export class FamilyState {
    */
   losersOf(frontend: string): readonly ServicePort[] {
     if (mapsOf(frontend) === RANGE_MAPS) return this.#ranges.losersOf(frontend);
-    return (this.#conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
+    return (this.#candidates.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
   /** The service ports whose rules the kernel does not have yet, sorted, with the rules that it has instead. */
@@ -215,7 +236,7 @@ export class FamilyState {
   /** Gives service ports the ids that they have in another table. */
   adoptIds(actual: Table): void {
     const frontends = new Map<ServicePortKey, string[]>();
-    for (const [frontend, rules] of this.#owners) {
+    for (const [frontend, rules] of this.#candidates.owners) {
       if (wayOf(rules, frontend) !== undefined) addToGroup(frontends, rules.port.key, frontend);
     }
     for (const { port, rules } of this.#ranges.pieces()) {
@@ -250,30 +271,23 @@ export class FamilyState {
   /** Takes rules out of all their frontends but those to keep. */
   #release(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
-      if (!kept.has(key)) this.#setCandidates(key, this.#candidates(key, rules));
+      if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
     }
     for (const element of rules.shared) this.#shared.dropElement(element);
   }
 
-  /** The rules that want a frontend, without some. */
-  #candidates(key: string, without: ServicePortRules | undefined): readonly ServicePortRules[] {
-    const owner = this.#owners.get(key);
-    const all = this.#conflicts.get(key) ?? (owner === undefined ? [] : [owner]);
-    if (without === undefined || all.length === 0) return all;
-    const place = placeOf(key, all, without);
-    return all[place] === without ? all.toSpliced(place, 1) : all;
+  #setCandidate(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+    const { from, to } = this.#candidates.replace(key, before, after);
+    if ((from === undefined) !== (to === undefined)) this.#setPort(key, to !== undefined);
+    if (from !== to) this.#replace(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
   }
 
-  /** @param candidates best first */
-  #setCandidates(key: string, candidates: readonly ServicePortRules[]): void {
-    const before = this.#owners.get(key);
-    const [after] = candidates;
-    if (after === undefined) this.#owners.delete(key);
-    else this.#owners.set(key, after);
-    if (candidates.length > 1) this.#conflicts.set(key, candidates);
-    else this.#conflicts.delete(key);
-    if ((before === undefined) !== (after === undefined)) this.#ranges.setPort(key, after !== undefined);
-    if (before !== after) this.#replace(before && ownedFrontend(before, key), after && ownedFrontend(after, key));
+  /** An explicit frontend has come or gone. */
+  #setPort(key: string, isThere: boolean): void {
+    this.#ranges.setPort(key, isThere);
+    if (!key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) return;
+    if (isThere) this.#nodePorts.add(key);
+    else this.#nodePorts.delete(key);
   }
 
   /** Replaces the rules of a frontend, or of a piece of a range. */
@@ -298,7 +312,7 @@ export class FamilyState {
 
   /** Puts the id of a frontend's list again. */
   #putListOf(key: string): void {
-    const owner = this.#owners.get(key);
+    const owner = this.#candidates.owners.get(key);
     const { port, rules } = this.#ranges.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
     const id = port && this.#lists.ids.of(port.key);
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
@@ -323,31 +337,6 @@ export class FamilyState {
     }
     for (const { set, key, value } of after) this.#tracker.putElement(set, key, value);
   }
-}
-
-/** Adds a candidate for a frontend to the others. @param others best first */
-function withCandidate(
-  key: string,
-  others: readonly ServicePortRules[],
-  added: ServicePortRules,
-): readonly ServicePortRules[] {
-  return others.length === 0 ? [added] : others.toSpliced(placeOf(key, others, added), 0, added);
-}
-
-/**
- * The index of the first candidate for a frontend that does not come before the given one. No two have the same rank: to
- * sort them, or to look at each, for every one that comes or goes takes minutes for thousands of Services with one address.
- */
-function placeOf(key: string, sorted: readonly ServicePortRules[], { port }: ServicePortRules): number {
-  const { address = "" } = parseFrontendKey(key);
-  let [from, to] = [0, sorted.length];
-  while (from < to) {
-    const middle = (from + to) >> 1;
-    const other = sorted[middle];
-    if (other !== undefined && comparePrecedenceFor(address, other.port, port) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from;
 }
 
 /** A frontend or piece of a range, and the service port that has it. */

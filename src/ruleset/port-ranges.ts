@@ -2,6 +2,7 @@ import type { ServicePortKey } from "../model/ids.ts";
 import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
 import { parseFrontendKey, placeOfKey, rangeKey } from "./keys.ts";
+import type { LostFrontend, LostFrontends } from "./lost-frontends.ts";
 import { atRange, type FrontendRules, type ServicePortRules } from "./service-port-rules.ts";
 
 /** A range of ports that a service port wants at an address. */
@@ -22,14 +23,6 @@ export interface PieceChange {
   readonly after: RangePiece | undefined;
 }
 
-/** The first part of a range that a service port wants and another one has. */
-export interface RangeConflict {
-  /** `10.96.0.10 . tcp . 8000-8099` */
-  readonly frontend: string;
-  readonly winner: ServicePort;
-  readonly loser: ServicePort;
-}
-
 /** The ports of a piece. */
 interface Span extends PortRange {
   readonly piece: RangePiece;
@@ -40,7 +33,7 @@ interface Division {
   readonly pieces: ReadonlyMap<string, RangePiece>;
   /** Those of the pieces, ascending. */
   readonly spans: readonly Span[];
-  readonly conflicts: readonly RangeConflict[];
+  readonly conflicts: readonly LostFrontend[];
 }
 
 const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
@@ -66,14 +59,19 @@ interface Place {
  */
 export class PortRanges {
   readonly #frontends: () => Iterable<string>;
+  readonly #lost: LostFrontends;
   readonly #places = new Map<string, Place>();
   /** The explicit ports of each address and protocol; only while there are ranges, for these alone need them. */
   #ports: Map<string, Set<number>> | undefined;
   readonly #dirty = new Set<string>();
 
-  /** @param frontends the keys of all explicit frontends that some service port has */
-  constructor(frontends: () => Iterable<string>) {
+  /**
+   * @param frontends the keys of all explicit frontends that some service port has
+   * @param lost is told which ports service ports lose and get back
+   */
+  constructor(frontends: () => Iterable<string>, lost: LostFrontends) {
     this.#frontends = frontends;
+    this.#lost = lost;
   }
 
   /** Whether some service port wants a range. */
@@ -111,6 +109,8 @@ export class PortRanges {
       if (place === undefined) continue;
       const division = divide(place, this.#ports?.get(name) ?? []);
       for (const change of changesOf(place.division.pieces, division.pieces)) changes.push(change);
+      for (const lost of place.division.conflicts) this.#lost.end(lost);
+      for (const lost of division.conflicts) this.#lost.begin(lost);
       place.division = division;
       if (place.claims.length === 0) this.#places.delete(name);
     }
@@ -141,7 +141,7 @@ export class PortRanges {
   }
 
   /** What several service ports want. */
-  conflicts(): RangeConflict[] {
+  conflicts(): LostFrontend[] {
     return [...this.#places.values()].flatMap(({ division }) => division.conflicts);
   }
 
@@ -246,7 +246,7 @@ interface Taken extends PortRange {
 }
 
 function divide({ claims }: Place, ports: Iterable<number>): Division {
-  const conflicts: RangeConflict[] = [];
+  const conflicts: LostFrontend[] = [];
   /** Ascending; no two overlap. */
   const taken: Taken[] = [...ports]
     .sort((a, b) => a - b)
@@ -297,7 +297,7 @@ function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): num
   return from;
 }
 
-function conflictOf(claim: Claim, lost: PortRange, by: Claim): RangeConflict {
+function conflictOf(claim: Claim, lost: PortRange, by: Claim): LostFrontend {
   const range = { first: Math.max(claim.first, lost.first), last: Math.min(claim.last, lost.last) };
   return { frontend: rangeKey(claim.rules.key, range), winner: by.port, loser: claim.port };
 }

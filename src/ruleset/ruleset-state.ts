@@ -1,9 +1,10 @@
 import { FAMILIES, type Family } from "../base/family.ts";
-import type { ServicePortKey } from "../model/ids.ts";
+import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
+import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
 import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
 
@@ -72,9 +73,29 @@ export class RulesetState {
     for (const state of this.#states()) state.committed();
   }
 
-  /** The frontends that several service ports want. */
-  conflicts(): Conflict[] {
-    return this.#states().flatMap((state) => state.conflicts());
+  /** The frontends that several service ports want. @param most the first so many of each family; all if absent */
+  conflicts(most?: number): Conflict[] {
+    return this.#states().flatMap((state) => state.conflicts(most));
+  }
+
+  /** How many frontends service ports want and others have. */
+  get lostFrontends(): number {
+    return this.#states().reduce((sum, { lost }) => sum + lost.count, 0);
+  }
+
+  /** The Services that lack a frontend, because another one has it. */
+  losingServices(): ReadonlySet<ServiceName> {
+    return new Set(this.#states().flatMap(({ lost }) => [...lost.services]));
+  }
+
+  /** What changed in conflicts since the last call. */
+  takeConflictChanges(): ConflictChanges {
+    const changes = this.#states().map((state) => state.takeConflictChanges());
+    return {
+      count: this.lostFrontends,
+      begun: changes.flatMap(({ begun }) => begun),
+      ended: changes.flatMap(({ ended }) => ended),
+    };
   }
 
   #states(): FamilyState[] {

@@ -66,6 +66,8 @@ export class Reconciler {
   #failures = { message: "", count: 0, lookAt: EQUAL_FAILURES };
   /** Service ports whose quarantine for failures of nft ended, with its reason: they are tried by themselves first. */
   #onProbation: ReadonlyMap<ServicePortKey, string> = new Map();
+  /** The two kinds of quarantine, and both in one. */
+  #quarantined: Readonly<Record<"excess" | "servicePorts" | "all", Quarantine>> | undefined;
   /** Services rendered since the last success. */
   #rendered = new Set<ServiceName>();
 
@@ -83,7 +85,11 @@ export class Reconciler {
   get quarantined(): Quarantine {
     const { excess } = this.#renderer;
     const { servicePorts } = this.#refused;
-    return servicePorts.size === 0 ? excess : new Map([...excess, ...servicePorts]);
+    if (servicePorts.size === 0) return excess;
+    const known = this.#quarantined;
+    const isSame = known?.excess === excess && known.servicePorts === servicePorts;
+    this.#quarantined = isSame ? known : { excess, servicePorts, all: new Map([...excess, ...servicePorts]) };
+    return this.#quarantined.all;
   }
 
   /** Families without tables because the kernel refuses these, with its reason; the other family is programmed. */

@@ -6,7 +6,9 @@ import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
 import type { ChangeTracker } from "./change-tracker.ts";
+import { driftSummary } from "./drift-summary.ts";
 import type { NodeContextReader } from "./node-context.ts";
+import { quarantineWatch } from "./quarantine-watch.ts";
 import type { QuietTime } from "./quiet-time.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { FullSyncReason, SyncOutcome, SyncReport, SyncSubscriber } from "./sync-report.ts";
@@ -43,6 +45,7 @@ export class SyncLoop {
   /** Stale chains are to be deleted after the next sync. */
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
+  readonly #quarantineChange = quarantineWatch();
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -195,7 +198,12 @@ export class SyncLoop {
     const { state, quarantined, excludedFamilies } = reconciler;
     const pendingSince = runner.pendingAfterRun;
     this.#given = state.ruleset;
-    return { ...outcome, ...input, pendingSince, state, quarantined, excludedFamilies };
+    const news = {
+      repaired: driftSummary(outcome),
+      conflicts: state.takeConflictChanges(),
+      quarantineChange: this.#quarantineChange(quarantined, outcome.refused),
+    };
+    return { ...outcome, ...input, ...news, pendingSince, state, quarantined, excludedFamilies };
   }
 
   /** A subscriber that throws must not keep the others from their report, nor the loop from its next sync. */

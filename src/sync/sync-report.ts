@@ -2,9 +2,12 @@ import type { Family } from "../base/family.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ChangeTriggerTime } from "./change-tracker.ts";
+import type { DriftSummary } from "./drift-summary.ts";
+import type { QuarantineChange } from "./quarantine-watch.ts";
 
 /** Why a full sync was asked for. */
 export type FullSyncReason = "start" | "periodic" | "failure" | "drift" | "configuration";
@@ -31,8 +34,16 @@ export interface SyncOutcome {
   readonly refused: readonly ServicePortKey[];
 }
 
+/** What is told of a sync, computed once for the log, Events, metrics and the history. */
+export interface SyncNews {
+  /** What somebody else had changed, and was repaired; undefined for nothing. */
+  readonly repaired: DriftSummary | undefined;
+  readonly conflicts: ConflictChanges;
+  readonly quarantineChange: QuarantineChange;
+}
+
 /** A successful sync. Times are milliseconds since 1970 by the wall clock of its start, whatever that is set to meanwhile. */
-export interface SyncReport extends SyncOutcome {
+export interface SyncReport extends SyncOutcome, SyncNews {
   readonly startedAt: number;
   readonly endedAt: number;
   /** Since when a later change has been waiting; undefined when the kernel is up to date. */

@@ -8,9 +8,10 @@ import { splitParts } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction, withoutChainDeletions } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import type { Conflict } from "../../src/ruleset/family-state.ts";
+import { parseFrontendKey } from "../../src/ruleset/keys.ts";
 import { FIRST_STICKY_NUMBER, parseId } from "../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS } from "../../src/ruleset/sets.ts";
+import { AFFINITY_IDS, BALANCERS, ENDPOINTS, LISTS, NO_ENDPOINTS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {
   cacheOf,
@@ -127,8 +128,43 @@ function applyValid(kernel: FakeKernel, transaction: Transaction): void {
   kernel.apply(transaction);
 }
 
+/** The NodePorts of each family, as a state keeps them, and as its tables have them. */
+const nodePortsOf = ({ state }: Renderer) =>
+  Object.values(state.families).map(({ nodePorts }) => [...nodePorts].sort());
+const nodePortsIn = (ruleset: Ruleset) =>
+  Object.values(ruleset).map(({ sets }) => {
+    const keys = [LISTS, NO_ENDPOINTS].flatMap((name) => [...(sets.get(name)?.elements.keys() ?? [])]);
+    return [...new Set(keys.filter((key) => parseFrontendKey(key).address === undefined))].sort();
+  });
+
 const told = (conflicts: readonly Conflict[]) =>
   conflicts.map(({ family, frontend, winner, losers }) => [family, frontend, winner.key, losers.map(({ key }) => key)]);
+
+/** The frontends that service ports lose, as text. */
+const lostIn = (conflicts: readonly Conflict[]) =>
+  conflicts.flatMap(({ frontend, losers }) => losers.map(({ key }) => `${frontend} ${key}`)).sort();
+
+/** Verifies that what a state says of changed conflicts leads from the known ones to those that there are. */
+function followConflicts({ state }: Renderer, known: Set<string>): void {
+  const conflicts = state.conflicts();
+  const { count, begun, ended } = state.takeConflictChanges();
+  for (const { frontend, loser } of ended) expect(known.delete(`${frontend} ${loser.key}`)).toBe(true);
+  for (const { frontend, loser } of begun) {
+    expect(known).not.toContain(`${frontend} ${loser.key}`);
+    known.add(`${frontend} ${loser.key}`);
+  }
+  expect([...known].sort()).toEqual(lostIn(conflicts));
+  expect(count).toBe(known.size);
+  const winners = new Map(
+    conflicts.flatMap(({ frontend, winner, losers }) =>
+      losers.map((loser) => [`${frontend} ${loser.key}`, winner.key]),
+    ),
+  );
+  for (const { frontend, loser, winner } of begun) expect(winner.key).toBe(winners.get(`${frontend} ${loser.key}`));
+  expect(state.losingServices()).toEqual(
+    new Set(conflicts.flatMap(({ losers }) => losers.map(({ service }) => service.name))),
+  );
+}
 
 test("any history of changes ends in the rules, conflicts and kernel tables of a fresh start", () => {
   fc.assert(
@@ -142,6 +178,7 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
       renderer.state.committed();
       let committed = rulesetText(renderer.state.ruleset);
       const owners = new Map<string, string | undefined>();
+      const lost = new Set<string>();
       for (const { objects, nodeContext: changed, order, reachesKernel } of stretches) {
         live(renderer, cache, eventsBetween(before, objects), order);
         before = objects;
@@ -151,11 +188,15 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
         }
         expect(rulesetText(renderer.state.committedRuleset())).toBe(committed);
         if (!reachesKernel) continue;
+        followConflicts(renderer, lost);
         commit(kernel, renderer, owners);
         committed = rulesetText(kernel.ruleset);
       }
+      followConflicts(renderer, lost);
       commit(kernel, renderer, owners);
       const fresh = renderAll(before, nodeContext).state;
+      expect(lostIn(renderer.state.conflicts())).toEqual(lostIn(fresh.conflicts()));
+      expect(nodePortsOf(renderer)).toEqual(nodePortsIn(fresh.ruleset));
       expect(textWithoutPlacement(renderer.state.ruleset)).toBe(textWithoutPlacement(fresh.ruleset));
       expect(told(renderer.state.conflicts())).toEqual(told(fresh.conflicts()));
       expect(rulesetText(kernel.ruleset)).toBe(rulesetText(renderer.state.ruleset));

@@ -1,4 +1,6 @@
 import { creation, type TableDelta } from "../../src/nft/delta.ts";
+import { driftSummary } from "../../src/sync/drift-summary.ts";
+import { quarantineWatch } from "../../src/sync/quarantine-watch.ts";
 import type { SyncFailure, SyncReport } from "../../src/sync/sync-report.ts";
 import { renderAll, service, testNodeContext } from "./build.ts";
 
@@ -11,25 +13,40 @@ export const MISSING_TABLE: TableDelta = creation(ip, "create");
 /** The delta of a table that lost its elements and nothing else. */
 export const LOST_ELEMENTS: TableDelta = { ...MISSING_TABLE, mode: "change", addedSets: [], writtenChains: [] };
 
-/** A successful sync that had nothing to do and took 250 ms, unless told otherwise. */
+/** A successful sync that had nothing to do and took 250 ms, unless told otherwise; the first of its daemon. */
 export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
-  return {
-    kind: "nothing",
-    rendered: new Set(),
-    deltas: [],
-    applied: [],
-    drift: [],
-    refused: [],
-    startedAt: 1000,
-    endedAt: 1250,
-    pendingSince: undefined,
-    triggerTimes: [],
-    receivedAt: [],
-    nodeContext: testNodeContext(),
-    state: renderAll({}).state,
-    quarantined: new Map(),
-    excludedFamilies: new Map(),
-    ...options,
+  return syncReports()(options);
+}
+
+/** Makes the reports of one daemon, as {@link syncReport}: each tells what is new since the one before. */
+export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
+  const changeOf = quarantineWatch();
+  return (options = {}) => {
+    const state = options.state ?? renderAll({}).state;
+    const outcome = {
+      kind: "nothing",
+      rendered: new Set<never>(),
+      deltas: [],
+      applied: [],
+      drift: [],
+      refused: [],
+      quarantined: new Map(),
+      ...options,
+    } as const;
+    return {
+      startedAt: 1000,
+      endedAt: 1250,
+      pendingSince: undefined,
+      triggerTimes: [],
+      receivedAt: [],
+      nodeContext: testNodeContext(),
+      excludedFamilies: new Map(),
+      repaired: driftSummary(outcome),
+      conflicts: state.takeConflictChanges(),
+      quarantineChange: changeOf(outcome.quarantined, outcome.refused),
+      ...outcome,
+      state,
+    };
   };
 }
 

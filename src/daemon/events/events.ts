@@ -1,9 +1,11 @@
-import { quoted } from "../../base/text.ts";
+import { listText, listTextOf, quoted } from "../../base/text.ts";
 import type { ResourceName } from "../../kube/source.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { frontendText } from "../../ruleset/keys.ts";
+import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 
 /** The object that an Event is about. */
 export interface EventSubject {
@@ -99,6 +101,17 @@ export function quarantineEvent(service: EventSubject, port: string, node: strin
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: note };
+}
+
+/** A Service lost several addresses and ports to others: one Event for all of them. */
+export function contestedServiceEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
+  const winners = [...new Set(lost.map(({ winner }) => winner.service.name))].sort();
+  const name = `${service.namespace}/${service.name}`;
+  const frontends = listTextOf(lost, ({ frontend }) => frontendText(frontend));
+  const have = winners.length === 1 ? "has" : "have";
+  const note = `${name} conflicts with ${listText(winners)}, which ${have} ${lost.length} of its addresses and ports: ${frontends}; nft-proxy explain ${name} lists all`;
+  // What nodes lose in one sync may differ, and so the numbers.
+  return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: winners.join(" ") };
 }
 
 /** The annotation of a Service names a scheduler that does not exist. */

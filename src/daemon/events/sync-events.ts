@@ -1,14 +1,15 @@
 import { messageOf } from "../../base/errors.ts";
+import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
-import type { ServicePort } from "../../model/service-port.ts";
-import type { Conflict } from "../../ruleset/family-state.ts";
-import { driftSummary } from "../../sync/drift-summary.ts";
+import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
+import { quarantinedText } from "../../sync/quarantine-watch.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
   contestedEvent,
+  contestedServiceEvent,
   driftRepairedEvent,
   type EventNote,
   type EventSubject,
@@ -19,7 +20,6 @@ import {
   serviceSubject,
   unknownSchedulerEvent,
 } from "./events.ts";
-import { quarantinedText, quarantineWatch } from "./quarantine-watch.ts";
 
 /** What takes Events. */
 type Recorder = Pick<EventRecorder, "record">;
@@ -34,21 +34,18 @@ export function syncEvents(
   events: Recorder,
   driftAuthor: () => string | undefined,
 ): SyncSubscriber {
-  const newlyLost = conflictWatch();
-  const changeOf = quarantineWatch();
   return {
-    synced(report: SyncReport): void {
-      const drift = driftSummary(report);
+    synced({ repaired, quarantineChange: { begun, again }, conflicts }: SyncReport): void {
       const author = driftAuthor();
       const by = author === undefined ? "" : `, by ${author}`;
-      if (drift !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${drift.text}${by}`));
-      for (const each of changeOf(report.quarantined, report.refused).begun) {
+      if (repaired !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
+      for (const each of [...begun, ...again]) {
         const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);
         events.record(quarantineEvent(service, servicePorts, cache.node.name, each.reason));
       }
-      for (const { winner, loser } of newlyLost(report.state.conflicts())) {
-        events.record(contestedEvent(serviceSubject(cache, loser.service.name), loser.name, winner.name));
+      for (const [name, lost] of lostByService(conflicts.begun)) {
+        events.record(conflictEvent(serviceSubject(cache, name), lost));
       }
     },
     failed: ({ error }) => events.record(failedSyncEvent(nodeSubject(cache), messageOf(error))),
@@ -89,24 +86,13 @@ function annotationEvents(
   };
 }
 
-/** A service port without one of its frontends, because another Service has it. */
-export interface LostFrontend {
-  /** The frontend's key in the maps: `10.96.0.10 . tcp . 53`. */
-  readonly frontend: string;
-  readonly winner: ServicePort;
-  readonly loser: ServicePort;
+/** Lost frontends by the Service that wants them. */
+export function lostByService(lost: readonly LostFrontend[]): ReadonlyMap<ServiceName, readonly LostFrontend[]> {
+  return groupBy(lost, ({ loser }) => loser.service.name);
 }
 
-/** @returns tells the frontends that were lost since its last call, of all conflicts that there are */
-export function conflictWatch(): (conflicts: readonly Conflict[]) => readonly LostFrontend[] {
-  let known: ReadonlySet<string> = new Set();
-  const keyOf = ({ frontend, winner, loser }: LostFrontend) => `${frontend} ${winner.key} ${loser.key}`;
-  return (conflicts) => {
-    const lost = conflicts.flatMap(({ frontend, winner, losers }) =>
-      losers.map((loser) => ({ frontend, winner, loser })),
-    );
-    const fresh = lost.filter((one) => !known.has(keyOf(one)));
-    known = new Set(lost.map(keyOf));
-    return fresh;
-  };
+function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
+  const [first, ...others] = lost;
+  if (first === undefined || others.length > 0) return contestedServiceEvent(service, lost);
+  return contestedEvent(service, first.loser.name, first.winner.name);
 }

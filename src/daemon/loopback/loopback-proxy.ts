@@ -10,7 +10,7 @@ import type { FamilyState } from "../../ruleset/family-state.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import { LISTS, NO_ENDPOINTS } from "../../ruleset/sets.ts";
+import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { OpenServer, SocketAddress } from "../http/http-server.ts";
 import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
 import { MOST_CONNECTIONS, type RelayTarget, relay } from "./relay.ts";
@@ -170,10 +170,9 @@ export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): 
     .filter(({ loopbackNodePorts }) => loopbackNodePorts)
     .flatMap(({ family }) => {
       const familyState = state.families[family];
-      const { elements } = familyState?.table.sets.get(LISTS) ?? {};
-      return [...(elements?.keys() ?? [])].flatMap((key) => {
-        const { address, protocol, port } = parseFrontendKey(key);
-        const owner = address === undefined && protocol === "tcp" ? familyState?.ownerOf(key) : undefined;
+      return [...(familyState?.nodePorts ?? [])].flatMap((key) => {
+        const { protocol, port } = parseFrontendKey(key);
+        const owner = protocol === "tcp" ? familyState?.ownerOf(key) : undefined;
         return owner === undefined || isRefused(familyState, key)
           ? []
           : [{ family, port, service: owner.service.name }];
@@ -181,7 +180,7 @@ export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): 
     });
 }
 
-/** By a policy of Local, and with endpoints on other nodes only. */
+/** Without endpoints, or by a policy of Local with endpoints on other nodes only. */
 function isRefused(state: FamilyState | undefined, key: string): boolean {
   return state?.table.sets.get(NO_ENDPOINTS)?.elements.has(key) ?? false;
 }

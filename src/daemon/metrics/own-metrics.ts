@@ -3,7 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { isOfSourceRanges } from "../../ruleset/sets.ts";
-import { type DriftSummary, driftSummary } from "../../sync/drift-summary.ts";
+import type { DriftSummary } from "../../sync/drift-summary.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
 import type { ConnectionCount } from "../readings/connection-counts.ts";
 import { familyLabel, type Labels, type Metric, one, type Sample, type ScrapedParts } from "./metric.ts";
@@ -51,9 +51,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_contested_service_ports: {
     kind: "gauge",
     help: "Service ports that lost an address and port to another",
-    on: {
-      synced: ({ report: { state } }) => one(state.conflicts().reduce((sum, { losers }) => sum + losers.length, 0)),
-    },
+    on: { synced: ({ report: { conflicts } }) => one(conflicts.count) },
   },
   nft_proxy_change_lag_seconds: {
     kind: "histogram",
@@ -112,7 +110,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     on: {
       synced: ({ report }) => {
         if (report.kind !== "full") return [];
-        return one(1, { result: driftSummary(report) === undefined ? "same" : "repaired" });
+        return one(1, { result: report.repaired === undefined ? "same" : "repaired" });
       },
       syncFailed: ({ failure }) => (failure.isFull ? one(1, { result: "failed" }) : []),
     },
@@ -236,9 +234,8 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
 };
 
 /** Nothing for a sync that repaired nothing. */
-function ofDrift(report: SyncReport, samples: (drift: DriftSummary) => readonly Sample[]): readonly Sample[] {
-  const drift = driftSummary(report);
-  return drift === undefined ? [] : samples(drift);
+function ofDrift({ repaired }: SyncReport, samples: (drift: DriftSummary) => readonly Sample[]): readonly Sample[] {
+  return repaired === undefined ? [] : samples(repaired);
 }
 
 /** Why nft failed. */

@@ -1,5 +1,4 @@
 import { messageOf } from "../../base/errors.ts";
-import { driftSummary } from "../../sync/drift-summary.ts";
 import type { FullSyncReason, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { HealthTracker } from "../health/health.ts";
 
@@ -45,7 +44,7 @@ export class SyncHistory implements SyncSubscriber {
     const { startedAt, endedAt, reason, kind } = report;
     const { syncs, repairs } = this.#snapshot;
     this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, lastSyncedAt: endedAt, problem: undefined };
-    const repaired = driftSummary(report)?.text;
+    const repaired = report.repaired?.text;
     const record = { at: endedAt, reason, durationMs: endedAt - startedAt, repaired };
     if (kind === "full") this.#snapshot = { ...this.#snapshot, fullSync: record };
     if (repaired !== undefined) this.#snapshot = { ...this.#snapshot, repair: record, repairs: repairs + 1 };

@@ -1,7 +1,7 @@
 import { durationText } from "../../base/duration.ts";
 import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
-import { listText } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import { SCHEDULER_ANNOTATION, WEIGHT_ANNOTATION } from "../../model/scheduler.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
@@ -125,11 +125,19 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
   return [{ topic: "source ranges", message: `only clients in ${ranges} are allowed (loadBalancerSourceRanges)` }];
 }
 
+/** So many service ports that want the same address and port are named. */
+const MOST_LOSERS = 5;
+
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
   const why = hasClusterIP(port, frontend.address) ? "has it as its cluster IP" : "is older and has it";
-  return losers.map((loser) => ({
+  const told = losers.slice(0, MOST_LOSERS).map(portText);
+  const more = losers.length - told.length;
+  return [
+    ...told.map((text) => `${text} wants`),
+    ...(more > 0 ? [`${counted(more, "more service port")} ${more === 1 ? "wants" : "want"}`] : []),
+  ].map((text) => ({
     topic: "conflict",
-    message: `${portText(loser)} wants the same address and port; ${port.service.name} ${why}`,
+    message: `${text} the same address and port; ${port.service.name} ${why}`,
   }));
 }
 

@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/base/errors.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import type { ServicePortKey } from "../../../src/model/ids.ts";
-import { renderAll, service } from "../../support/build.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { cacheOf, named, port, renderAll, service, testNodeContext } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
-import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport } from "../../support/sync-report.ts";
+import { LOST_ELEMENTS, MISSING_TABLE, syncFailure, syncReport, syncReports } from "../../support/sync-report.ts";
 
 function setUp() {
   const logger = memoryLogger();
@@ -86,8 +87,9 @@ test("a failed clean-up is no warning", () => {
 test("a quarantined service port is named when its quarantine begins and ends", () => {
   const { log, messages } = setUp();
   const quarantined = new Map([["ip default/bad:/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
+  const report = syncReports();
   for (const each of [quarantined, quarantined, new Map()]) {
-    log.synced(syncReport({ kind: "partial", quarantined: each }));
+    log.synced(report({ kind: "partial", quarantined: each }));
   }
   expect(messages().filter(([level]) => level !== "debug")).toEqual([
     ["error", "service port quarantined: the kernel refuses its rules"],
@@ -104,8 +106,9 @@ test("a Service with many quarantined ports is named once, also when it exceeds 
         `it has ${count} of 7 elements`,
       ]),
     );
+  const report = syncReports();
   for (const each of [over(8), over(9), over(9), new Map()]) {
-    log.synced(syncReport({ kind: "partial", quarantined: each }));
+    log.synced(report({ kind: "partial", quarantined: each }));
   }
   const servicePort = "default/big (5000 service ports)";
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
@@ -122,6 +125,54 @@ test("a conflict is named once", () => {
   expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
     { fields: { frontend: "10.96.0.10:80/tcp", winner: "default/old:/tcp", loser: "default/young:/tcp" } },
   ]);
+});
+
+test("a Service that loses many addresses and ports is named once, with some of them, and again when it has them", () => {
+  const { logger, log } = setUp();
+  const ports = Array.from({ length: 400 }, (_, i) => port(1000 + i, { name: `p${i}` }));
+  const both = (["old", "young"] as const).map((name, createdAt) => service({ name, createdAt, ports }));
+  const cache = cacheOf({ services: both });
+  const renderer = new Renderer(cache, testNodeContext());
+  for (const change of [() => {}, () => cache.deleteService(named("old"))]) {
+    change();
+    renderer.update(cache.takeDirty());
+    log.synced(syncReport({ state: renderer.state }));
+  }
+  const frontends =
+    "10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp";
+  expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+    {
+      level: "warn",
+      fields: { service: "default/young", frontends: `${frontends} and 395 more`, winners: "default/old" },
+      message: "conflict: other Services have 400 addresses and ports of this one",
+    },
+    {
+      level: "info",
+      fields: { service: "default/young", frontends: `${frontends} and 395 more` },
+      message: "conflict ended",
+    },
+  ]);
+});
+
+test("conflicts and quarantined Services of one namespace are logged ten at once, and leave room for those of others", () => {
+  const { logger, log, clock } = setUp();
+  const numbered = (namespace: string, index: number) =>
+    service({ name: `${namespace}/s${index}`, createdAt: index, clusterIPs: ["10.96.0.10"] });
+  const services = [...Array.from({ length: 200 }, (_, i) => numbered("tenant", i)), numbered("zoo", 200)];
+  const { state } = renderAll({ services });
+  const key = (name: string) => `ip ${name}:/tcp` as ServicePortKey;
+  log.synced(syncReport({ state, quarantined: new Map(services.map(({ name }) => [key(name), "too much"])) }));
+  const lines = (level: string) => logger.lines.filter((line) => line.level === level);
+  const [warnings, errors] = [lines("warn"), lines("error")];
+  expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(10);
+  expect(warnings.at(-2)?.fields).toMatchObject({ loser: "zoo/s200:/tcp" });
+  expect(warnings.at(-1)).toMatchObject({ fields: { others: 189 }, message: "conflicts of 189 further Services" });
+  expect(errors.filter(({ fields }) => String(fields.servicePort).includes("tenant/"))).toHaveLength(10);
+  expect(errors.at(-2)?.fields).toEqual({ servicePort: key("zoo/s200") });
+  expect(errors.at(-1)).toMatchObject({ message: "service ports quarantined of 190 further Services" });
+  clock.advance(60_000);
+  log.synced(syncReport({ state: renderAll({ services }).state }));
+  expect(lines("warn").slice(warnings.length)).toHaveLength(3);
 });
 
 test("an excluded family is named when its exclusion begins and ends", () => {

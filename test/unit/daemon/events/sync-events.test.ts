@@ -3,10 +3,10 @@ import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { syncEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
-import { cacheOf, renderAll, service } from "../../../support/build.ts";
+import { cacheOf, port, renderAll, service } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
-import { MISSING_TABLE, syncFailure, syncReport } from "../../../support/sync-report.ts";
+import { MISSING_TABLE, syncFailure, syncReport, syncReports } from "../../../support/sync-report.ts";
 
 function setUp() {
   let refusal: Error | undefined;
@@ -86,14 +86,44 @@ test("a refused service port is reported about its Service", async () => {
 test("a Service with many quarantined ports makes one Event", async () => {
   const { subscriber, sent, settle } = setUp();
   const keys = Array.from({ length: 200 }, (_, i) => `ip default/bad:p${i}/tcp` as ServicePortKey);
+  const report = syncReports();
   for (const reason of ["7 of 5 elements", "8 of 5 elements"]) {
-    subscriber.synced(syncReport({ quarantined: new Map(keys.map((key) => [key, reason])) }));
+    subscriber.synced(report({ quarantined: new Map(keys.map((key) => [key, reason])) }));
   }
   await settle();
   expect(sent).toMatchObject([
     {
       reason: "ServicePortQuarantined",
       note: expect.stringContaining("default/bad (200 service ports), which is quarantined: 7 of 5 elements"),
+    },
+  ]);
+});
+
+test("a service port that the kernel refuses again is reported again", async () => {
+  const { subscriber, sent, settle, clock } = setUp();
+  const key = "ip default/bad:/tcp" as ServicePortKey;
+  const report = syncReports();
+  const quarantined = new Map([[key, "EINVAL"]]);
+  for (const refused of [[key], [], [key]]) {
+    subscriber.synced(report({ quarantined, refused }));
+    clock.advance(3_600_000);
+  }
+  await settle();
+  expect(sent.map(({ reason }) => reason)).toEqual(["ServicePortQuarantined", "ServicePortQuarantined"]);
+});
+
+test("a Service that loses many addresses and ports makes one Event, with some of them", async () => {
+  const { subscriber, sent, settle, clock } = setUp();
+  const ports = Array.from({ length: 400 }, (_, i) => port(1000 + i, { name: `p${i}` }));
+  const services = (["old", "young"] as const).map((name, createdAt) => service({ name, createdAt, ports }));
+  subscriber.synced(syncReport({ state: renderAll({ services }).state }));
+  clock.advance(15_000);
+  await settle();
+  expect(sent).toMatchObject([
+    {
+      reason: "AddressConflict",
+      regarding: { name: "young" },
+      note: "default/young conflicts with default/old, which has 400 of its addresses and ports: 10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp and 395 more; nft-proxy explain default/young lists all",
     },
   ]);
 });

@@ -1,6 +1,6 @@
-import { counted } from "../../base/text.ts";
-import { type ServiceName, type ServicePortKey, serviceOf } from "../../model/ids.ts";
-import type { Quarantine } from "../../sync/sync-report.ts";
+import { counted } from "../base/text.ts";
+import { type ServiceName, type ServicePortKey, serviceOf } from "../model/ids.ts";
+import type { Quarantine } from "./sync-report.ts";
 
 /** Service ports of one Service that are quarantined for one reason. */
 export interface QuarantinedService {
@@ -14,25 +14,35 @@ export interface QuarantinedService {
 /** What changed in a quarantine. */
 export interface QuarantineChange {
   readonly begun: readonly QuarantinedService[];
+  /** Known ones that the kernel was asked about again, and refused. */
+  readonly again: readonly QuarantinedService[];
   readonly ended: readonly QuarantinedService[];
 }
 
+/** A quarantine that stays as it is. */
+const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
+
 /**
  * Tells what is new in a quarantine, once for each Service and reason: a Service may have thousands of ports.
- * @returns compares a quarantine with that of its last call; of the service ports in `again` is told again in any case
+ * @returns compares a quarantine with that of its last call; `refused` are service ports that the kernel was asked about just now
  */
-export function quarantineWatch(): (now: Quarantine, again?: readonly ServicePortKey[]) => QuarantineChange {
+export function quarantineWatch(): (now: Quarantine, refused?: readonly ServicePortKey[]) => QuarantineChange {
   let known: Quarantine = new Map();
-  return (now, again = []) => {
-    if (now === known && again.length === 0) return { begun: [], ended: [] };
+  return (now, refused = []) => {
+    if (now === known && refused.length === 0) return NO_CHANGE;
     const before = known;
     known = now;
-    const repeated = new Set(again);
-    const isNew = ([key, reason]: readonly [ServicePortKey, string]) =>
-      repeated.has(key) || sameForAll(before.get(key) ?? "") !== sameForAll(reason);
+    const isNew = (key: ServicePortKey, reason: string) => {
+      const last = before.get(key);
+      return last !== reason && sameForAll(last ?? "") !== sameForAll(reason);
+    };
+    const again = new Map(refused.map((key) => [key, now.get(key)]));
     return {
-      begun: byService([...now].filter(isNew)),
-      ended: byService([...before].filter(([key]) => !now.has(key))),
+      begun: quarantinedServices([...now].filter(([key, reason]) => isNew(key, reason))),
+      again: quarantinedServices(
+        [...again].flatMap(([key, reason]) => (reason === undefined || isNew(key, reason) ? [] : [[key, reason]])),
+      ),
+      ended: quarantinedServices([...before].filter(([key]) => !now.has(key))),
     };
   };
 }
@@ -48,7 +58,8 @@ function sameForAll(reason: string): string {
   return reason.replace(/\d+/g, "");
 }
 
-function byService(entries: readonly (readonly [ServicePortKey, string])[]): QuarantinedService[] {
+/** The Services of quarantined service ports, each once for each reason. */
+export function quarantinedServices(entries: Iterable<readonly [ServicePortKey, string]>): QuarantinedService[] {
   const groups = new Map<string, QuarantinedService & { readonly servicePorts: ServicePortKey[] }>();
   for (const [key, reason] of entries) {
     const service = serviceOf(key);

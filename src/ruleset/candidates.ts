@@ -1,0 +1,96 @@
+import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
+import { parseFrontendKey } from "./keys.ts";
+import type { LostFrontends } from "./lost-frontends.ts";
+import type { ServicePortRules } from "./service-port-rules.ts";
+
+/** The rules that had a frontend, and those that have it now. */
+export interface OwnerChange {
+  readonly from: ServicePortRules | undefined;
+  readonly to: ServicePortRules | undefined;
+}
+
+/** Knows which service ports want each frontend, and who of them has it. */
+export class Candidates {
+  /** The service port that each frontend belongs to. */
+  readonly #owners = new Map<string, ServicePortRules>();
+  /** The candidates for each frontend that more than one service port wants (rare), best first. */
+  readonly #conflicts = new Map<string, ServicePortRules[]>();
+  readonly #lost: LostFrontends;
+
+  /** @param lost is told which frontends service ports lose and get back */
+  constructor(lost: LostFrontends) {
+    this.#lost = lost;
+  }
+
+  /** The service port that each frontend belongs to. */
+  get owners(): ReadonlyMap<string, ServicePortRules> {
+    return this.#owners;
+  }
+
+  /** The candidates for each frontend that several service ports want, best first; live. */
+  get conflicts(): ReadonlyMap<string, readonly ServicePortRules[]> {
+    return this.#conflicts;
+  }
+
+  /**
+   * Replaces a candidate for a frontend.
+   * @param before ignored where they are no candidate
+   */
+  replace(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): OwnerChange {
+    const from = this.#owners.get(key);
+    const all = this.#conflicts.get(key) ?? (from === undefined ? [] : [from]);
+    const { address = "" } = parseFrontendKey(key);
+    const place = before === undefined ? -1 : placeOf(address, all, before);
+    const isThere = before !== undefined && all[place] === before;
+    if (isThere && after !== undefined && comparePrecedenceFor(address, before.port, after.port) === 0) {
+      all[place] = after;
+    } else {
+      if (isThere) this.#remove(key, all, place);
+      if (after !== undefined) this.#insert(key, all, placeOf(address, all, after), after);
+    }
+    const [to] = all;
+    if (to === undefined) this.#owners.delete(key);
+    else this.#owners.set(key, to);
+    if (all.length > 1) this.#conflicts.set(key, all);
+    else this.#conflicts.delete(key);
+    return { from, to };
+  }
+
+  #remove(frontend: string, all: ServicePortRules[], place: number): void {
+    const [winner, second] = all;
+    const loser = place === 0 ? second : all[place];
+    if (winner !== undefined && loser !== undefined)
+      this.#lost.end({ frontend, winner: winner.port, loser: loser.port });
+    all.splice(place, 1);
+  }
+
+  #insert(frontend: string, all: ServicePortRules[], place: number, added: ServicePortRules): void {
+    const [known] = all;
+    if (known !== undefined) {
+      const [winner, loser] = place === 0 ? [added, known] : [known, added];
+      this.#lost.begin({ frontend, winner: winner.port, loser: loser.port });
+    }
+    if (place === all.length) all.push(added);
+    else all.splice(place, 0, added);
+  }
+}
+
+/**
+ * The index of the first candidate for a frontend with an address that does not come before the given one. No two have the
+ * same rank: to sort them, or to look at each, for every one that comes or goes takes minutes for thousands of Services with
+ * one address.
+ */
+function placeOf(
+  address: string,
+  sorted: readonly { readonly port: ServicePort }[],
+  { port }: ServicePortRules,
+): number {
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    const other = sorted[middle];
+    if (other !== undefined && comparePrecedenceFor(address, other.port, port) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
