@@ -88,20 +88,22 @@ export interface ServicePortView {
  * be millions of pairs of a frontend and an endpoint.
  * @param nodeContext the context of the families that are programmed
  * @param families the state that holds the owners of frontends
+ * @param ports which of the service ports; all if absent
  */
 export function viewService(
   cache: ObjectCache,
   name: ServiceName,
   nodeContext: NodeContext,
   families: Readonly<Partial<Record<string, FamilyState>>>,
+  ports?: { readonly from: number; readonly to: number },
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
   const isOver = serviceExcess(service, cache.slices(name), nodeContext) !== undefined;
-  const ports = servicePortsOf(service);
-  const shown = isOver ? ports.filter(({ family }, index) => ports[index - 1]?.family !== family) : ports;
+  const all = servicePortsOf(service);
+  const shown = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
-  return shown.flatMap((port) => {
+  return shown.slice(ports?.from, ports?.to).flatMap((port) => {
     const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
     const endpoints = isOver ? [] : endpointsOf(cache.slices(name), port, context.place.name);

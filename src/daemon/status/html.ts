@@ -21,6 +21,16 @@ function textOf(value: HtmlValue): string {
   return typeof value === "object" ? value.map(({ text }) => text).join("") : escaped(String(value));
 }
 
+/** Bytes of the longest entity, or character, of one character of a text. */
+const LONGEST_CHARACTER = 6;
+
+/** A text as it is if it takes at most so many bytes in a page, else its beginning. */
+export function clipped(text: string, most: number): string {
+  if (Buffer.byteLength(escaped(text.slice(0, most + 1))) <= most) return text;
+  const isPlain = /^[ -~]*$/.test(text) && !/[&<>"']/.test(text);
+  return `${text.slice(0, isPlain ? most : Math.floor(most / LONGEST_CHARACTER))}…`;
+}
+
 const ENTITIES: Readonly<Record<string, string>> = {
   "&": "&amp;",
   "<": "&lt;",

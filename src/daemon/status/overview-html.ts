@@ -1,18 +1,23 @@
 import { durationWords } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { counted } from "../../base/text.ts";
+import { counted, listText } from "../../base/text.ts";
 import { costlyTablesAdvice } from "../../kernel/others-sets.ts";
 import { RESOURCE_NAMES, type SourceState } from "../../kube/source.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
+import { quarantinedServices, quarantinedText } from "../../sync/quarantine-watch.ts";
+import type { VanishedEndpoint } from "../../sync/vanished-endpoints.ts";
 import type { HealthReport } from "../health/health.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
-import { Html, html, type Tone } from "./html.ts";
+import { clipped, Html, html, type Tone } from "./html.ts";
 import { type FullSyncRecord, fullSyncReasonText } from "./sync-history.ts";
 
 /** More of these are counted, not listed. */
 const MOST_LISTED = 20;
+
+/** Bytes of a line of a card. */
+const LONGEST_LINE = 500;
 
 /** Out of sync for longer than this in one minute is worth a look, milliseconds. */
 const LONG_OUT_OF_SYNC = 30_000;
@@ -27,7 +32,7 @@ ${sourcesHtml(status)}`;
 }
 
 function card(title: string, tone: Tone, value: string, lines: readonly (string | Html)[], width = ""): Html {
-  return html`<div class="card ${tone}${width}"><h2>${title}</h2><p class="value">${value}</p>${lines.map((line) => (line instanceof Html ? line : html`<p>${line}</p>`))}</div>
+  return html`<div class="card ${tone}${width}"><h2>${title}</h2><p class="value">${value}</p>${lines.map((line) => (line instanceof Html ? line : html`<p>${clipped(line, LONGEST_LINE)}</p>`))}</div>
 `;
 }
 
@@ -100,13 +105,13 @@ function refusalCard({ refusals }: DaemonStatus): Html | undefined {
 function vanishedCard({ vanished, now }: DaemonStatus): Html | undefined {
   if (vanished === undefined) return undefined;
   const { held, resetPackets } = vanished;
-  const lines = held.toReversed().map(({ target, services, leftAt }) => {
-    const from = services.length === 0 ? "" : ` ${services.join(", ")}`;
+  const lineOf = ({ target, services, leftAt }: VanishedEndpoint) => {
+    const from = services.length === 0 ? "" : ` ${listText(services)}`;
     return `${targetText(target)} left${from} ${durationWords(now - leftAt)} ago`;
-  });
+  };
   return card("Vanished endpoints", held.length === 0 ? "good" : "idle", String(held.length), [
     `${counted(resetPackets, "packet")} of their clients reset`,
-    ...listed(lines),
+    ...listed(held.toReversed(), lineOf),
   ]);
 }
 
@@ -168,23 +173,34 @@ function repairCard({ history: { repair, repairs }, now }: DaemonStatus): Html {
 }
 
 function quarantineCard({ quarantined }: DaemonStatus): Html {
-  const lines = [...quarantined].map(([key, reason]) => `${key}: ${reason}`).sort();
-  return card("Quarantine", lines.length === 0 ? "good" : "bad", String(lines.length), listed(lines));
+  const services = quarantinedServices(quarantined)
+    .map((each) => `${quarantinedText(each)}: ${each.reason}`)
+    .sort();
+  return card("Quarantine", quarantined.size === 0 ? "good" : "bad", String(quarantined.size), listed(services));
 }
 
 function conflictCard({ state }: DaemonStatus): Html {
-  const lines = state.conflicts().flatMap(conflictLines);
-  return card("Conflicts", lines.length === 0 ? "good" : "idle", String(lines.length), listed(lines));
+  const count = state.lostFrontends;
+  if (count === 0) return card("Conflicts", "good", "0", []);
+  const lines = state.conflicts(MOST_LISTED).flatMap(conflictLines).slice(0, MOST_LISTED);
+  const more = moreText(count - lines.length);
+  return card("Conflicts", "idle", String(count), [...lines, ...more.map((text) => `${text}; ${EXPLAIN}`)]);
 }
+
+/** The command that lists what the page does not. */
+const EXPLAIN = "nft-proxy explain NAMESPACE/NAME lists all of a Service";
 
 function conflictLines({ frontend, winner, losers }: Conflict): string[] {
   const place = frontendText(frontend);
-  return losers.map(({ name }) => `${place}: ${winner.name} has it, ${name} does not`);
+  return losers.slice(0, MOST_LISTED).map(({ name }) => `${place}: ${winner.name} has it, ${name} does not`);
 }
 
-function listed(lines: readonly string[]): string[] {
-  const more = lines.length - MOST_LISTED;
-  return [...lines.slice(0, MOST_LISTED), ...(more > 0 ? [`and ${more} more`] : [])];
+function listed<T>(items: readonly T[], lineOf: (item: T) => string = String): string[] {
+  return [...items.slice(0, MOST_LISTED).map(lineOf), ...moreText(items.length - MOST_LISTED)];
+}
+
+function moreText(count: number): string[] {
+  return count > 0 ? [`and ${count} more`] : [];
 }
 
 function sourcesHtml({ sources, now }: DaemonStatus): Html {
@@ -199,7 +215,7 @@ function sourceRow(name: string, state: SourceState, now: number): Html {
   const kinds = errors.map(([kind, count]) => `${kind} ${count}`).join(", ");
   const [tone, message] = sourceWords(state);
   const heard = state.lastEventAt === 0 ? "never" : `${durationWords(now - state.lastEventAt)} ago`;
-  return html`<tr><td>${name}<td><span class="${tone}">${message}</span><td class="number">${state.objects}<td>${heard}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
+  return html`<tr><td>${name}<td><span class="${tone}">${clipped(message, LONGEST_LINE)}</span><td class="number">${state.objects}<td>${heard}<td class="number">${state.relists}<td class="number">${total}${kinds === "" ? "" : ` (${kinds})`}
 `;
 }
 

@@ -7,7 +7,14 @@ import { portsText } from "../../ruleset/keys.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES, OUTCOME_NAMES } from "../../ruleset/service-view.ts";
 import type { ConnectionLookup } from "./daemon-status.ts";
-import { type Html, html, type Tone } from "./html.ts";
+import { clipped, type Html, html, type Tone } from "./html.ts";
+import type { ListedService } from "./service-list.ts";
+
+/** Bytes of a name of an endpoint: an EndpointSlice may have any text there. */
+const LONGEST_CELL = 63;
+
+/** Bytes of an outcome, such as the reason of a quarantine. */
+const LONGEST_VERDICT = 200;
 
 /** How much of a Service is shown. */
 export interface ServiceDetail {
@@ -21,17 +28,25 @@ export interface ServiceDetail {
   readonly maxAffinitySeconds: number;
   /** undefined where connections are not counted. */
   readonly connections: ConnectionLookup | undefined;
-  /** Endpoints that are shown of each service port, and whether at once. */
+  /** Frontends and endpoints that are shown of each service port, and how many of these are endpoints at most. */
+  readonly rows: number;
   readonly mostEndpoints: number;
-  readonly open: boolean;
-  /** The address of the Service's own page. */
+  /** It is the Service's own page, where endpoints are shown at once. */
+  readonly isOne: boolean;
+  /** The address of that page. */
   readonly link: string;
 }
 
-/** A Service with its frontends and endpoints. */
-export function serviceHtml(service: Service, views: readonly ServicePortView[], detail: ServiceDetail): Html {
+/** A Service with its frontends and endpoints. @param listed which of its service ports `views` are */
+export function serviceHtml(
+  service: Service,
+  { from, to, ports }: ListedService,
+  views: readonly ServicePortView[],
+  detail: ServiceDetail,
+): Html {
+  const part = to - from === ports ? undefined : html` <small>ports ${from + 1} to ${to} of ${ports}</small>`;
   return html`<article>
-<h3><a href="${detail.link}">${service.name}</a>${badges(service, detail)}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service, detail)}${part}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
 ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
@@ -56,10 +71,20 @@ function schedulerWords({ scheduler }: Service, defaultScheduler: Scheduler): st
 function portHtml(view: ServicePortView, detail: ServiceDetail): Html {
   const { port, frontends } = view;
   const name = port.spec.name === "" ? "" : `${port.spec.name} `;
+  const shown = frontends.slice(0, Math.max(1, Math.floor(detail.rows / 2)));
+  const hidden = moreHtml(frontends.length - shown.length, port, detail);
+  const mostEndpoints = Math.min(detail.mostEndpoints, detail.rows - shown.length);
   return html`<div class="port"><h4>${name}${port.spec.port}/${port.spec.protocol} <small>${FAMILY_NAMES[port.family]}</small></h4>
-<ul class="frontends">${frontends.map((frontend) => frontendHtml(view, frontend, detail))}</ul>
-${endpointsHtml(view, detail)}</div>
+<ul class="frontends">${shown.map((frontend) => frontendHtml(view, frontend, detail))}${hidden && html`<li>${hidden}</li>`}</ul>
+${endpointsHtml(view, mostEndpoints, detail)}</div>
 `;
+}
+
+/** What of a service port is not shown, and where it is. */
+function moreHtml(count: number, { service }: ServicePort, { isOne, link }: ServiceDetail): Html | undefined {
+  if (count === 0) return undefined;
+  if (isOne) return html`<p class="none">and ${count} more: nft-proxy explain ${service.name} lists all</p>`;
+  return html`<p class="none"><a href="${link}">and ${count} more</a></p>`;
 }
 
 function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: ServiceDetail): Html {
@@ -73,29 +98,29 @@ function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: Ser
 `;
 }
 
-function endpointsHtml({ port, endpoints, choice }: ServicePortView, detail: ServiceDetail): Html {
+function endpointsHtml({ port, endpoints, choice }: ServicePortView, most: number, detail: ServiceDetail): Html {
   if (endpoints.length === 0) return html`<p class="none">No EndpointSlice has an endpoint for this port.</p>`;
   const used = endpoints.filter(isUsed).length;
   const left = endpoints.length - used;
-  const shown = endpoints.slice(0, detail.mostEndpoints);
+  const shown = endpoints.slice(0, most);
   const more = endpoints.length - shown.length;
   const hints =
     choice.topology === "none" ? "" : `, ${choice.topology === "same-zone" ? "zone" : "node"} hints followed`;
-  return html`<details${detail.open ? html` open` : undefined}><summary>${used} of ${counted(endpoints.length, "endpoint")} used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
+  return html`<details${detail.isOne ? html` open` : undefined}><summary>${used} of ${counted(endpoints.length, "endpoint")} used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
 <table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
 ${shown.map((view) => endpointHtml(port, view, detail))}</tbody></table>
-${more > 0 ? html`<p class="none"><a href="${detail.link}">and ${more} more</a></p>` : undefined}</details>`;
+${moreHtml(more, port, detail)}</details>`;
 }
 
 function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: ServiceDetail): Html {
   const { address, port, local, source } = view.endpoint;
   const count = connections?.toEndpoint(owner, address, port);
-  return html`<tr><td><code>${socketText(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${source.nodeName}${local ? html` <span class="badge">this node</span>` : undefined}<td>${source.zone}<td>${source.pod}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}
+  return html`<tr><td><code>${socketText(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${clipped(source.nodeName, LONGEST_CELL)}${local ? html` <span class="badge">this node</span>` : undefined}<td>${clipped(source.zone, LONGEST_CELL)}<td>${clipped(source.pod, LONGEST_CELL)}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}
 `;
 }
 
 function verdictHtml({ tone, message }: Verdict): Html {
-  return html`<span class="${tone}">${message}</span>`;
+  return html`<span class="${tone}">${clipped(message, LONGEST_VERDICT)}</span>`;
 }
 
 function countHtml(count: number | undefined): Html | undefined {

@@ -49,13 +49,23 @@ export function statusLink(query: StatusQuery, change: Partial<StatusQuery>): st
   return parameters.size === 0 ? "/" : `/?${parameters}`;
 }
 
-/** Services on one page. */
-const SERVICES_PER_PAGE = 50;
+/** Service ports on one page: a Service may have 65,535. */
+const PORTS_PER_PAGE = 50;
+
+/** The service ports of a Service that are on one page, by their index. */
+export interface ListedService {
+  readonly name: ServiceName;
+  readonly from: number;
+  /** The index after the last. */
+  readonly to: number;
+  /** How many service ports it has. */
+  readonly ports: number;
+}
 
 /** One page of the Services that were asked for. */
 export interface ServiceList {
-  readonly names: readonly ServiceName[];
-  /** How many there are on all pages. */
+  readonly services: readonly ListedService[];
+  /** How many Services there are on all pages. */
   readonly matching: number;
   /** From 1, at most `pages`. */
   readonly page: number;
@@ -63,7 +73,7 @@ export interface ServiceList {
   readonly pages: number;
 }
 
-/** Finds the Services that were asked for, by name. */
+/** Finds the Services that were asked for, sorted by name. */
 export function listServices(
   { cache }: DaemonStatus,
   problems: ReadonlySet<string>,
@@ -75,10 +85,24 @@ export function listServices(
     const known = cache.service(name);
     return known !== undefined && (text === "" || describes(text, known));
   });
-  const pages = Math.max(1, Math.ceil(names.length / SERVICES_PER_PAGE));
+  const counts = names.map((name) => countPorts(cache.service(name)));
+  const pages = Math.max(1, Math.ceil(counts.reduce((sum, count) => sum + count, 0) / PORTS_PER_PAGE));
   const shown = Math.min(page, pages);
-  const start = (shown - 1) * SERVICES_PER_PAGE;
-  return { names: names.slice(start, start + SERVICES_PER_PAGE), matching: names.length, page: shown, pages };
+  const services: ListedService[] = [];
+  let first = (1 - shown) * PORTS_PER_PAGE;
+  for (const [index, name] of names.entries()) {
+    const ports = counts[index] ?? 0;
+    const [from, to] = [Math.max(0, -first), Math.min(ports, PORTS_PER_PAGE - first)];
+    if (from < to) services.push({ name, from, to, ports });
+    first += ports;
+  }
+  return { services, matching: names.length, page: shown, pages };
+}
+
+/** How many service ports a Service has, in both families. */
+function countPorts(service: Service | undefined): number {
+  if (service === undefined) return 0;
+  return service.ports.length * FAMILIES.filter((family) => service.clusterIPs[family] !== "").length;
 }
 
 /** The Services that need attention: a frontend without endpoints or lost to another, excluded, or not programmed yet. */
@@ -87,10 +111,9 @@ export function servicesWithProblems({
   quarantined,
   pending,
 }: Pick<DaemonStatus, "state" | "quarantined" | "pending">): Set<string> {
-  const losers = state.conflicts().flatMap((conflict) => conflict.losers.map(({ service }) => service.name));
   return new Set([
     ...withoutEndpoints(state),
-    ...losers,
+    ...state.losingServices(),
     ...[...quarantined.keys()].map(serviceOf),
     ...pending.services,
   ]);

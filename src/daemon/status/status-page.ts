@@ -16,9 +16,11 @@ import {
 } from "./service-list.ts";
 import { STATUS_STYLE } from "./status-style.ts";
 
-/** Endpoints of a service port in the list, and on a Service's own page. */
+/** Frontends and endpoints on a page: each service port has its share, so that the page has less than 500 kB. */
+const ROWS_OF_PAGE = 1500;
+
+/** Endpoints of a service port in the list, at most; on a Service's own page as many as its share lets. */
 const ENDPOINTS_IN_LIST = 20;
-const ENDPOINTS_OF_ONE = 2000;
 
 /** Nothing runs, nothing is loaded, and of styles only our own counts: whatever came through the escaping is inert. */
 const POLICY = [
@@ -30,7 +32,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** The status page for a visitor's query. Read-only; a page's size depends on its Services, not on how many there are. */
+/** The status page for a visitor's query. Read-only; less than 500 kB, whatever Services there are and have. */
 export function statusPage(status: DaemonStatus, parameters: URLSearchParams): HttpAnswer {
   const query = readStatusQuery(parameters);
   return {
@@ -61,27 +63,30 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const isOne = query.service !== "";
   const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
   const pending = new Set(status.pending.services);
-  const services = list.names.flatMap((name) => {
+  const rows = Math.floor(ROWS_OF_PAGE / list.services.reduce((sum, { from, to }) => sum + to - from, 1));
+  const services = list.services.flatMap((listed) => {
+    const { name } = listed;
     const service = status.cache.service(name);
     if (service === undefined) return [];
-    const views = viewService(status.cache, name, status.nodeContext, status.state.families);
+    const views = viewService(status.cache, name, status.nodeContext, status.state.families, listed);
     const detail = {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),
       defaultScheduler: status.nodeContext[0]?.scheduler ?? "random",
       maxAffinitySeconds: status.nodeContext[0]?.maxAffinitySeconds ?? Number.POSITIVE_INFINITY,
       connections,
-      mostEndpoints: isOne ? ENDPOINTS_OF_ONE : ENDPOINTS_IN_LIST,
-      open: isOne,
+      rows,
+      mostEndpoints: isOne ? rows : ENDPOINTS_IN_LIST,
+      isOne,
       link: statusLink(query, { service: name, page: 1, text: "", problemsOnly: false }),
     };
-    return [serviceHtml(service, views, detail)];
+    return [serviceHtml(service, listed, views, detail)];
   });
-  if (isOne)
-    return html`<p><a href="${statusLink(query, { service: "" })}">All Services</a></p>${services}${noneHtml(services)}`;
-  return html`${filterHtml(query, problems.size)}${pagerHtml(query, list, status.cache.serviceCount)}${services}${noneHtml(services)}${
-    list.pages > 1 ? pagerHtml(query, list, status.cache.serviceCount) : undefined
-  }`;
+  const pager = pagerHtml(query, list, status.cache.serviceCount);
+  const head = isOne
+    ? html`<p><a href="${statusLink(query, { service: "", page: 1 })}">All Services</a></p>${list.pages > 1 ? pager : undefined}`
+    : html`${filterHtml(query, problems.size)}${pager}`;
+  return html`${head}${services}${noneHtml(services)}${list.pages > 1 ? pager : undefined}`;
 }
 
 function noneHtml(services: readonly Html[]): Html | undefined {
