@@ -1,4 +1,5 @@
 import type { HostFiles } from "./host.ts";
+import { networkInterfaces } from "./routes.ts";
 
 /** Ethernet, and what looks like it to IP: veth, bridges, bonds, VLANs, VXLAN. Source: linux/if_arp.h. */
 const ETHERNET = "1";
@@ -6,12 +7,24 @@ const ETHERNET = "1";
 /** Files that ports of a bridge or bond have: their packets pass the hooks of the bridge or bond, too. */
 const PORT_FILES = ["brport/state", "bonding_slave/state"];
 
-/** Returns the names of network interfaces, sorted. @throws the system's error where /proc does not tell */
-export type InterfaceReader = () => Promise<readonly string[]>;
+/** A flow table has no more devices: the kernel takes so many in one message (NFT_NETDEVICE_MAX). */
+export const MOST_DEVICES = 256;
+
+/** The names of network interfaces. */
+export interface FastPathInterfaces {
+  /** Those for the flow tables, {@link MOST_DEVICES} at most, sorted. */
+  readonly devices: readonly string[];
+  /** Those for which there is no room, sorted. */
+  readonly excluded: readonly string[];
+}
+
+/** Reads network interfaces. @throws the system's error where /proc does not tell */
+export type InterfaceReader = () => Promise<FastPathInterfaces>;
 
 /**
  * Reads the network interfaces of this namespace whose packets may take the fast path. An interface is looked at once: a veth
- * that becomes the port of a bridge later stays, which does no harm.
+ * that becomes the port of a bridge later stays, which does no harm. Where there are too many, hardware and the
+ * interfaces of networks come before others, which are those of single pods: every connection to another node passes one.
  * @param patterns names, an asterisk at the end for any name; none for all of Ethernet but ports of bridges and bonds
  */
 export function interfaceReader(files: HostFiles, patterns: readonly string[]): InterfaceReader {
@@ -21,8 +34,23 @@ export function interfaceReader(files: HostFiles, patterns: readonly string[]): 
     const next = new Map<string, boolean>();
     for (const name of names) next.set(name, known.get(name) ?? (await isWanted(files, name, patterns)));
     known = next;
-    return names.filter((name) => next.get(name)).sort();
+    return await limited(files, names.filter((name) => next.get(name)).sort());
   };
+}
+
+/** @param names sorted */
+async function limited(files: HostFiles, names: readonly string[]): Promise<FastPathInterfaces> {
+  if (names.length <= MOST_DEVICES) return { devices: names, excluded: [] };
+  const ofNetworks = await networkInterfaces(files);
+  const isShared = async (name: string) => ofNetworks.has(name) || (await isHardware(files, name));
+  const shared = await Promise.all(names.map(isShared));
+  const ordered = [...names.filter((_, at) => shared[at]), ...names.filter((_, at) => !shared[at])];
+  return { devices: ordered.slice(0, MOST_DEVICES).sort(), excluded: ordered.slice(MOST_DEVICES).sort() };
+}
+
+/** A physical interface, or one of a virtual machine: policy routing may have its routes in another table. */
+async function isHardware(files: HostFiles, name: string): Promise<boolean> {
+  return await exists(files, `/sys/class/net/${name}/device/uevent`);
 }
 
 /** Parses /proc/net/dev: two lines of headings, then a line for each interface with its name before a colon. */

@@ -1,5 +1,5 @@
 import { type AddressInterval, addressNumber, addressText, prefixInterval } from "../base/address-interval.ts";
-import type { Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import type { HostFiles } from "./host.ts";
 
@@ -19,16 +19,36 @@ const RTF_REJECT = 0x200;
  * @returns a function from a canonical address to the interface that its packets leave by, undefined without a route
  */
 export async function interfaceLookup(files: HostFiles): Promise<(address: string) => string | undefined> {
-  const read = (path: string) => files.read(path).catch(() => "");
-  const [ip, ip6] = await Promise.all([read("/proc/net/route"), read("/proc/net/ipv6_route")]);
-  const routes = [...ip.split("\n").flatMap(ipv4Route), ...ip6.split("\n").flatMap(ipv6Route)].sort(
-    (a, b) => b.length - a.length || a.metric - b.metric,
-  );
+  const routes = (await readRoutes(files)).sort((a, b) => b.length - a.length || a.metric - b.metric);
   return (address) => {
     const family = familyOf(address);
     const number = addressNumber(family, address);
     return routes.find((route) => route.family === family && route.first <= number && number <= route.last)?.interface;
   };
+}
+
+/**
+ * The interfaces by which a network is reached: uplinks, bridges and tunnels. The veth of a pod has routes to single addresses
+ * at most, and to the link-local ones that every interface has.
+ */
+export async function networkInterfaces(files: HostFiles): Promise<ReadonlySet<string>> {
+  const routes = (await readRoutes(files)).filter(
+    ({ family, length, first }) => length < ADDRESS_BITS[family] && !isOfEveryLink(family, first),
+  );
+  return new Set(routes.flatMap((route) => route.interface ?? []));
+}
+
+const ADDRESS_BITS = { ip: 32, ip6: 128 } as const satisfies ByFamily<number>;
+
+/** fe80::/10 and ff00::/8. */
+function isOfEveryLink(family: Family, address: bigint): boolean {
+  return family === "ip6" && (address >> 118n === 0x3fan || address >> 120n === 0xffn);
+}
+
+async function readRoutes(files: HostFiles): Promise<Route[]> {
+  const read = (path: string) => files.read(path).catch(() => "");
+  const [ip, ip6] = await Promise.all([read("/proc/net/route"), read("/proc/net/ipv6_route")]);
+  return [...ip.split("\n").flatMap(ipv4Route), ...ip6.split("\n").flatMap(ipv6Route)];
 }
 
 /** A line of /proc/net/route: the destination's addresses, and the route to them. */

@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
-import type { InterfaceReader } from "../kernel/interfaces.ts";
+import type { FastPathInterfaces, InterfaceReader } from "../kernel/interfaces.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { NftRefusedError, NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Command } from "../nft/ast/json.ts";
@@ -28,8 +28,8 @@ export interface FastPathDevicesParts {
 const INTERFACES_PERIOD = 2_000;
 /** How often the devices in the kernel are compared with them, 5 ms of CPU (nft 1.1.3): somebody may take one out. */
 const COMPARISON_PERIOD = 10_000;
-/** The kernel takes no more in one message (NFT_NETDEVICE_MAX). */
-const MOST_DEVICES = 256;
+/** How many of the interfaces for which there is no room are named in the log. */
+const MOST_NAMED = 10;
 /**
  * So many interfaces that are gone may stay in a flow table before it is made anew: kernels since 6.16 keep their names, for
  * the next interface of this name.
@@ -110,7 +110,7 @@ export class FastPathDevices implements SyncSubscriber {
 
   async #keep(): Promise<void> {
     const { clock, interfaces } = this.#parts;
-    const wanted = this.#limited(await interfaces());
+    const wanted = this.#devicesOf(await interfaces());
     const isComparisonDue = clock.monotonic() - this.#comparedAt >= COMPARISON_PERIOD;
     if (!isComparisonDue && this.#renewal === undefined && this.#current?.join() === wanted.join()) return;
     const ruleset = this.#parts.expected();
@@ -145,18 +145,18 @@ export class FastPathDevices implements SyncSubscriber {
     }
   }
 
-  #limited(interfaces: readonly string[]): readonly string[] {
-    if (interfaces.length > MOST_DEVICES && !this.#isLimitLogged) {
-      const fields = { interfaces: interfaces.length, most: MOST_DEVICES };
+  #devicesOf({ devices, excluded }: FastPathInterfaces): readonly string[] {
+    if (excluded.length > 0 && !this.#isLimitLogged) {
+      const fields = { most: devices.length, excluded: excluded.length, such: excluded.slice(0, MOST_NAMED) };
       this.#parts.logger.warn(fields, "too many interfaces for a flow table; choose some by fastPathInterfaces");
       this.#isLimitLogged = true;
     }
-    return interfaces.slice(0, MOST_DEVICES);
+    return devices;
   }
 
   async #isOutdated(wanted: readonly string[]): Promise<boolean> {
-    const now = await this.#parts.interfaces();
-    return wanted.some((name) => !now.includes(name));
+    const { devices } = await this.#parts.interfaces();
+    return wanted.some((name) => !devices.includes(name));
   }
 }
 

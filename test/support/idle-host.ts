@@ -6,7 +6,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
-    interfaces: () => async () => [],
+    interfaces: () => async () => ({ devices: [], excluded: [] }),
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },

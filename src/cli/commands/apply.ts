@@ -5,7 +5,7 @@ import { daemonAddress } from "../../inspect/daemon-socket/daemon-client.ts";
 import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { interfaceReader } from "../../kernel/interfaces.ts";
+import { interfaceReader, MOST_DEVICES } from "../../kernel/interfaces.ts";
 import { Nft } from "../../kernel/nft.ts";
 import { missingFeatures, probeFeatures } from "../../kernel/probe.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
@@ -46,7 +46,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
     : undefined;
   const tables = await tablesOfHost(state.ruleset);
   const report = await fullSync(nft, tables, { state, adopt });
-  if (options.fastPath) await addInterfaces(nft, tables, options);
+  const excluded = options.fastPath ? await addInterfaces(nft, tables, options) : 0;
   return {
     exitCode: EXIT.ok,
     output: applySummary(cache, report),
@@ -54,6 +54,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
       ...notices,
       ...missingNodeNotices(desired.missingNode),
       ...conflictNotices(state.conflicts()),
+      ...interfaceNotices(excluded),
       ...(await daemonNotices(options)),
     ],
   };
@@ -69,11 +70,21 @@ async function supportedOptions(command: CommandOptions): Promise<CommandOptions
   return { ...command, options: { ...options, fastPath: false }, notices: [...notices, notice] };
 }
 
-/** Puts the interfaces of this moment into the flow tables; nothing keeps them there. */
-async function addInterfaces(nft: Nft, tables: Ruleset, { fastPathInterfaces }: ProxyOptions): Promise<void> {
-  const interfaces = await interfaceReader(hostFiles, fastPathInterfaces)();
-  const commands = Object.values(tables).flatMap((table) => flowtableAddition(table, interfaces));
+/** Puts the interfaces of this moment into the flow tables; nothing keeps them there. @returns for how many there is no room */
+async function addInterfaces(nft: Nft, tables: Ruleset, { fastPathInterfaces }: ProxyOptions): Promise<number> {
+  const { devices, excluded } = await interfaceReader(hostFiles, fastPathInterfaces)();
+  const commands = Object.values(tables).flatMap((table) => flowtableAddition(table, devices));
   if (commands.length > 0) await nft.apply({ nftables: commands });
+  return excluded.length;
+}
+
+/** @param excluded for how many interfaces there is no room in the flow tables */
+function interfaceNotices(excluded: number): string[] {
+  if (excluded === 0) return [];
+  const most = counted(MOST_DEVICES, "interface");
+  return [
+    `warning: a flow table has room for ${most}, ${excluded} have no fast path: choose some by --fast-path-interfaces`,
+  ];
 }
 
 /**

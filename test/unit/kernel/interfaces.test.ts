@@ -23,22 +23,48 @@ describe("the interfaces with a fast path", () => {
       "/sys/class/net/veth1/brport/state": "3\n",
       "/sys/class/net/eth1/bonding_slave/state": "active\n",
     });
-    expect(await interfaceReader(files, [])()).toEqual(["bond0", "cni0", "eth0"]);
+    expect((await interfaceReader(files, [])()).devices).toEqual(["bond0", "cni0", "eth0"]);
   });
 
   test("are those of the patterns, of whatever kind, but never loopback", async () => {
     const files = filesWith(["lo", "eth0", "eth0.7", "wg0", "veth1"]);
-    expect(await interfaceReader(files, ["eth0", "wg*"])()).toEqual(["eth0", "wg0"]);
-    expect(await interfaceReader(files, ["*"])()).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
+    expect((await interfaceReader(files, ["eth0", "wg*"])()).devices).toEqual(["eth0", "wg0"]);
+    expect((await interfaceReader(files, ["*"])()).devices).toEqual(["eth0", "eth0.7", "veth1", "wg0"]);
   });
 
   test("come and go", async () => {
     const files = filesWith(["eth0"]);
     const read = interfaceReader(files, []);
-    expect(await read()).toEqual(["eth0"]);
+    expect((await read()).devices).toEqual(["eth0"]);
     files.texts.set("/proc/net/dev", HEADINGS + line("veth1"));
     files.texts.set("/sys/class/net/veth1/type", "1\n");
-    expect(await read()).toEqual(["veth1"]);
+    expect((await read()).devices).toEqual(["veth1"]);
+  });
+
+  test("are those of networks and hardware before those of single pods, where a flow table has no room for all", async () => {
+    const pods = Array.from({ length: 300 }, (_, n) => `cali${1000 + n}`);
+    const others = ["eth0", "eth1", "ens5", "flannel.1", "vxlan6"];
+    const none = "00000000";
+    const ip = (name: string, to: string, mask: string) => `${name} ${to} ${none} 0001 0 0 0 ${mask} 0 0 0\n`;
+    const ip6 = (name: string, to: string, length: string) =>
+      `${to} ${length} ${"0".repeat(32)} 00 ${"0".repeat(32)} 00000100 00000001 00000000 00000001 ${name}\n`;
+    const files = filesWith([...pods, ...others], {
+      "/proc/net/route":
+        "Iface Destination Gateway Flags RefCnt Use Metric Mask\n" +
+        [ip("eth0", none, none), ip("flannel.1", "0000F40A", "0000FFFF")].join("") +
+        pods.map((name) => ip(name, "0101F40A", "FFFFFFFF")).join(""),
+      "/proc/net/ipv6_route":
+        ip6("vxlan6", `fd00${"0".repeat(28)}`, "40") +
+        [...pods, ...others]
+          .map((name) => ip6(name, `fe80${"0".repeat(28)}`, "40") + ip6(name, `ff00${"0".repeat(28)}`, "08"))
+          .join(""),
+      // Its routes are in a table of policy routing.
+      "/sys/class/net/ens5/device/uevent": "DRIVER=ena\n",
+    });
+    const { devices, excluded } = await interfaceReader(files, [])();
+    expect([devices.length, excluded.length]).toEqual([256, 49]);
+    expect(devices.filter((name) => !name.startsWith("cali"))).toEqual(["ens5", "eth0", "flannel.1", "vxlan6"]);
+    expect(excluded.at(-1), "of neither").toBe("eth1");
   });
 
   test("cannot be read where /proc does not tell", async () => {
