@@ -20,6 +20,12 @@ export interface ListOptions {
 }
 
 /**
+ * Milliseconds that a request may take in all: a server that sends a byte a minute is never silent, and would hold up the
+ * start for good. API servers give a list one minute themselves (`--request-timeout`).
+ */
+const MOST_LASTING = 300_000;
+
+/**
  * Lists a resource with one request, and calls `take` for each object as it arrives. There are no pages: API servers read
  * them from etcd, all of them before Kubernetes 1.31, all but the first before 1.34.
  * @returns the resourceVersion to watch from
@@ -88,6 +94,7 @@ async function answerOf<T>(
 ): Promise<T> {
   const deadline = begin();
   const onData = () => deadline.receivesWithin(silence);
+  deadline.endsWithin(MOST_LASTING);
   onData();
   try {
     const answer = await client.request({ method: "GET", path, query, signal: deadline.signal });
