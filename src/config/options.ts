@@ -2,6 +2,7 @@ import { parseDuration } from "../base/duration.ts";
 import type { ByFamily } from "../base/family.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
+import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
 import { SERVICE_BUDGET } from "../model/service-budget.ts";
 import { type NodePortSelection, nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
@@ -272,6 +273,17 @@ export const OPTIONS = {
     flag: own(
       "scheduler",
       "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
+    ),
+    reload: "now",
+  }),
+  /** The addresses at which ranges of ports are served; `off` ignores the annotation. */
+  portRanges: choice({
+    path: "nftProxy.portRanges",
+    words: PORT_RANGE_ADDRESSES,
+    preset: "virtual",
+    flag: own(
+      "port-ranges",
+      "Addresses at which ranges of ports are served: virtual (all but this node's own), all, or off for none",
     ),
     reload: "now",
   }),

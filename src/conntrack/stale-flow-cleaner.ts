@@ -5,7 +5,7 @@ import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { FlowTable, UdpFlow } from "../kernel/conntrack.ts";
 import { familyOf } from "../model/ip.ts";
-import { isStale, type NodePortHosts, type UdpFrontends, withRemoved } from "./stale-flows.ts";
+import { isStale, type NodeAddresses, type UdpFrontends, withRemoved } from "./stale-flows.ts";
 
 /** The result of a cleaning. */
 export interface CleaningReport {
@@ -21,6 +21,8 @@ export interface StaleFlowCleanerParts {
   readonly frontends: () => UdpFrontends;
   /** The addresses of this node that serve NodePorts, of both families: see {@link nodePortHosts}. */
   readonly nodePortHosts: () => Promise<ReadonlySet<string>>;
+  /** The addresses of this node at which ranges of ports are not served: see {@link hostsWithoutRanges}. */
+  readonly hostsWithoutRanges: () => Promise<ReadonlySet<string>>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each successful cleaning. */
@@ -105,8 +107,9 @@ export class StaleFlowCleaner {
 
   /** @throws AppError HOST when flows cannot be listed or deleted, or are still there afterwards */
   async #deleteStale(wanted: UdpFrontends, known: ReadonlySet<string>): Promise<ByFamily<number>> {
-    const { table, nodePortHosts, logger } = this.#parts;
-    const hosts = { serving: await nodePortHosts(), former: this.#formerHosts };
+    const { table, nodePortHosts, hostsWithoutRanges, logger } = this.#parts;
+    const [serving, withoutRanges] = [await nodePortHosts(), await hostsWithoutRanges()];
+    const hosts = { serving, withoutRanges, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
     const judgement = { wanted, known, hosts };
     const ids = new Set<number>();
@@ -157,7 +160,7 @@ export class StaleFlowCleaner {
 interface Judgement {
   readonly wanted: UdpFrontends;
   readonly known: ReadonlySet<string>;
-  readonly hosts: NodePortHosts;
+  readonly hosts: NodeAddresses;
   /** The kernel's numbers of those that matter; all of them if absent. */
   readonly ids?: ReadonlySet<number>;
 }

@@ -7,7 +7,7 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { MOST_RANGES_OF_ADDRESS, type PortRange } from "../model/service.ts";
+import { MOST_RANGES_OF_ADDRESS, type PortRange, type PortRangeAddresses } from "../model/service.ts";
 import { comparePrecedence, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 
 /**
@@ -28,9 +28,9 @@ export interface ServicePortEndpoints {
 
 /**
  * The frontends of the UDP service ports. Of several with one frontend, the one whose cluster IP it is has it, or else the
- * first in the given order: see `comparePrecedenceFor`.
+ * first in the given order: see `comparePrecedenceFor`. Ranges of ports that are off are frontends without endpoints.
  */
-export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontends {
+export function udpFrontends(ports: Iterable<ServicePortEndpoints>, portRanges: PortRangeAddresses): UdpFrontends {
   const frontends = new Map<string, ReadonlySet<string> | undefined>();
   const udp = [...ports]
     .filter(({ port }) => port.spec.protocol === "udp")
@@ -43,7 +43,8 @@ export function udpFrontends(ports: Iterable<ServicePortEndpoints>): UdpFrontend
   const ranged = udp.filter(({ port }) => port.spec.ranges !== undefined);
   for (const addressesOf of [clusterAddresses, externalAddresses]) {
     for (const { port, targets } of ranged) {
-      const addresses = targets && new Set(Array.from(targets, (target) => socketOf(target)[0]));
+      const served = portRanges === "off" ? NO_ENDPOINTS : targets;
+      const addresses = served && new Set(Array.from(served, (target) => socketOf(target)[0]));
       for (const address of addressesOf(port)) {
         for (const { first, last } of port.spec.ranges ?? []) {
           const key = socketKey(address, `${first}-${last}`);
@@ -101,10 +102,10 @@ export function withRemoved(wanted: UdpFrontends, known: Iterable<string>): UdpF
  * client keeps sending. Flows to other addresses are never stale, even to the port of a NodePort: only some of the
  * host's addresses have NodePorts. Those that no longer have any count as frontends without endpoints.
  */
-export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFrontends, hosts: NodePortHosts): boolean {
+export function isStale({ destination, replySource }: UdpFlow, frontends: UdpFrontends, hosts: NodeAddresses): boolean {
   const ofPort =
     frontends.get(socketKey(destination.address, destination.port)) ?? nodePortEndpoints(destination, frontends, hosts);
-  const endpoints = ofPort ?? rangeEndpoints(destination, frontends);
+  const endpoints = ofPort ?? rangeEndpoints(destination, frontends, hosts);
   if (endpoints === undefined) return false;
   const isAnswered =
     ofPort === undefined
@@ -123,10 +124,15 @@ interface RangeEndpoints extends PortRange {
 const ranges = new WeakMap<UdpFrontends, ReadonlyMap<string, readonly RangeEndpoints[]>>();
 
 /** The endpoints of the range that a flow was sent to; undefined when it was to none. */
-function rangeEndpoints({ address, port }: FlowEnd, frontends: UdpFrontends): ReadonlySet<string> | undefined {
+function rangeEndpoints(
+  { address, port }: FlowEnd,
+  frontends: UdpFrontends,
+  { withoutRanges }: NodeAddresses,
+): ReadonlySet<string> | undefined {
   const known = ranges.get(frontends) ?? rangesOf(frontends);
   ranges.set(frontends, known);
-  return known.get(address)?.find(({ first, last }) => first <= port && port <= last)?.endpoints;
+  const endpoints = known.get(address)?.find(({ first, last }) => first <= port && port <= last)?.endpoints;
+  return endpoints !== undefined && withoutRanges.has(address) ? NO_ENDPOINTS : endpoints;
 }
 
 function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEndpoints[]> {
@@ -144,7 +150,7 @@ function rangesOf(frontends: UdpFrontends): ReadonlyMap<string, readonly RangeEn
 function nodePortEndpoints(
   { address, port }: FlowEnd,
   frontends: UdpFrontends,
-  { serving, former }: NodePortHosts,
+  { serving, former }: NodeAddresses,
 ): ReadonlySet<string> | undefined {
   if (!serving.has(address) && !former.has(address)) return undefined;
   const endpoints = frontends.get(nodePortKey(familyOf(address), port));
@@ -154,9 +160,11 @@ function nodePortEndpoints(
 const NO_ENDPOINTS: ReadonlySet<string> = new Set();
 
 /** Addresses of this node, of both families. */
-export interface NodePortHosts {
+export interface NodeAddresses {
   /** They serve NodePorts. */
   readonly serving: ReadonlySet<string>;
+  /** Ranges of ports are not served at them: flows to them are the host's own. */
+  readonly withoutRanges: ReadonlySet<string>;
   /** They served NodePorts before. */
   readonly former: ReadonlySet<string>;
 }
@@ -177,6 +185,20 @@ export async function nodePortHosts(
       nodePorts.kind === "all" ? local[family].filter((address) => !isLoopback(address)) : nodePorts.addresses,
     ),
   );
+}
+
+/**
+ * The addresses of this node at which ranges of ports are not served.
+ * @param ports the UDP service ports
+ * @param ofHost reads all addresses of the host; asked only where it matters
+ */
+export async function hostsWithoutRanges(
+  portRanges: PortRangeAddresses,
+  ports: readonly ServicePortEndpoints[],
+  ofHost: () => Promise<readonly string[]>,
+): Promise<ReadonlySet<string>> {
+  const isAsked = portRanges === "virtual" && ports.some(({ port }) => port.spec.ranges !== undefined);
+  return new Set(isAsked ? await ofHost() : []);
 }
 
 /** Tracks the Services that have UDP ports, so that changes of others cause no listing of flows. */

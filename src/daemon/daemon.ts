@@ -7,6 +7,7 @@ import { UdpServicePorts } from "../conntrack/stale-flows.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { readRefusals } from "../kernel/refused-set.ts";
 import type { ApiRequestObserver } from "../kube/client/client.ts";
+import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ObjectSource, ResourceName, SourceHandlers } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
@@ -39,7 +40,7 @@ import {
   serviceSubject,
   startingEvent,
 } from "./events/events.ts";
-import { portRangeEvents, schedulerEvents, syncEvents } from "./events/sync-events.ts";
+import { portRangeEvents, schedulerEvents, syncEvents, unservedRangeEvents } from "./events/sync-events.ts";
 import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
@@ -68,6 +69,8 @@ export interface DaemonInput {
   readonly makeSource: (handlers: SourceHandlers, onImplausible: (resource: ResourceName) => void) => ObjectSource;
   /** Sets the observer of requests to the API server. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
+  /** The API servers that the source connects to. */
+  readonly apiServers: () => readonly ServerAddress[];
   /** Where Events go: the API server, or nowhere. */
   readonly eventSink: EventSink;
   readonly dryRun: boolean;
@@ -130,7 +133,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
 
   const host = await system.readHost(current);
   const { families } = host;
-  const nodeContext = new NodeContextReader({ options, cache, host, readHost: () => system.readHost(current) });
+  const readHost = () => system.readHost(current);
+  const nodeContext = new NodeContextReader({ options, cache, host, apiServers: input.apiServers, readHost });
   const runner = new BoundedFrequencyRunner(clock, syncInterval(current));
   const awaitsPodCIDRs = current.detectLocal.kind === "node-cidr";
   const tracker = new ChangeTracker({ cache, clock, logger, onChange: () => runner.request(), awaitsPodCIDRs });
@@ -205,6 +209,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     syncEvents(cache, events, () => repair.author),
     schedulerEvents(cache, events),
     portRangeEvents(cache, events),
+    unservedRangeEvents(cache, events, system.localAddresses),
     history,
     verifier,
     heap,

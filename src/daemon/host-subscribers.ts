@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { StaleFlowCleaner } from "../conntrack/stale-flow-cleaner.ts";
-import { nodePortHosts, type UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
+import { hostsWithoutRanges, nodePortHosts, type UdpServicePorts, udpFrontends } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
@@ -41,12 +41,15 @@ export function staleFlowCleaner(
   reconciler: Pick<Reconciler, "quarantined">,
   nodeContext: NodeContextReader,
   metrics: Metrics,
-  { clock, flows, readHost }: HostSystem,
+  { clock, flows, readHost, localAddresses }: HostSystem,
   logger: Logger,
 ): StaleFlowCleaner {
+  // One for both families.
+  const portRanges = () => nodeContext.current()[0]?.portRanges ?? "off";
   return new StaleFlowCleaner({
     table: flows,
-    frontends: () => udpFrontends(ports.ports(reconciler.quarantined)),
+    frontends: () => udpFrontends(ports.ports(reconciler.quarantined), portRanges()),
+    hostsWithoutRanges: () => hostsWithoutRanges(portRanges(), ports.ports(reconciler.quarantined), localAddresses),
     nodePortHosts: () => nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
     clock,
     logger,

@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { allLocalAddresses } from "../kernel/addresses.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
@@ -16,6 +17,8 @@ export interface HostSystem {
   readonly clock: Clock;
   /** @throws AppError HOST when the host cannot be read */
   readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
+  /** Every address of the host, of both families, canonical. @throws AppError HOST when the host cannot be read */
+  readonly localAddresses: () => Promise<readonly string[]>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
   readonly reservedPorts: ReservedPortFiles;
@@ -35,6 +38,7 @@ export interface HostSystem {
 export const hostSystem: HostSystem = {
   clock: systemClock,
   readHost: (options) => readHostView(options, hostFiles),
+  localAddresses: () => allLocalAddresses(hostFiles),
   flows: new Conntrack("conntrack"),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),

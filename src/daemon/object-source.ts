@@ -5,6 +5,7 @@ import { systemClock } from "../kernel/system-clock.ts";
 import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { nodeNames } from "../kube/client/node-names.ts";
+import { type ServerAddress, ServerAddresses } from "../kube/client/server-addresses.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import { fileSource } from "../kube/files/file-source.ts";
@@ -25,6 +26,8 @@ export interface ObjectOrigin {
   readonly unservedServices: () => Promise<UnservedServices>;
   /** Sets the observer of requests to the API server; until then they are not observed. */
   readonly observeRequests: (observer: ApiRequestObserver) => void;
+  /** The API servers, or the proxies before them, that it has connected to: none for files. */
+  readonly apiServers: () => readonly ServerAddress[];
   /** Closes its connections; to be called after the source was stopped. */
   readonly close: () => void;
 }
@@ -50,7 +53,13 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   // A configuration that names no server is reported at once, not retried.
   await connect();
   let observe: ApiRequestObserver = () => {};
-  const client = new HttpApiClient({ connect, userAgent, onRequest: (outcome) => observe(outcome) });
+  const servers = new ServerAddresses();
+  const client = new HttpApiClient({
+    connect,
+    userAgent,
+    onRequest: (outcome) => observe(outcome),
+    onSocket: (url, socket) => servers.follow(url, socket),
+  });
   const problems = new ObjectProblemLog(systemClock, logger, "invalid parts of an object are ignored");
   const decoders = apiDecoders((object, found) => {
     const diagnostics = diagnosticsText(found);
@@ -68,6 +77,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     observeRequests: (observer) => {
       observe = observer;
     },
+    apiServers: () => servers.all(),
     close: () => client.close(),
   };
 }
@@ -91,6 +101,7 @@ export function fileOrigin(
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),
     observeRequests: () => {},
+    apiServers: () => [],
     close: () => {},
   };
 }

@@ -31,6 +31,15 @@ export const MOST_RANGES_OF_ADDRESS = 2000;
 export const PORT_RANGES_ANNOTATION = "nft-proxy.io/port-ranges";
 
 /**
+ * At which addresses of Services their ranges of ports are served: at those that are not the node's own, so that its programs
+ * keep their ports; at all; at none.
+ */
+export const PORT_RANGE_ADDRESSES = ["virtual", "all", "off"] as const;
+
+/** One of {@link PORT_RANGE_ADDRESSES}. */
+export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
+
+/**
  * The part of a Service that rules depend on: every address is valid and in canonical form (see ip.ts), and of the
  * right family. Source: core/v1 Service.
  */

@@ -3,6 +3,7 @@ import type { PortRange, Service, ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
+import { servedRanges } from "./service-port-rules.ts";
 import { slotCountOf, type Weights } from "./slot-table.ts";
 
 /** The endpoints of some slices, whatever their conditions: one that is not ready may be so in a moment. */
@@ -37,7 +38,8 @@ export function elementCount(service: Service, slices: readonly EndpointSlice[],
     count +=
       1 + (addresses.guarded > 0 ? service.loadBalancerSourceRanges[context.family].length + addresses.guarded : 0);
     for (const port of ports) {
-      count += frontendElements(port, addresses) + listElements(port, endpoints.get(portKey(port.spec)), context);
+      count +=
+        frontendElements(port, addresses, context) + listElements(port, endpoints.get(portKey(port.spec)), context);
     }
   }
   return count;
@@ -56,9 +58,13 @@ function frontendAddresses(service: Service, { family }: FamilyContext): Fronten
 }
 
 /** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
-function frontendElements({ service, spec }: ServicePort, { external, guarded }: FrontendAddresses): number {
+function frontendElements(
+  { service, spec }: ServicePort,
+  { external, guarded }: FrontendAddresses,
+  context: FamilyContext,
+): number {
   const elements = (outside: number) => 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
-  const pieces = (spec.ranges ?? []).reduce((sum, range) => sum + 1 + portsWithin(range, service), 0);
+  const pieces = servedRanges({ spec }, context).reduce((sum, range) => sum + 1 + portsWithin(range, service), 0);
   return elements(external + (spec.nodePort === 0 ? 0 : 1)) + (pieces === 0 ? 0 : pieces * elements(external));
 }
 
@@ -76,7 +82,7 @@ function listElements(port: ServicePort, endpoints: Endpoints | undefined, conte
   const numbers = lists.map((list) => 1 + numbersOf(port.service, list, context));
   const members = port.service.affinitySeconds > 0 ? lists.map(({ count }) => count) : [];
   // For ranges once more, but for the numbers of endpoints with session affinity.
-  const isRanged = port.spec.ranges !== undefined;
+  const isRanged = servedRanges(port, context).length > 0;
   const ofRanges = members.length > 0 ? members.map((count) => 1 + count) : numbers;
   const all = [...numbers, ...members, ...(isRanged ? [...ofRanges, endpoints.local] : [])];
   return all.reduce((sum, each) => sum + each, endpoints.local);

@@ -44,7 +44,7 @@ export class FamilyState {
   readonly #nodePorts = new Set<string>();
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  readonly #ranges = new PortRanges(() => this.#candidates.owners.keys(), this.#lost);
+  readonly #ranges = new PortRanges(() => [...this.#candidates.owners.keys(), ...this.#context.apiServers], this.#lost);
   #context: FamilyContext;
   /** The maps and chains of ranges of ports are there. */
   #hasRanges = false;
@@ -70,7 +70,9 @@ export class FamilyState {
 
   /** Replaces everything that does not come from Services. The caller renders all service ports again. */
   setContext(context: FamilyContext): void {
+    const { apiServers: before } = this.#context;
     this.#context = context;
+    for (const key of new Set([...before, ...context.apiServers])) this.#ranges.setPort(key, this.#isTaken(key));
     for (const chain of staticChains(context, this.#hasRanges)) this.#tracker.putChain(chain);
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
     const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
@@ -284,10 +286,15 @@ export class FamilyState {
 
   /** An explicit frontend has come or gone. */
   #setPort(key: string, isThere: boolean): void {
-    this.#ranges.setPort(key, isThere);
+    this.#ranges.setPort(key, this.#isTaken(key));
     if (!key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) return;
     if (isThere) this.#nodePorts.add(key);
     else this.#nodePorts.delete(key);
+  }
+
+  /** Whether a frontend, by its key, is an explicit port's or an API server's: no range has it. */
+  #isTaken(key: string): boolean {
+    return this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
   }
 
   /** Replaces the rules of a frontend, or of a piece of a range. */

@@ -1,7 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Scheduler } from "../model/scheduler.ts";
-import type { Service, ServiceCounters } from "../model/service.ts";
+import type { PortRangeAddresses, Service, ServiceCounters } from "../model/service.ts";
 import type { Place } from "../model/topology.ts";
 
 /** How traffic from this cluster's pods is told from other traffic (kube-proxy's `--detect-local-mode`). */
@@ -29,6 +29,10 @@ export interface FamilyContext {
   readonly serviceCIDRs: readonly string[];
   /** Of Services that name none. */
   readonly scheduler: Scheduler;
+  /** The addresses at which ranges of ports are served. */
+  readonly portRanges: PortRangeAddresses;
+  /** The frontend keys (`192.0.2.9 . tcp . 6443`) of the API servers that the daemon connects to: no range takes them. Sorted. */
+  readonly apiServers: readonly string[];
   /** Most clients that an affinity map remembers. */
   readonly affinityMapSize: number;
   /** The longest timeout of session affinity, seconds; longer ones of Services are cut to it. */

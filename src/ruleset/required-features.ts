@@ -40,6 +40,8 @@ const CONTEXT: FamilyContext = {
   loopbackNodePorts: false,
   serviceCIDRs: [],
   scheduler: "random",
+  portRanges: "off",
+  apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
   // Needs no more than dynamic maps and counters do.

@@ -65,7 +65,7 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
-    ranges: rangeFrontends(port, ofAddresses),
+    ranges: rangeFrontends(servedRanges(port, context), ofAddresses),
     lists: servicePortLists(choice.cluster, choice.local, {
       scheduler,
       affinitySeconds: affinitySecondsOf(service, context),
@@ -74,7 +74,7 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
-      ...(port.spec.ranges === undefined ? NOTHING : rangeHairpinElements(choice)),
+      ...(servedRanges(port, context).length === 0 ? NOTHING : rangeHairpinElements(choice)),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
   };
@@ -135,9 +135,19 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
 const NOTHING: readonly DesiredElement[] = [];
 const NO_RANGES: readonly FrontendRules[] = [];
 
+const NONE: readonly PortRange[] = [];
+
+/** The ranges of ports of a service port that get rules. */
+export function servedRanges(
+  { spec: { ranges = NONE } }: Pick<ServicePort, "spec">,
+  { portRanges }: Pick<FamilyContext, "portRanges">,
+): readonly PortRange[] {
+  return portRanges === "off" ? NONE : ranges;
+}
+
 /** A range is served as the port is, at the same addresses. */
-function rangeFrontends({ spec: { ranges } }: ServicePort, ofPort: readonly FrontendRules[]): readonly FrontendRules[] {
-  if (ranges === undefined) return NO_RANGES;
+function rangeFrontends(ranges: readonly PortRange[], ofPort: readonly FrontendRules[]): readonly FrontendRules[] {
+  if (ranges.length === 0) return NO_RANGES;
   return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
 }
 

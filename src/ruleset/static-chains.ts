@@ -72,7 +72,7 @@ export function staticChains(context: FamilyContext, hasRanges = false): StaticC
       name: "service-endpoints-check",
       rules: [
         [verdictMap(frontend, NO_ENDPOINTS)],
-        ...(hasRanges ? [[verdictMap(frontend, RANGE_MAPS.noEndpoints)]] : []),
+        ...(hasRanges ? [[...atRangeAddresses(context), verdictMap(frontend, RANGE_MAPS.noEndpoints)]] : []),
       ],
     },
     {
@@ -118,9 +118,19 @@ function wayChains(context: FamilyContext, ways: Ways): StaticChain[] {
 const TO_BALANCING: Statement = { goto: { target: BALANCING } };
 
 /** The last of the lookups: explicit ports and NodePorts come before. */
-function toRanges({ family }: FamilyContext): Rule {
+function toRanges(context: FamilyContext): Rule {
   const { maps, balancing } = RANGE_WAYS;
-  return [assign(REGISTER, lookup(packetFrontendKey(family), maps.lists)), { goto: { target: balancing } }];
+  const list = lookup(packetFrontendKey(context.family), maps.lists);
+  return [...atRangeAddresses(context), assign(REGISTER, list), { goto: { target: balancing } }];
+}
+
+/** The kinds of addresses at which programs of the node itself are reached: other machines' are unicast to the kernel. */
+const KINDS_OF_NODE: Expression = { set: ["anycast", "broadcast", "local", "multicast"] };
+
+/** The node's own programs keep all of their ports, unless ranges are served at all addresses. */
+function atRangeAddresses({ portRanges }: FamilyContext): Statement[] {
+  if (portRanges === "all") return [];
+  return [differs({ fib: { flags: ["daddr"], result: "type" } }, KINDS_OF_NODE)];
 }
 
 /** The packet goes on with the id of a list, or of an external way, in the register. */

@@ -2,9 +2,11 @@ import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
+import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import { frontendKey } from "../ruleset/keys.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
@@ -17,8 +19,16 @@ export interface HostView {
   readonly addresses: ByFamily<readonly string[]>;
 }
 
-/** Everything that rules depend on besides Services and EndpointSlices, for each family of the host. */
-export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: HostView): NodeContext {
+/**
+ * Everything that rules depend on besides Services and EndpointSlices, for each family of the host.
+ * @param apiServers those that the daemon connects to; none where the objects come from elsewhere
+ */
+export function nodeContextOf(
+  options: ProxyOptions,
+  cache: ObjectCache,
+  host: HostView,
+  apiServers: readonly ServerAddress[] = [],
+): NodeContext {
   const { node } = cache;
   return FAMILIES.filter((family) => host.families.includes(family)).map((family) => {
     const nodeAddress = primaryAddress(options, node.addresses[family], family);
@@ -33,6 +43,8 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       scheduler: options.scheduler,
+      portRanges: options.portRanges,
+      apiServers: serverKeys(apiServers, family),
       affinityMapSize: options.affinityMapSize,
       maxAffinitySeconds: Math.floor(options.maxAffinityTimeoutMs / 1000),
       refusalLogSize: options.refusalLogSize,
@@ -42,6 +54,13 @@ export function nodeContextOf(options: ProxyOptions, cache: ObjectCache, host: H
       maxServiceElements: options.maxServiceElements,
     };
   });
+}
+
+function serverKeys(servers: readonly ServerAddress[], family: Family): readonly string[] {
+  return servers
+    .filter(({ address }) => familyOf(address) === family)
+    .map(({ address, port }) => frontendKey(address, "tcp", port))
+    .sort();
 }
 
 /** `--bind-address` overrides the Node's own address, as in kube-proxy. */
@@ -117,6 +136,8 @@ export interface NodeContextReaderParts {
   readonly options: () => ProxyOptions;
   readonly cache: ObjectCache;
   readonly host: HostView;
+  /** The API servers that the daemon connects to. */
+  readonly apiServers: () => readonly ServerAddress[];
   /** Reads the host again, whose addresses may have changed. */
   readonly readHost: () => Promise<HostView>;
 }
@@ -133,7 +154,8 @@ export class NodeContextReader {
 
   /** The node context at this moment. */
   current(): NodeContext {
-    return nodeContextOf(this.#parts.options(), this.#parts.cache, this.#host);
+    const { options, cache, apiServers } = this.#parts;
+    return nodeContextOf(options(), cache, this.#host, apiServers());
   }
 
   /** Reads the host again. @throws AppError HOST when it cannot be read */

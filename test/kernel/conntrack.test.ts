@@ -60,6 +60,7 @@ function makeCleaner(path = "conntrack") {
     table: new Conntrack(path),
     frontends: () => view.frontends,
     nodePortHosts: async () => new Set<string>(),
+    hostsWithoutRanges: async () => new Set<string>(),
     clock: systemClock,
     logger,
     onCleaned: (report) => reports.push(report),

@@ -5,7 +5,7 @@ import type { Protocol } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
 import type { NodePortAddresses } from "../../src/model/node.ts";
 import { SCHEDULERS } from "../../src/model/scheduler.ts";
-import type { PortRange, Service, ServicePortSpec } from "../../src/model/service.ts";
+import { PORT_RANGE_ADDRESSES, type PortRange, type Service, type ServicePortSpec } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import type { FamilyContext, LocalTraffic } from "../../src/ruleset/node-context.ts";
 import type { Packet } from "../../src/trace/packet.ts";
@@ -15,7 +15,7 @@ import { familyContext, HERE, type Objects, service, slice, testNodeContext } fr
 
 const NAMES = ["a", "b", "b-2", "other/a", "other/c", "other/c-d"];
 const CLUSTER_IPS = { ip: ["10.96.0.1", "10.96.0.2", "10.96.0.3"], ip6: ["fd00:10:96::1", "fd00:10:96::2"] };
-const EXTERNAL_IPS = ["203.0.113.1", "203.0.113.2", "10.96.0.1", "fd00:1b::1", "fd00:1b::2"];
+const EXTERNAL_IPS = ["203.0.113.1", "203.0.113.2", "10.96.0.1", "192.0.2.2", "fd00:1b::1", "fd00:1b::2", "fd00:c0::2"];
 const RANGES = ["10.0.0.0/8", "10.1.0.0/16", "192.0.2.0/24", "192.0.2.200/32", "0.0.0.0/0", "fd00::/8", "fd00:c0::/64"];
 const ENDPOINTS: Readonly<Record<Family, readonly string[]>> = {
   ip: ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2", "10.244.3.1"],
@@ -145,12 +145,18 @@ export const anyContexts: fc.Arbitrary<FamilyContext[]> = fc
     localTraffic: fc.record({ ip: localTraffic("ip"), ip6: localTraffic("ip6") }),
     nodePorts: fc.record({ ip: nodePorts("ip"), ip6: nodePorts("ip6") }),
     withServiceCIDRs: fc.boolean(),
+    portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
+    apiServers: fc.record({
+      ip: some(["203.0.113.1 . tcp . 450", "10.96.0.2 . tcp . 79"]),
+      ip6: some(["fd00:1b::1 . tcp . 450"]),
+    }),
   })
-  .map(({ localTraffic: traffic, nodePorts: addresses, withServiceCIDRs, ...options }) =>
+  .map(({ localTraffic: traffic, nodePorts: addresses, withServiceCIDRs, apiServers, ...options }) =>
     testNodeContext(options).map((context) => ({
       ...context,
       localTraffic: traffic[context.family],
       nodePorts: addresses[context.family],
+      apiServers: apiServers[context.family],
       serviceCIDRs: withServiceCIDRs ? context.serviceCIDRs : [],
     })),
   );

@@ -173,6 +173,8 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     loopbackNodePorts: false,
     serviceCIDRs: [SERVICE_CIDRS[family]],
     scheduler: "random",
+    portRanges: "virtual",
+    apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
     refusalLogSize: 65_536,

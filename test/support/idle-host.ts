@@ -7,6 +7,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     flows: { udpFlows: async function* () {}, expireFlows: async () => {}, deleteFlowsLike: async () => {} },
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     interfaces: () => async () => ({ devices: [], excluded: [] }),
+    localAddresses: async () => [],
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },

@@ -77,6 +77,7 @@ export class InProcessDaemon {
           logger,
         }),
       observeRequests: () => {},
+      apiServers: () => [],
       eventSink: { send: async () => {} },
       dryRun: false,
       flags: new Map(),

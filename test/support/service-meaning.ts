@@ -43,7 +43,7 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
     ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)
     : undefined;
   if (nodePort !== undefined) return fromOutside(arrival, nodePort);
-  const ranged = firstOf(candidates.filter(({ port }) => isInRange(port, packet)));
+  const ranged = hasRanges(arrival) ? firstOf(candidates.filter(({ port }) => isInRange(port, packet))) : undefined;
   if (ranged !== undefined) return byAddress(arrival, withPort(ranged, packet.port));
   if (arrival.toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";
@@ -77,6 +77,12 @@ function comesFromPod({ localTraffic }: FamilyContext, { from }: Packet): boolea
 
 function isAddressed(port: ServicePort, packet: Packet): boolean {
   return port.spec.port === packet.port && isAt(port, packet);
+}
+
+/** The node's own addresses keep their ports unless ranges are served at all, and the API server's port is nobody's. */
+function hasRanges({ packet: { to, protocol, port }, context }: Arrival): boolean {
+  if (context.apiServers.includes(`${to} . ${protocol} . ${port}`)) return false;
+  return context.portRanges === "all" || (context.portRanges === "virtual" && to !== context.nodeAddress);
 }
 
 function isInRange(port: ServicePort, packet: Packet): boolean {
@@ -139,14 +145,15 @@ function deliver(arrival: Arrival, { hasAny }: Served, endpoints: readonly Targe
 }
 
 /** A local endpoint that reaches itself, of any Service that sends connections to it from this node. */
-function isHairpin({ packet, candidates }: Arrival, address: string, to: number): boolean {
+function isHairpin({ packet, candidates, context }: Arrival, address: string, to: number): boolean {
   if (packet.from.address !== address) return false;
   return candidates.some(({ port, choice }) =>
     [...(usesClusterEndpoints(port) ? choice.cluster : []), ...(usesLocalEndpoints(port) ? choice.local : [])].some(
       (each) =>
         each.local &&
         each.address === address &&
-        (port.spec.ranges !== undefined || (each.port === to && port.spec.protocol === packet.protocol)),
+        ((port.spec.ranges !== undefined && context.portRanges !== "off") ||
+          (each.port === to && port.spec.protocol === packet.protocol)),
     ),
   );
 }

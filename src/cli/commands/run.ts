@@ -151,6 +151,7 @@ async function assemble(
     system: hostSystem,
     makeSource: objects.makeSource,
     observeRequests: objects.observeRequests,
+    apiServers: objects.apiServers,
     eventSink: dryRun ? NO_EVENTS : objects.eventSink,
     recentLog,
     unservedServices: objects.unservedServices,

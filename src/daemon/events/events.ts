@@ -126,6 +126,18 @@ export function invalidPortRangesEvent(service: EventSubject, reason: string): E
   return { ...warning(service, "InvalidPortRanges", "Sync", note), clusterKey: note };
 }
 
+/** No node serves ranges of ports, and the annotation of a Service gives some. */
+export function portRangesOffEvent(service: EventSubject): EventNote {
+  const note = `${PORT_RANGES_ANNOTATION} is ignored: --port-ranges is off`;
+  return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "off" };
+}
+
+/** A Service has addresses of a node, at which its ranges of ports are not served: the first node that reports it. */
+export function localPortRangesEvent(service: EventSubject, node: string, addresses: readonly string[]): EventNote {
+  const note = `node ${node}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(addresses)}: see --port-ranges`;
+  return { ...warning(service, "PortRangesNotServed", "Sync", note), clusterKey: "local" };
+}
+
 /** Connections to a Service were refused or dropped: the first node that reports it. `summary` says how many, and why. */
 export function refusedEvent(service: EventSubject, node: string, summary: string): EventNote {
   const note = `node ${node}, and possibly others, refused or dropped ${summary}; run \`nft-proxy refusals\` there to list clients`;

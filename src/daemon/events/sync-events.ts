@@ -1,8 +1,9 @@
 import { messageOf } from "../../base/errors.ts";
+import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { Service } from "../../model/service.ts";
+import type { PortRangeAddresses, Service } from "../../model/service.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { quarantinedText } from "../../sync/quarantine-watch.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
@@ -15,7 +16,9 @@ import {
   type EventSubject,
   failedSyncEvent,
   invalidPortRangesEvent,
+  localPortRangesEvent,
   nodeSubject,
+  portRangesOffEvent,
   quarantineEvent,
   serviceSubject,
   unknownSchedulerEvent,
@@ -60,6 +63,54 @@ export function schedulerEvents(cache: ObjectCache, events: Recorder): SyncSubsc
 /** Reports Services whose annotation has ranges of ports that cannot be served, once for each reason. */
 export function portRangeEvents(cache: ObjectCache, events: Recorder): SyncSubscriber {
   return annotationEvents(cache, events, ({ invalidPortRanges }) => invalidPortRanges, invalidPortRangesEvent);
+}
+
+/**
+ * Reports Services with ranges of ports that this node does not serve: ranges are off, or an address is the node's own. Once
+ * for each version of a Service, while the option stays.
+ * @param localAddresses reads every address of the host
+ */
+export function unservedRangeEvents(
+  cache: ObjectCache,
+  events: Recorder,
+  localAddresses: () => Promise<readonly string[]>,
+): SyncSubscriber {
+  const judged = new Map<ServiceName, Judged>();
+  const report = async (due: readonly Judged[]) => {
+    const local = new Set(await localAddresses().catch(() => []));
+    for (const { service, portRanges } of due) {
+      const subject = serviceSubject(cache, service.name);
+      const own = addressesOf(service).filter((address) => local.has(address));
+      if (portRanges === "off") events.record(portRangesOffEvent(subject));
+      else if (own.length > 0) events.record(localPortRangesEvent(subject, cache.node.name, own));
+    }
+  };
+  return {
+    synced({ rendered, nodeContext }: Pick<SyncReport, "rendered" | "nodeContext">): void {
+      const portRanges = nodeContext[0]?.portRanges ?? "all";
+      const due: Judged[] = [];
+      for (const name of rendered) {
+        const service = cache.service(name);
+        const known = judged.get(name);
+        if (known !== undefined && known.service === service && known.portRanges === portRanges) continue;
+        judged.delete(name);
+        if (portRanges === "all" || !service?.ports.some(({ ranges }) => ranges !== undefined)) continue;
+        const one = { service, portRanges };
+        judged.set(name, one);
+        due.push(one);
+      }
+      if (due.length > 0) void report(due);
+    },
+  };
+}
+
+interface Judged {
+  readonly service: Service;
+  readonly portRanges: PortRangeAddresses;
+}
+
+function addressesOf({ clusterIPs, externalIPs, loadBalancerIPs }: Service): readonly string[] {
+  return FAMILIES.flatMap((family) => [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]]);
 }
 
 /** @param wrongOf what is wrong with an annotation of a Service; undefined where nothing is */

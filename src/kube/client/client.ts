@@ -1,5 +1,6 @@
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { type Agents, makeAgents, prepareSocket } from "./agents.ts";
@@ -61,6 +62,8 @@ export interface HttpApiClientOptions {
   /** The User-Agent header, by which operators of API servers tell clients apart. */
   readonly userAgent: string;
   readonly onRequest?: ApiRequestObserver;
+  /** Told of the socket of each request, with the URL that it connects to: the server's, or that of the proxy before it. */
+  readonly onSocket?: (url: URL, socket: Socket) => void;
   readonly limits?: Partial<ClientLimits>;
 }
 
@@ -79,6 +82,7 @@ const DEFAULT_LIMITS: ClientLimits = { connectWithin: 10_000, reconnectAfter: 60
 /** What a request is sent with. */
 interface Prepared {
   readonly server: URL;
+  readonly proxy: URL | undefined;
   readonly agents: Agents;
   readonly credentials: Credentials;
 }
@@ -120,7 +124,7 @@ export class HttpApiClient implements ApiClient {
     }
   }
 
-  #send(url: URL, request: ApiRequest, { agents, credentials }: Prepared): Promise<IncomingMessage> {
+  #send(url: URL, request: ApiRequest, { proxy, agents, credentials }: Prepared): Promise<IncomingMessage> {
     const body = request.body === undefined ? undefined : JSON.stringify(request.body);
     const options = {
       ...credentials,
@@ -142,7 +146,10 @@ export class HttpApiClient implements ApiClient {
         url.protocol === "http:"
           ? httpRequest(url, { ...options, agent: agents.http }, resolve)
           : httpsRequest(url, { ...options, agent: agents.https }, resolve);
-      sent.on("socket", (socket) => prepareSocket(sent, socket, this.#limits.connectWithin));
+      sent.on("socket", (socket) => {
+        prepareSocket(sent, socket, this.#limits.connectWithin);
+        this.#options.onSocket?.(proxy ?? url, socket);
+      });
       sent.on("error", reject);
       sent.end(body);
     });
@@ -160,7 +167,8 @@ export class HttpApiClient implements ApiClient {
     this.#connection = connection;
     const { connectWithin, replaceAfter } = this.#limits;
     this.#agents ??= makeAgents(connection.proxy, connectWithin, replaceAfter);
-    return { server: connection.server, agents: this.#agents, credentials: await connection.credentials() };
+    const { server, proxy } = connection;
+    return { server, proxy, agents: this.#agents, credentials: await connection.credentials() };
   }
 
   async #currentConnection(): Promise<Connection> {

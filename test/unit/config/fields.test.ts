@@ -52,6 +52,7 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.fullResyncPeriod", "1ms", { fullResyncPeriodMs: 1 }],
   ["nftProxy.master", '"https://192.0.2.1"', { client: { ...CLIENT, master: "https://192.0.2.1" } }],
   ["nftProxy.nftPath", "/sbin/nft", { nftPath: "/sbin/nft" }],
+  ["nftProxy.portRanges", "all", { portRanges: "all" }],
   ["nftProxy.reserveNodePorts", "true", { reserveNodePorts: true }],
   ["nftProxy.acceptEmptyLists", "true", { acceptEmptyLists: true }],
   ["nftProxy.resetVanished", "true", { resetVanished: true }],

@@ -72,6 +72,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
   ["pod-bridge-interface", "", {}],
   ["pod-interface-name-prefix", "", {}],
+  ["port-ranges", "off", { portRanges: "off" }],
   ["proxy-mode", "nftables", {}],
   ["refusal-log-size", "0", { refusalLogSize: 0 }],
   ["reserve-nodeports", "", { reserveNodePorts: true }],

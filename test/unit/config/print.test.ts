@@ -8,6 +8,7 @@ import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { canonicalAddress, canonicalCidr, isLoopback } from "../../../src/model/ip.ts";
 import { SCHEDULERS } from "../../../src/model/scheduler.ts";
+import { PORT_RANGE_ADDRESSES } from "../../../src/model/service.ts";
 
 const ipv4 = fc.ipV4();
 const ipv6 = fc.ipV6().map((text) => canonicalAddress(text) ?? "fd00::1");
@@ -72,6 +73,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   fastPathAfter: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
   fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
   scheduler: fc.constantFrom(...SCHEDULERS),
+  portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
   serviceCounters: fc.constantFrom("off" as const, "services" as const, "endpoints" as const),
   refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
@@ -146,6 +148,7 @@ describe("a printed configuration", () => {
         maxServiceElements: 150000
         maxServiceSourceRanges: 20000
         nftPath: nft
+        portRanges: virtual
         refusalLogSize: 65536
         reserveNodePorts: false
         resetVanished: false

@@ -44,6 +44,7 @@ describe("options from flags alone", () => {
         fastPathAfter: 20,
         fastPathInterfaces: [],
         scheduler: "random",
+        portRanges: "virtual",
         serviceCounters: "off",
         affinityMapSize: 1_048_576,
         maxAffinityTimeoutMs: 86_400_000,

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import {
+  hostsWithoutRanges,
   isStale,
   nodePortHosts,
   type UdpFrontends,
@@ -19,7 +20,7 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 
 const NODE = "192.0.2.2";
 const [FORMER, UNSELECTED] = ["192.0.2.3", "192.0.2.4"] as const;
-const HOSTS = { serving: new Set([NODE]), former: new Set([NODE, FORMER]) };
+const HOSTS = { serving: new Set([NODE]), former: new Set([NODE, FORMER]), withoutRanges: new Set([NODE]) };
 
 function end(text: string): FlowEnd {
   const [address = "", port = ""] = text.split(" . ");
@@ -40,6 +41,8 @@ const WANTED = frontends({
   "10.96.0.10 . 53": ["10.244.1.5 . 5300", "10.244.2.5 . 5300"],
   "10.96.0.11 . 53": [],
   "ip nodePort 30053": ["10.244.1.5 . 5300"],
+  "203.0.113.1 . 8000-8999": ["10.244.1.5"],
+  [`${NODE} . 8000-8999`]: ["10.244.1.5"],
 });
 
 describe("isStale", () => {
@@ -57,6 +60,8 @@ describe("isStale", () => {
       `${FORMER} . 30053`,
       `${FORMER} . 30053`,
     ],
+    ["of a range of ports, to an endpoint", "203.0.113.1 . 8472", "10.244.1.5 . 8472"],
+    ["to a server of this host, at an address where ranges are not served", `${NODE} . 8472`, `${NODE} . 8472`],
     ["at an address that has no NodePorts any more, to a port of no NodePort", `${FORMER} . 53`, "10.244.1.5 . 5300"],
   ])("keeps a flow %s", (_, destination, replySource) => {
     expect(isStale(flow(destination, replySource), WANTED, HOSTS)).toBe(false);
@@ -69,6 +74,8 @@ describe("isStale", () => {
     ["of a frontend without endpoints", "10.96.0.11 . 53", "10.244.1.5 . 5300"],
     ["of a frontend without endpoints, to one with the frontend's port", "10.96.0.11 . 53", "10.244.1.5 . 53"],
     ["of a NodePort, to an endpoint that is gone", `${NODE} . 30053`, "10.244.2.5 . 5300"],
+    ["of a range of ports that began before the rules", "203.0.113.1 . 8472", "203.0.113.1 . 8472"],
+    ["of a range of ports, at an address where ranges are not served any more", `${NODE} . 8472`, "10.244.1.5 . 8472"],
     ["of a NodePort that began before the rules", `${NODE} . 30053`, `${NODE} . 30053`],
     ["of a NodePort, at an address that has none any more", `${FORMER} . 30053`, "10.244.1.5 . 5300"],
   ])("deletes a flow %s", (_, destination, replySource) => {
@@ -80,7 +87,7 @@ describe("udpFrontends", () => {
   test("a cluster IP is that of its Service, also after another one that names it as an external IP", () => {
     const thief = { port: servicePort("udp", "10.96.0.9"), endpoints: [endpoint("10.244.1.9", true, true)] };
     const own = { port: servicePort("udp", "203.0.113.1"), endpoints: [endpoint("10.244.1.5", true, true)] };
-    expect(udpFrontends([thief, own]).get("203.0.113.1 . 53")).toEqual(new Set(["10.244.1.5 . 5300"]));
+    expect(udpFrontends([thief, own], "virtual").get("203.0.113.1 . 53")).toEqual(new Set(["10.244.1.5 . 5300"]));
   });
 
   function servicePort(protocol: Protocol, clusterIP = "10.96.0.10"): ServicePort {
@@ -134,7 +141,7 @@ describe("udpFrontends", () => {
       { port: servicePort("udp"), endpoints },
       { port: servicePort("tcp", "10.96.0.11"), endpoints },
     ];
-    expect([...udpFrontends(ports)]).toEqual([
+    expect([...udpFrontends(ports, "virtual")]).toEqual([
       ["10.96.0.10 . 53", targets],
       ["203.0.113.1 . 53", targets],
       ["203.0.113.2 . 53", targets],
@@ -145,14 +152,14 @@ describe("udpFrontends", () => {
   test("give a frontend in conflict to the first service port", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const second = { port: servicePort("udp", "10.96.0.11"), endpoints: [] };
-    expect(udpFrontends([first, second]).get("203.0.113.1 . 53")?.size).toBe(1);
-    expect(udpFrontends([first, second]).get("10.96.0.11 . 53")?.size).toBe(0);
+    expect(udpFrontends([first, second], "virtual").get("203.0.113.1 . 53")?.size).toBe(1);
+    expect(udpFrontends([first, second], "virtual").get("10.96.0.11 . 53")?.size).toBe(0);
   });
 
   test("judge no flow to a service port in quarantine, but to what another one has instead", () => {
     const first = { port: servicePort("udp"), endpoints: [endpoint("10.244.1.5", true, true)] };
     const quarantined = { port: servicePort("udp", "10.96.0.11"), endpoints: undefined };
-    const wanted = withRemoved(udpFrontends([first, quarantined]), ["10.96.0.11 . 53", "203.0.113.1 . 53"]);
+    const wanted = withRemoved(udpFrontends([first, quarantined], "virtual"), ["10.96.0.11 . 53", "203.0.113.1 . 53"]);
     const isFlowStale = (to: string) => isStale(flow(to, "10.244.9.9 . 5300"), wanted, HOSTS);
     expect(["10.96.0.11 . 53", "203.0.113.1 . 53"].map(isFlowStale)).toEqual([false, true]);
   });
@@ -213,6 +220,7 @@ describe("StaleFlowCleaner", () => {
       table,
       frontends: () => view.frontends,
       nodePortHosts: async () => view.hosts,
+      hostsWithoutRanges: async () => new Set<string>(),
       clock,
       logger,
       onCleaned: (report) => reports.push(report),
@@ -406,6 +414,18 @@ test.each([
 ] as const)("the addresses that serve NodePorts are %s", async (title, selected, expected) => {
   const read = title.includes("without reading") ? () => Promise.reject(new Error("read")) : ofHost;
   expect([...(await nodePortHosts(selected, read))]).toEqual(expected);
+});
+
+test.each([
+  ["virtual", { ranges: [{ first: 80, last: 90 }] }, ["192.0.2.2"]],
+  ["virtual", {}, []],
+  ["all", { ranges: [{ first: 80, last: 90 }] }, []],
+  ["off", { ranges: [{ first: 80, last: 90 }] }, []],
+] as const)("with --port-ranges %s, of a UDP port with %o, %o is without ranges", async (mode, spec, expected) => {
+  const cache = cacheOf({ services: [service({ ports: [port(53, { protocol: "udp", ...spec })] })] });
+  const view = new UdpServicePorts(cache);
+  view.update([named("web")]);
+  expect([...(await hostsWithoutRanges(mode, view.ports(new Set()), async () => ["192.0.2.2"]))]).toEqual(expected);
 });
 
 describe("UdpServicePorts", () => {

@@ -54,6 +54,7 @@ async function start(path: string) {
       return { start: () => {}, stop: () => {}, states: () => states };
     },
     observeRequests: () => {},
+    apiServers: () => [],
     eventSink: { send: async () => {} },
     flags: new Map(),
     dryRun: false,

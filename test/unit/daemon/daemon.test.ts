@@ -52,6 +52,7 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
       return { start: () => {}, stop: () => {}, states: () => states };
     },
     observeRequests: () => {},
+    apiServers: () => [],
     eventSink: { send: async () => {} },
     dryRun,
     flags: new Map(),

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { PortRange } from "../../../src/model/service.ts";
+import type { PortRange, PortRangeAddresses } from "../../../src/model/service.ts";
+import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { PORT_MAPS, RANGE_ENDPOINTS, RANGE_LISTS, RANGE_MAPS } from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
+  elementsOf,
   localEndpoint,
   type Objects,
   port,
@@ -59,6 +61,29 @@ describe("the pieces of ranges of ports", () => {
       external("8001-8004"),
       external("8006-8009"),
     ]);
+  });
+
+  test("leave out the API servers that the daemon connects to, also where these change or an explicit port comes and goes", () => {
+    const apiServer = (number: number) => testNodeContext({ apiServers: [external(String(number))] });
+    const cache = cacheOf({ services: [ranged("a", 1, [range(8000, 8009)])], slices: slices("a") });
+    const renderer = new Renderer(cache, apiServer(8003));
+    const pieces = () => {
+      renderer.update(cache.takeDirty());
+      return elementsOf(renderer, RANGE_LISTS)
+        .flatMap((text) => /^203\.0\.113\.1 \. tcp \. (\S+):/.exec(text)?.[1] ?? [])
+        .sort();
+    };
+    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    const other = service({ name: "b", clusterIPs: ["10.96.1.2"], externalIPs: ["203.0.113.1"], ports: [port(8003)] });
+    cache.putService(other);
+    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    for (const _ of renderer.changingContext(apiServer(8005)));
+    expect(pieces()).toEqual(["8000-8002", "8004-8004", "8006-8009"]);
+    for (const _ of renderer.changingContext(apiServer(8003)));
+    cache.deleteService(other.name);
+    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    for (const _ of renderer.changingContext(testNodeContext()));
+    expect(pieces()).toEqual(["8000-8009"]);
   });
 
   test("are those of the 2,000 oldest ranges at an address, whichever came first, and others are told", () => {
@@ -139,6 +164,17 @@ describe("the pieces of ranges of ports", () => {
 describe("the tables", () => {
   const plain = { services: [service({ name: "web" })], slices: slices("web") };
   const withRange = { services: [ranged("web", 1, [range(8000, 8009)])], slices: slices("web") };
+
+  test("have no maps and chains of ranges, and no elements of these, where ranges are off", () => {
+    const without = { ...withRange, services: [ranged("web", 1, [])] };
+    const rulesetOf = (objects: Objects, portRanges: PortRangeAddresses) =>
+      renderAll(objects, testNodeContext({ portRanges })).state.ruleset;
+    expect(rulesetOf(withRange, "off")).toEqual(rulesetOf(without, "virtual"));
+    const count = (objects: Objects, portRanges: PortRangeAddresses) =>
+      elementCount(objects.services?.[0] ?? service(), objects.slices ?? [], testNodeContext({ portRanges }));
+    expect(count(withRange, "off")).toBe(count(without, "all"));
+    expect(count(withRange, "virtual")).toBeGreaterThan(count(withRange, "off"));
+  });
 
   test("have the maps and chains of ranges only while a Service has ranges", () => {
     const cache = cacheOf(plain);

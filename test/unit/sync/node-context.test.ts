@@ -61,7 +61,22 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     counters: "services",
     maxServiceElements: 9,
     scheduler: "random",
+    portRanges: "virtual",
+    apiServers: [],
   });
+});
+
+test("the API servers of each family are in its context, as frontends, sorted", () => {
+  const servers = [
+    { address: "192.0.2.9", port: 6443 },
+    { address: "fd00::9", port: 443 },
+    { address: "192.0.2.8", port: 443 },
+  ];
+  const nodeContext = nodeContextOf(resolveOptions().options, cache(), host, servers);
+  expect(nodeContext.map(({ apiServers }) => apiServers)).toEqual([
+    ["192.0.2.8 . tcp . 443", "192.0.2.9 . tcp . 6443"],
+    ["fd00::9 . tcp . 443"],
+  ]);
 });
 
 test("the node context has each family of the host, IPv4 first", () => {

@@ -28,6 +28,7 @@ function setUp() {
     options: () => options.inForce,
     cache,
     host: view,
+    apiServers: () => [],
     readHost: async () => view,
   });
   const runner = new BoundedFrequencyRunner(clock, INTERVAL);

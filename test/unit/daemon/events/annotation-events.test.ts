@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
-import { portRangeEvents, schedulerEvents } from "../../../../src/daemon/events/sync-events.ts";
+import { portRangeEvents, schedulerEvents, unservedRangeEvents } from "../../../../src/daemon/events/sync-events.ts";
+import type { PortRangeAddresses } from "../../../../src/model/service.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
-import { cacheOf, named, service } from "../../../support/build.ts";
+import { cacheOf, named, port, service, testNodeContext } from "../../../support/build.ts";
 
 test("an unknown scheduler is reported once for each value, and again after it was corrected", () => {
   const cache = cacheOf({});
@@ -36,4 +37,39 @@ test("ranges of ports that cannot be served are reported once for each reason", 
     "InvalidPortRanges: nft-proxy.io/port-ranges must be one thing: no range is served",
     "InvalidPortRanges: nft-proxy.io/port-ranges must be another: no range is served",
   ]);
+});
+
+test("ranges of ports that this node does not serve are reported once for each Service, mode and version", async () => {
+  const cache = cacheOf({});
+  const notes: EventNote[] = [];
+  const record = (note: EventNote) => void notes.push(note);
+  let readings = 0;
+  const events = unservedRangeEvents(cache, { record }, async () => {
+    readings += 1;
+    return ["192.0.2.2", "fd00:c0::2"];
+  });
+  const sync = async (portRanges: PortRangeAddresses, externalIPs?: readonly string[]) => {
+    if (externalIPs !== undefined) {
+      const ports = [port(80, { ranges: [{ first: 8000, last: 8999 }] })];
+      cache.putService(service({ clusterIPs: ["10.96.0.10", "fd00:10:96::10"], externalIPs, ports }));
+    }
+    events.synced({ rendered: new Set([named("web")]), nodeContext: testNodeContext({ portRanges }) } as never);
+    await new Promise((resolve) => setImmediate(resolve));
+    return notes.splice(0).map(({ type, reason, note, clusterKey }) => `${type} ${reason} ${clusterKey}: ${note}`);
+  };
+  const local =
+    "Warning PortRangesNotServed local: node node-1, and possibly others, does not serve nft-proxy.io/port-ranges at its own address";
+  expect(await sync("virtual", ["203.0.113.7"])).toEqual([]);
+  expect(await sync("virtual", ["203.0.113.7", "192.0.2.2"])).toEqual([`${local} 192.0.2.2: see --port-ranges`]);
+  expect(await sync("virtual")).toEqual([]);
+  expect(await sync("all")).toEqual([]);
+  expect(readings).toBe(2);
+  expect(await sync("virtual", ["192.0.2.2", "fd00:c0::2"])).toEqual([
+    `${local} 192.0.2.2 and fd00:c0::2: see --port-ranges`,
+  ]);
+  expect(await sync("off")).toEqual([
+    "Warning PortRangesNotServed off: nft-proxy.io/port-ranges is ignored: --port-ranges is off",
+  ]);
+  cache.putService(service({ externalIPs: ["192.0.2.2"] }));
+  expect([await sync("off"), await sync("virtual")]).toEqual([[], []]);
 });

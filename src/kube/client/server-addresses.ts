@@ -1,0 +1,58 @@
+import { isIP, type Socket } from "node:net";
+import { canonicalAddress } from "../../model/ip.ts";
+
+/** An address to which a client of the API server connects: the server's own, or that of the proxy before it. */
+export interface ServerAddress {
+  /** Canonical. */
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+}
+
+/** The ports of URLs that name none. Source: the URL standard; RFC 1928 for SOCKS. */
+const DEFAULT_PORTS: Readonly<Record<string, number>> = {
+  "http:": 80,
+  "https:": 443,
+  "socks5:": 1080,
+  "socks5h:": 1080,
+};
+
+/** The most addresses that are kept: a name may lead to other ones every few minutes. */
+const MOST = 64;
+
+/**
+ * Collects the addresses to which connections lead. A name's are those that it is resolved to, before a connection is made:
+ * one that nobody answers, or somebody else, is among them.
+ */
+export class ServerAddresses {
+  readonly #known = new Map<string, ServerAddress>();
+
+  /** Those that were seen last, at most 64, in no particular order. */
+  all(): readonly ServerAddress[] {
+    return [...this.#known.values()];
+  }
+
+  /**
+   * Adds those of a connection.
+   * @param url that the connection is made to
+   * @param socket its socket: one that looks up its address, that connects, or that is connected
+   */
+  follow(url: URL, socket: Pick<Socket, "connecting" | "remoteAddress" | "on">): void {
+    const port = Number(url.port) || (DEFAULT_PORTS[url.protocol] ?? 0);
+    const host = url.hostname.replace(/^\[|\]$/g, "");
+    if (isIP(host) !== 0) this.#add(host, port);
+    else if (socket.connecting) socket.on("lookup", (_, address) => this.#add(address, port));
+    else this.#add(socket.remoteAddress, port);
+  }
+
+  /** @param text undefined, or no address, where there is none */
+  #add(text: string | undefined, port: number): void {
+    const address = canonicalAddress(text ?? "");
+    if (address === undefined) return;
+    const key = `${address} ${port}`;
+    this.#known.delete(key);
+    this.#known.set(key, { address, port });
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > MOST && oldest !== undefined) this.#known.delete(oldest);
+  }
+}
