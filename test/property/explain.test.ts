@@ -36,7 +36,13 @@ const anyCase = fc.tuple(anyObjects, anyContexts).chain(([objects, nodeContext])
 });
 
 /** Causes that say that no Service has what the connection goes to. */
-const NOBODYS: readonly Cause[] = ["unserved-port", "unallocated-address", "node-port-address", "not-a-service"];
+const NOBODYS: readonly Cause[] = [
+  "unserved-port",
+  "port-ranges",
+  "unallocated-address",
+  "node-port-address",
+  "not-a-service",
+];
 
 function holds({ verdict, endpoints, frontend, ...explanation }: Explanation): void {
   expect(verdict.cause).not.toBe("rules");

@@ -1,3 +1,4 @@
+import type { V1NodeStatus } from "@kubernetes/client-node";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { bounded, type FieldDiagnostic } from "../../kube/decode/decode.ts";
@@ -8,7 +9,7 @@ import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
-import type { Service, ServicePortSpec } from "../../model/service.ts";
+import { PORT_RANGES_ANNOTATION, type Service, type ServicePortSpec } from "../../model/service.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
@@ -27,8 +28,9 @@ export interface CheckInput {
 /** Returns warnings about values that are valid and most likely mistakes, unsorted. The files must be read thoroughly. */
 export function checkWarnings({ files, cache, state, nodeContext }: CheckInput): Diagnostic[] {
   const subjects = [...serviceSubjects(files.objects).values()];
+  const context = { cache, nodeContext, nodes: nodeAddresses(files.objects) };
   return [
-    ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, cache, nodeContext)),
+    ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, context)),
     ...crossWarnings(files, state.conflicts()),
   ];
 }
@@ -133,13 +135,29 @@ function sliceWarnings(
 /** Address ranges that no client can have. Source: https://www.rfc-editor.org/rfc/rfc6890 */
 const NO_CLIENTS = ["127.0.0.0/8", "224.0.0.0/4", "::1/128", "ff00::/8", "fe80::/10", "169.254.0.0/16"];
 
+/** What warnings about one Service depend on besides. */
+interface WarningContext {
+  readonly cache: ObjectCache;
+  readonly nodeContext: NodeContext;
+  /** The names of Nodes by their addresses. */
+  readonly nodes: ReadonlyMap<string, string>;
+}
+
+function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const node of nodes) {
+    const { status } = writtenBy(node) as { readonly status?: Pick<V1NodeStatus, "addresses"> | null };
+    for (const { type, address } of status?.addresses ?? []) {
+      const found = type === "InternalIP" || type === "ExternalIP" ? canonicalAddress(address) : undefined;
+      if (found !== undefined) names.set(found, node.value.name);
+    }
+  }
+  return names;
+}
+
 /** Returns warnings about fields of one Service that are valid and most likely mistakes. */
-function serviceWarnings(
-  subject: Subject,
-  service: Service,
-  cache: ObjectCache,
-  nodeContext: NodeContext,
-): Diagnostic[] {
+function serviceWarnings(subject: Subject, service: Service, context: WarningContext): Diagnostic[] {
+  const { cache, nodeContext } = context;
   const written = writtenBy(subject) as RawService;
   const slices = cache.slices(service.name);
   const found = [
@@ -148,6 +166,7 @@ function serviceWarnings(
     ...sourceRangeWarnings(service, written),
     ...addressWarnings(subject, service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
+    ...portRangeWarnings(service, written, context),
   ];
   // Before their lines are looked up: there may be tens of thousands.
   return bounded(found, (reason) => warning("", reason)).map(({ path, reason }) => warningAt(subject, path, reason));
@@ -284,6 +303,36 @@ function addressWarnings(
     return [warning("spec.clusterIP", `${address} is not in any ServiceCIDR`)];
   });
   return [...external, ...ingress, ...outside];
+}
+
+/** Ranges of ports that are not served, or that take ports of a node's own programs. */
+function portRangeWarnings(
+  { ports }: Service,
+  { spec, status }: RawService,
+  { nodeContext, nodes }: WarningContext,
+): FieldDiagnostic[] {
+  if (ports.every(({ ranges }) => ranges === undefined)) return [];
+  const portRanges = nodeContext[0]?.portRanges;
+  if (portRanges === "off") {
+    const path = joinPath("metadata.annotations", PORT_RANGES_ANNOTATION);
+    return [warning(path, "has no effect: --port-ranges is off")];
+  }
+  const effect =
+    portRanges === "virtual"
+      ? "a range of ports is not served there on that node, but takes connections of other nodes to its programs"
+      : "a range of ports takes connections to the node's own programs";
+  const warningsAt = (path: string, text: string | null | undefined): FieldDiagnostic[] => {
+    const address = canonicalAddress(text ?? "");
+    const node = address === undefined ? undefined : nodes.get(address);
+    if (node === undefined) return [];
+    return [warning(path, `${address} is an address of Node ${node}: ${effect}`)];
+  };
+  return [
+    ...(spec.externalIPs ?? []).flatMap((text, index) => warningsAt(joinPath("spec.externalIPs", index), text)),
+    ...(status?.loadBalancer?.ingress ?? []).flatMap(({ ip }, index) =>
+      warningsAt(joinPath(joinPath("status.loadBalancer.ingress", index), "ip"), ip),
+    ),
+  ];
 }
 
 /** Returns true if the cluster IP is a placeholder. */

@@ -1,7 +1,7 @@
 import { alternatives, counted, listText } from "../../base/text.ts";
 import { sameScheduler } from "../../config/other-modes.ts";
 import { SCHEDULERS } from "../../model/scheduler.ts";
-import type { Service } from "../../model/service.ts";
+import type { PortRangeAddresses, Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
@@ -89,20 +89,36 @@ function stickyServices({ services }: MigratingServices): Service[] {
   return services.filter(({ affinitySeconds }) => affinitySeconds > 0);
 }
 
-const RANGE_ROWS: readonly Row<readonly Service[]>[] = [
+interface RangedServices {
+  readonly ranged: readonly Service[];
+  readonly portRanges: PortRangeAddresses | undefined;
+}
+
+const rangedText = ({ ranged }: RangedServices) =>
+  `${counted(ranged.length, "Service")} with ranges of ports (${listText(ranged.map(({ name }) => name))})`;
+
+const RANGE_ROWS: readonly Row<RangedServices>[] = [
+  {
+    check: "migration-port-ranges",
+    level: "ok",
+    when: ({ ranged, portRanges }) => ranged.length > 0 && portRanges === "off",
+    found: rangedText,
+    means: "these are not served, as under kube-proxy: --port-ranges is off",
+  },
   {
     check: "migration-port-ranges",
     level: "warning",
-    when: (ranged) => ranged.length > 0,
-    found: (ranged) =>
-      `${counted(ranged.length, "Service")} with ranges of ports (${listText(ranged.map(({ name }) => name))})`,
-    means: "nodes serve them once they have nft-proxy; kube-proxy does not know them",
+    when: ({ ranged }) => ranged.length > 0,
+    found: rangedText,
+    means: ({ portRanges }) =>
+      `nodes serve them once they have nft-proxy${portRanges === "all" ? "" : ", but not at addresses of their own"}; kube-proxy does not know them`,
     action: "send connections to these ports only to nodes that are migrated",
   },
 ];
 
-function rangedServices({ services }: MigratingServices): Service[] {
-  return services.filter(({ ports }) => ports.some(({ ranges }) => ranges !== undefined));
+function rangedServices({ services, nodeContext }: MigratingServices): RangedServices {
+  const ranged = services.filter(({ ports }) => ports.some(({ ranges }) => ranges !== undefined));
+  return { ranged, portRanges: nodeContext[0]?.portRanges };
 }
 
 const CONFLICT_ROWS: readonly Row<Conflict>[] = [

@@ -23,6 +23,8 @@ export type Cause =
   | "headless"
   | "external-name"
   | "not-served"
+  /** In a range of ports of a Service, and ranges are not served there. */
+  | "port-ranges"
   /** The address belongs to the Service's load balancer (ipMode: Proxy). */
   | "load-balancer"
   /** The Service exceeds its budget, and has no rules. */

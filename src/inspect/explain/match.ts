@@ -7,7 +7,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
-import { rangeKey } from "../../ruleset/keys.ts";
+import { parseFrontendKey, rangeKey } from "../../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
@@ -46,6 +46,7 @@ function frontendAt(
   const owned = family?.frontendAt(to, protocol, number, hasNodePorts);
   if (family === undefined || owned === undefined) return undefined;
   const { key, port } = owned;
+  if (parseFrontendKey(key).lastPort !== undefined && !servesRanges(to, input)) return undefined;
   const found = viewsOf(port.service.name, input).get(`${port.key} ${key}`);
   if (found === undefined) return undefined;
   if (found.frontend.lastPort === undefined) return { port, ...found, losers: family.losersOf(key) };
@@ -88,6 +89,12 @@ export function servesNodePorts(address: string, { nodeContext, host }: ExplainI
   const nodePorts = context?.nodePorts;
   if (nodePorts?.kind === "addresses") return nodePorts.addresses.includes(address);
   return nodePorts?.kind === "all" && isLocal(host, address) && !isLoopback(address);
+}
+
+/** Whether ranges of ports are served at an address, where a Service has some. */
+export function servesRanges(address: string, { nodeContext, host }: ExplainInput): boolean {
+  const portRanges = contextOf(nodeContext, familyOf(address))?.portRanges;
+  return portRanges === "all" || (portRanges === "virtual" && !isLocal(host, address));
 }
 
 /** The Services of which an address is one, of whichever kind, by name. */

@@ -3,11 +3,12 @@ import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import { excessText } from "../../model/service-budget.ts";
 import { serviceExcess } from "../../ruleset/element-count.ts";
+import { frontendKey } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { endpointsAt, nodePortAt, servesNodePorts, servicesAt, servicesWithNodePort } from "./match.ts";
+import { endpointsAt, nodePortAt, servesNodePorts, servesRanges, servicesAt, servicesWithNodePort } from "./match.ts";
 import type { Reason } from "./service-causes.ts";
 import { destinationText, portSpecText, portText } from "./words.ts";
 
@@ -17,6 +18,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     ignored(connection, input) ??
     loadBalancer(connection, input) ??
     overBudget(connection, input) ??
+    unservedRange(connection, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
     otherNodePortAddress(connection, input) ??
@@ -89,6 +91,39 @@ function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Re
     };
   }
   return undefined;
+}
+
+/** Of a port that is in a Service's range of ports. */
+function unservedRange({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
+  const service = servicesAt(to, input).find(({ ports }) =>
+    ports.some(
+      ({ ranges = [], ...own }) =>
+        own.protocol === protocol && ranges.some(({ first, last }) => first <= port && port <= last),
+    ),
+  );
+  const context = contextOf(input.nodeContext, familyOf(to));
+  if (service === undefined || context === undefined) return undefined;
+  const range = `${port}/${protocol} is in a range of ports of Service ${service.name}`;
+  if (context.portRanges === "off") {
+    return {
+      cause: "port-ranges",
+      message: `${range}, and this node serves no ranges (--port-ranges off)`,
+      action: "set --port-ranges (nftProxy.portRanges) to virtual to serve them",
+    };
+  }
+  if (context.apiServers.includes(frontendKey(to, protocol, port))) {
+    return {
+      cause: "port-ranges",
+      message: `${range}, and nft-proxy connects to an API server there: no range takes it`,
+      action: "give the Service another address, or leave the port out of the range",
+    };
+  }
+  if (servesRanges(to, input)) return undefined;
+  return {
+    cause: "port-ranges",
+    message: `${range}, and ${to} is an address of this node: ranges are not served on it, see --port-ranges`,
+    action: "connect to another address of the Service, or list the port in spec.ports",
+  };
 }
 
 function unservedPort({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {

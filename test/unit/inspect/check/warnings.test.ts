@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import type { ProxyOptions } from "../../../../src/config/options.ts";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { checkWarnings } from "../../../../src/inspect/check/warnings.ts";
 import { loadFromFiles } from "../../../../src/inspect/load/desired.ts";
@@ -12,11 +13,11 @@ afterAll(() => rmSync(directory, { recursive: true }));
 let files = 0;
 
 /** The warnings about a text, `line path reason`, sorted. */
-async function warningsOf(text: string): Promise<string[]> {
+async function warningsOf(text: string, given: Partial<ProxyOptions> = {}): Promise<string[]> {
   files += 1;
   const path = join(directory, `${files}.yaml`);
   writeFileSync(path, text);
-  const options = { ...resolveOptions().options, maxAffinityTimeoutMs: 3_600_000 };
+  const options = { ...resolveOptions().options, maxAffinityTimeoutMs: 3_600_000, ...given };
   const request = { options, nodeName: "node-1", paths: [path], stdin: process.stdin, env: {}, userAgent: "test" };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
   expect(desired.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
@@ -205,3 +206,42 @@ test.each(rows.map((row) => [row.warnings.length === 0 ? "does not warn" : "warn
     expect(await warningsOf(text)).toEqual(warnings);
   },
 );
+
+const NODE = `apiVersion: v1
+kind: Node
+metadata: {name: node-2}
+status: {addresses: [{type: InternalIP, address: 192.0.2.3}, {type: ExternalIP, address: "FD00::3"}, {type: Hostname, address: node-2}]}
+---
+`;
+const RANGED = `${NODE}${service({
+  spec: "  type: LoadBalancer\n  externalIPs: [203.0.113.7, 192.0.2.3]",
+  status: "status: {loadBalancer: {ingress: [{ip: 192.0.2.4}, {ip: 'fd00::3'}]}}",
+}).replace("namespace: shop}", "namespace: shop, annotations: {nft-proxy.io/port-ranges: http=8000-8999}}")}`;
+
+test.each([
+  [
+    "virtual",
+    [
+      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a range of ports is not served there on that node, but takes connections of other nodes to its programs",
+      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a range of ports is not served there on that node, but takes connections of other nodes to its programs",
+    ],
+  ],
+  [
+    "all",
+    [
+      "13 spec.externalIPs[1] 192.0.2.3 is an address of Node node-2: a range of ports takes connections to the node's own programs",
+      "14 status.loadBalancer.ingress[1].ip fd00::3 is an address of Node node-2: a range of ports takes connections to the node's own programs",
+    ],
+  ],
+  ["off", ['8 metadata.annotations["nft-proxy.io/port-ranges"] has no effect: --port-ranges is off']],
+] as const)(
+  "check warns of ranges of ports at a Node's addresses with --port-ranges %s",
+  async (portRanges, expected) => {
+    expect(await warningsOf(RANGED, { portRanges })).toEqual(expected);
+  },
+);
+
+test("check does not warn of a Node's addresses without ranges of ports", async () => {
+  const text = RANGED.replace(/, annotations: .*?\}/, "");
+  expect(await warningsOf(text)).toEqual([]);
+});

@@ -7,7 +7,8 @@ import {
 } from "../../../../src/inspect/doctor/migration-check.ts";
 import type { ProxyTraces } from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { ARP_SETTINGS, ROUTE_LOCALNET } from "../../../../src/inspect/doctor/settings-check.ts";
-import { familyContext, port, service } from "../../../support/build.ts";
+import type { PortRangeAddresses } from "../../../../src/model/service.ts";
+import { familyContext, port, service, testNodeContext } from "../../../support/build.ts";
 
 const NO_TRACES = { chains: [], legacyTables: [], ipvsSchedulers: [], interfaces: new Set<string>() };
 const IPTABLES = { ...NO_TRACES, chains: [{ table: "ip nat", name: "KUBE-SERVICES" }] };
@@ -137,6 +138,15 @@ test("Services with ranges of ports are named, which kube-proxy does not serve",
   const services = [...SERVICES.services, service({ name: "voice/sip", clusterIPs: ["10.96.0.4"], ports })];
   const found = judge({ traces: NFTABLES, objects: { ...SERVICES, services } });
   expect(only(found, "migration-port-ranges")).toBe("warning: 1 Service with ranges of ports (voice/sip)");
+  const meansWith = (portRanges: PortRangeAddresses) => {
+    const nodeContext = testNodeContext({ portRanges });
+    return judge({ traces: NFTABLES, objects: { ...SERVICES, services, nodeContext } }).find(
+      ({ check }) => check === "migration-port-ranges",
+    )?.means;
+  };
+  expect(meansWith("virtual")).toContain("once they have nft-proxy, but not at addresses of their own; kube-proxy");
+  expect(meansWith("all")).toContain("once they have nft-proxy; kube-proxy");
+  expect(meansWith("off")).toContain("--port-ranges is off");
 });
 
 test("after nftables mode, only session affinity and contested addresses change", () => {

@@ -51,6 +51,11 @@ const HINTED = [
   endpoint("10.244.3.5", "node-3", ", zone: zone-b, hints: { forZones: [{ name: zone-b }] }"),
 ];
 const LOAD_BALANCER = `{ loadBalancer: { ingress: [{ ip: 203.0.113.9 }] } }`;
+/** A Service with a range of ports at the node's own address, at another one and at its cluster IP. */
+const RANGED = service(
+  ", externalIPs: [192.0.2.2, 203.0.113.7]",
+  ", annotations: { nft-proxy.io/port-ranges: http=8000-8999 }",
+);
 const OLDER = `
 ---
 apiVersion: v1
@@ -172,6 +177,50 @@ const FAULTS: readonly FieldDiagnostic[] = [
     result: "not-handled",
     cause: "not-a-service",
     message: ["an endpoint of Services shop/cart and shop/copy, reached directly"],
+  },
+  {
+    name: "a port in a range, at the node's own address",
+    manifests: RANGED + slice(READY),
+    flags: { to: "192.0.2.2", port: "8472" },
+    result: "not-handled",
+    cause: "port-ranges",
+    message: [
+      "8472/tcp is in a range of ports of Service shop/cart",
+      "192.0.2.2 is an address of this node: ranges are not served on it, see --port-ranges",
+      "connect to another address of the Service",
+    ],
+  },
+  {
+    name: "a port in a range without endpoints, at the node's own address",
+    manifests: RANGED + slice(UNREADY),
+    flags: { to: "192.0.2.2", port: "8472" },
+    result: "not-handled",
+    cause: "port-ranges",
+    message: ["192.0.2.2 is an address of this node"],
+  },
+  {
+    name: "a port in a range, at the node's own address, where ranges are served at all",
+    manifests: RANGED + slice(READY),
+    flags: { to: "192.0.2.2", port: "8472", "port-ranges": "all" },
+    result: "served",
+    cause: "served",
+    message: ["goes to one of 2 endpoints"],
+  },
+  {
+    name: "a port in a range, at another address",
+    manifests: RANGED + slice(READY),
+    flags: { to: "203.0.113.7", port: "8472" },
+    result: "served",
+    cause: "served",
+    message: ["goes to one of 2 endpoints"],
+  },
+  {
+    name: "a port in a range, where ranges are off",
+    manifests: RANGED + slice(READY),
+    flags: { to: "10.96.0.7", port: "8472", "port-ranges": "off" },
+    result: "refused",
+    cause: "port-ranges",
+    message: ["8472/tcp is in a range of ports of Service shop/cart", "--port-ranges off", "virtual to serve them"],
   },
   {
     name: "a port that is not served",
