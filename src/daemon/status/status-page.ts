@@ -63,7 +63,8 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const isOne = query.service !== "";
   const connections = status.counts === undefined ? undefined : connectionLookup(status.counts);
   const pending = new Set(status.pending.services);
-  const rows = Math.floor(ROWS_OF_PAGE / list.services.reduce((sum, { from, to }) => sum + to - from, 1));
+  const ports = list.services.reduce((sum, { from, to }) => sum + to - from, 0);
+  const rows = Math.floor(ROWS_OF_PAGE / Math.max(ports, 1));
   const services = list.services.flatMap((listed) => {
     const { name } = listed;
     const service = status.cache.service(name);
