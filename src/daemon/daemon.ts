@@ -45,9 +45,9 @@ import { HealthTracker, isServed, judgeHealth } from "./health/health.ts";
 import { ServiceHealthServers } from "./health/service-health.ts";
 import { serviceHealthSubscriber } from "./health/service-health-counts.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
-import { reservedPorts, staleFlowCleaner, staleFlows } from "./host-subscribers.ts";
+import { loopbackNodePorts, reservedPorts, staleFlowCleaner, staleFlows } from "./host-subscribers.ts";
 import type { HostSystem } from "./host-system.ts";
-import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
+import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
 import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
@@ -196,7 +196,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const hostSubscribers: SyncSubscriber[] = [
     serviceHealthSubscriber(cache, serviceHealth),
     staleFlows(udpPorts, staleFlowCleaner(udpPorts, reconciler, nodeContext, metrics, system, logger)),
-    { synced: (report) => void loopback.sync(wantedNodePorts(report.state, report.nodeContext)) },
+    loopbackNodePorts(loopback),
     reservedPorts(() => current.reserveNodePorts, system.reservedPorts, clock, logger),
   ];
   const subscribers: SyncSubscriber[] = [

@@ -11,6 +11,7 @@ import type { NodeContextReader } from "../sync/node-context.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { HostSystem } from "./host-system.ts";
+import { type LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 
 /**
@@ -81,15 +82,43 @@ export function reservedPorts(
       failures.add(systemErrorCode(error), { hint });
     }
   };
+  const isChanged = nodePortsWatch();
+  let wasWanted = false;
   return {
     synced({ state, kind }) {
-      const wanted = isWanted() ? nodePortsOf(state) : new Set<number>();
-      const text = [...wanted].sort((a, b) => a - b).join();
       // Others may have changed the list meanwhile: a full sync looks at it again.
-      if (text === last && kind !== "full" && !failures.isFailing) return;
+      const isDue = kind === "full" || failures.isFailing;
+      const isOn = isWanted();
+      if (![isChanged(state), isOn !== wasWanted, isDue].includes(true)) return;
+      wasWanted = isOn;
+      const wanted = isOn ? nodePortsOf(state) : new Set<number>();
+      const text = [...wanted].sort((a, b) => a - b).join();
+      if (text === last && !isDue) return;
       last = text;
       queue = queue.then(() => reserve(wanted));
     },
+  };
+}
+
+/** Has the loopback proxy serve the NodePorts that have endpoints. */
+export function loopbackNodePorts(loopback: Pick<LoopbackProxy, "sync">): SyncSubscriber {
+  const isChanged = nodePortsWatch();
+  return {
+    synced({ state, nodeContext }) {
+      // Another node context renders all NodePorts again.
+      if (isChanged(state)) void loopback.sync(wantedNodePorts(state, nodeContext));
+    },
+  };
+}
+
+/** @returns tells whether a NodePort changed since its last call, without looking at all of them */
+function nodePortsWatch(): (state: RulesetState) => boolean {
+  let known: { readonly state: RulesetState; readonly revision: number } | undefined;
+  return (state) => {
+    const revision = state.nodePortsRevision;
+    if (known?.state === state && known.revision === revision) return false;
+    known = { state, revision };
+    return true;
   };
 }
 

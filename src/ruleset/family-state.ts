@@ -42,6 +42,7 @@ export class FamilyState {
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
   readonly #nodePorts = new Set<string>();
+  #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
   readonly #ranges = new PortRanges(() => [...this.#candidates.owners.keys(), ...this.#context.apiServers], this.#lost);
@@ -188,6 +189,11 @@ export class FamilyState {
     return this.#nodePorts;
   }
 
+  /** Grows with each change of a NodePort: whose it is, or its rules. */
+  get nodePortsRevision(): number {
+    return this.#nodePortsRevision;
+  }
+
   /** The frontends that service ports want and others have, as numbers. */
   get lost(): Pick<LostFrontends, "count" | "services"> {
     return this.#lost;
@@ -280,14 +286,14 @@ export class FamilyState {
 
   #setCandidate(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     const { from, to } = this.#candidates.replace(key, before, after);
-    if ((from === undefined) !== (to === undefined)) this.#setPort(key, to !== undefined);
-    if (from !== to) this.#replace(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
+    if (from === to) return;
+    if ((from === undefined) !== (to === undefined)) this.#ranges.setPort(key, this.#isTaken(key));
+    if (key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) this.#setNodePort(key, to !== undefined);
+    this.#replace(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
   }
 
-  /** An explicit frontend has come or gone. */
-  #setPort(key: string, isThere: boolean): void {
-    this.#ranges.setPort(key, this.#isTaken(key));
-    if (!key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) return;
+  #setNodePort(key: string, isThere: boolean): void {
+    this.#nodePortsRevision += 1;
     if (isThere) this.#nodePorts.add(key);
     else this.#nodePorts.delete(key);
   }

@@ -78,6 +78,11 @@ export class RulesetState {
     return this.#states().flatMap((state) => state.conflicts(most));
   }
 
+  /** Grows with each change of a NodePort: whose it is, or its rules. */
+  get nodePortsRevision(): number {
+    return this.#states().reduce((sum, { nodePortsRevision }) => sum + nodePortsRevision, 0);
+  }
+
   /** How many frontends service ports want and others have. */
   get lostFrontends(): number {
     return this.#states().reduce((sum, { lost }) => sum + lost.count, 0);

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { UdpServicePorts } from "../../../src/conntrack/stale-flows.ts";
-import { staleFlows } from "../../../src/daemon/host-subscribers.ts";
-import { cacheOf, named, port, service } from "../../support/build.ts";
+import { loopbackNodePorts, staleFlows } from "../../../src/daemon/host-subscribers.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { cacheOf, endpoint, named, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { syncReport } from "../../support/sync-report.ts";
 
 test("stale flows are deleted after a change of a UDP Service, and after every full sync", () => {
@@ -20,3 +21,40 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   expect(after("partial", "web", "dns")).toBe(1);
   expect(after("full"), "rules that were missing let flows pass untranslated").toBe(2);
 });
+
+test("the loopback proxy is told of NodePorts when one of them changed, its owner or its endpoints, and of nothing else", () => {
+  const nodeContext = testNodeContext({ loopbackNodePorts: true });
+  const cache = cacheOf({ services: [service(), nodePortService("old", 1, 2), nodePortService("new", 2, 3)] });
+  const renderer = new Renderer(cache, nodeContext);
+  const told: string[][] = [];
+  const subscriber = loopbackNodePorts({
+    sync: async (wanted) => {
+      told.push(wanted.map(({ port, service }) => `${port} ${service}`));
+    },
+  });
+  const after = (change: () => void) => {
+    change();
+    renderer.update(cache.takeDirty());
+    subscriber.synced(syncReport({ state: renderer.state, nodeContext }));
+    return told.splice(0);
+  };
+  const endpoints = (name: string, ...addresses: string[]) =>
+    after(() =>
+      cache.putSlice(slice({ service: name, name, endpoints: addresses.map((one) => endpoint(one)), family: "ip" })),
+    );
+  expect(after(() => {})).toEqual([[]]);
+  expect(endpoints("web", "10.244.2.1")).toEqual([]);
+  expect(endpoints("old", "10.244.2.2")).toEqual([["30080 default/old"]]);
+  expect(endpoints("new", "10.244.2.3"), "it has lost the NodePort").toEqual([]);
+  expect(after(() => cache.deleteService(named("old")))).toEqual([["30080 default/new"]]);
+  expect(endpoints("new")).toEqual([[]]);
+});
+
+function nodePortService(name: string, createdAt: number, number: number) {
+  return service({
+    name,
+    createdAt,
+    clusterIPs: [`10.96.1.${number}`],
+    ports: [port(80, { nodePort: 30080 })],
+  });
+}

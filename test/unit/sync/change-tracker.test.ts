@@ -167,4 +167,13 @@ describe("ChangeTracker", () => {
     ]);
     expect(changes()).toBe(0);
   });
+
+  test("logs an object that is not valid once for each reason, however often it is updated", () => {
+    const { handlers, logger } = setUp();
+    logger.lines.length = 0;
+    for (const reason of ["a", "a", "b"]) handlers.services.onInvalid("default/odd", new Error(reason));
+    handlers.services.onUpsert("default/odd", service({ name: "odd" }), undefined);
+    handlers.services.onInvalid("default/odd", new Error("b"));
+    expect(logger.lines.map(({ fields }) => fields.error)).toEqual(["a", "b", "b"]);
+  });
 });
