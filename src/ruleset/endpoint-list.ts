@@ -2,7 +2,7 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
-import { fillSlots, slotCount } from "./slot-table.ts";
+import { slotTable } from "./slot-table.ts";
 
 /** A list of endpoints among which connections are balanced. */
 export interface EndpointList {
@@ -75,7 +75,7 @@ function slotsOf(endpoints: readonly Endpoint[], scheduler: Scheduler): Uint32Ar
   if (!isHashed && endpoints.every(({ weight }) => weight === first.weight)) return undefined;
   // Weights of 0 come only where nothing else is left, and then all of them are.
   const owners = endpoints.map(({ address, port, weight }) => ({ address, port, weight: Math.max(1, weight) }));
-  return fillSlots(owners, slotCount(owners));
+  return slotTable(owners);
 }
 
 /** The values that a list's chain finds by index or slot. @param values one for each target */

@@ -50,6 +50,36 @@ export function slotCountOf({ count, sum, lightest }: Weights): number {
   return SIZES.find((size) => size >= least) ?? 65521;
 }
 
+/** Tables in use, by what they are made from: two ports of a Service have the same, and so may two Services. */
+const tables = new Map<string, WeakRef<Uint32Array>>();
+
+const forgotten = new FinalizationRegistry<string>((key) => {
+  if (tables.get(key)?.deref() === undefined) tables.delete(key);
+});
+
+/**
+ * The slot table of some endpoints, as {@link fillSlots} makes it, of {@link slotCount} slots: one and the same for all lists
+ * that have equal tables. A table of 65,521 slots takes 262 kB, and 0.1 s to be made.
+ * @param owners one at least, no address and port twice
+ */
+export function slotTable(owners: readonly SlotOwner[]): Uint32Array {
+  const key = tableKey(owners);
+  const known = tables.get(key)?.deref();
+  if (known !== undefined) return known;
+  const table = fillSlots(owners, slotCount(owners));
+  tables.set(key, new WeakRef(table));
+  forgotten.register(table, key);
+  return table;
+}
+
+/** All that a table depends on: ports count only where they tell owners of one address apart. */
+function tableKey(owners: readonly SlotOwner[]): string {
+  const isAlone = new Set(owners.map(({ address }) => address)).size === owners.length;
+  return owners
+    .map(({ address, port, weight }) => (isAlone ? `${address} ${weight}` : `${address} ${weight} ${port}`))
+    .join();
+}
+
 /**
  * Distributes slots among endpoints as Maglev does: each endpoint has an order of its own, derived from its address,
  * in which it tries the slots, and takes those that are free. So every node makes the same table of the same

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fillSlots, type SlotOwner, slotCount } from "../../src/ruleset/slot-table.ts";
+import { fillSlots, type SlotOwner, slotCount, slotTable } from "../../src/ruleset/slot-table.ts";
 
 const owner = (i: number, salt: number, weight = 1, port = 80): SlotOwner => {
   return { address: `10.${salt & 255}.${i >> 8}.${i & 255}`, port, weight };
@@ -106,5 +106,31 @@ describe("a slot table", () => {
     for (const position of [0, 1, 2]) expect(table.filter((each) => each === position).length).toBeGreaterThan(70);
     // The lower port has the hash of the address alone, as in a list with no other port of it.
     expect(table).toEqual([...fillSlots([both[1], both[0], both[2]] as SlotOwner[], 251)].map((i) => [1, 0, 2][i]));
+  });
+});
+
+describe("equal slot tables", () => {
+  const weighted = owners(20, 7).map((one, i) => ({ ...one, weight: 1 + (i % 3) }));
+
+  test("are one, whatever the port of the endpoints", () => {
+    const table = slotTable(weighted);
+    expect(slotTable(weighted.map((one) => ({ ...one, port: 8080 })))).toBe(table);
+    expect(slotTable(weighted.map((one, i) => ({ ...one, port: 1000 + i })))).toBe(table);
+    expect(slotTable(owners(20, 7))).not.toBe(table);
+    expect(slotTable(owners(20, 8))).not.toBe(slotTable(owners(20, 7)));
+  });
+
+  test("are those that are made for the endpoints, also where several ports have one address", () => {
+    const anyPort = fc.constantFrom(80, 443, 8080, 9090, 10_000);
+    const anyOwners = fc.uniqueArray(
+      fc.tuple(fc.constantFrom("10.0.0.1", "10.0.0.2", "10.0.0.3"), anyPort, fc.integer({ min: 1, max: 3 })),
+      { selector: ([address, port]) => `${address} ${port}`, minLength: 2 },
+    );
+    fc.assert(
+      fc.property(anyOwners, (some) => {
+        const of = some.map(([address, port, weight]) => ({ address, port, weight }));
+        expect(slotTable(of)).toEqual(fillSlots(of, slotCount(of)));
+      }),
+    );
   });
 });
