@@ -1,8 +1,10 @@
 import { counted, listText, listTextOf } from "../base/text.ts";
+import type { Desired } from "../inspect/load/desired.ts";
 import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
 import { frontendText } from "../ruleset/keys.ts";
+import { quarantinedServices } from "../sync/quarantine-watch.ts";
 
 /** Whether any diagnostic is an error. */
 export function hasErrors(diagnostics: readonly Diagnostic[]): boolean {
@@ -33,6 +35,23 @@ export function conflictNotices(conflicts: readonly Conflict[]): string[] {
       ? [`warning: several Services want the same address and port in ${counted(more, "more case")}: ${hint}`]
       : []),
   ];
+}
+
+/** More Services than these are counted, not named. */
+const MOST_SERVICES = 20;
+
+/** An error for each Service that gets no rules, and a warning for each whose session affinity is not kept. */
+export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state">): string[] {
+  const quarantined = quarantinedServices(excess).map(
+    ({ service, reason }) => `error: Service ${service} is quarantined and gets no rules: ${reason}`,
+  );
+  const plain = quarantinedServices(state.budgets.withoutAffinity).map(
+    ({ service, reason }) => `warning: Service ${service} is served without session affinity: ${reason}`,
+  );
+  return [quarantined, plain].flatMap((notices) => [
+    ...notices.slice(0, MOST_SERVICES),
+    ...(notices.length > MOST_SERVICES ? [`and ${notices.length - MOST_SERVICES} more Services`] : []),
+  ]);
 }
 
 /** The message for a node that is not among the objects, with the nodes that are. */

@@ -3,7 +3,7 @@ import type { ByFamily } from "../base/family.ts";
 import { canonicalAddress } from "../model/ip.ts";
 import { SCHEDULERS } from "../model/scheduler.ts";
 import { PORT_RANGE_ADDRESSES } from "../model/service.ts";
-import { SERVICE_BUDGET } from "../model/service-budget.ts";
+import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import { type NodePortSelection, nodePortAddressList, parseClusterCIDRs, parseNodePortAddresses } from "./addresses.ts";
 import { detectLocal, HEALTHZ_PORT, METRICS_PORT, server, serviceExternalIPs } from "./composed-options.ts";
 import {
@@ -26,6 +26,8 @@ import { MODE_FIELDS, masqueradeSettings, presetScheduler } from "./other-modes.
 
 const MOST_31_BITS = 2 ** 31 - 1;
 const MOST_32_BITS = 2 ** 32 - 1;
+/** A Service port that has a list has three elements at least, and in each family there are 4,194,303 ids of lists. */
+const MOST_ELEMENTS = 12_000_000;
 
 /**
  * The options of nft-proxy: a row for each, with its field of KubeProxyConfiguration v1alpha1 or of our section
@@ -345,6 +347,28 @@ export const OPTIONS = {
     flag: own(
       "max-service-elements",
       "Maximum of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
+    ),
+    reload: "now",
+  }),
+  /** The most elements in the kernel that all Services may have together. */
+  maxElements: integer({
+    path: "nftProxy.maxElements",
+    between: [1, MOST_ELEMENTS],
+    preset: SHARED_BUDGET.maxElements,
+    flag: own(
+      "max-elements",
+      "Maximum of elements in the kernel for all Services together; beyond it, the newest Services get no rules",
+    ),
+    reload: "now",
+  }),
+  /** The most elements in the kernel that the Services of one namespace may have together. */
+  maxNamespaceElements: integer({
+    path: "nftProxy.maxNamespaceElements",
+    between: [1, MOST_ELEMENTS],
+    preset: SHARED_BUDGET.maxNamespaceElements,
+    flag: own(
+      "max-namespace-elements",
+      "Maximum of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
     ),
     reload: "now",
   }),

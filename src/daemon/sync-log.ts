@@ -19,14 +19,23 @@ export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
-  readonly #lines: Readonly<Record<"lost" | "found" | "quarantined" | "released", ServiceLines>>;
+  readonly #lines: Readonly<
+    Record<"lost" | "found" | "quarantined" | "released" | "affinityLost" | "affinityKept", ServiceLines>
+  >;
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
     this.#failures = new FailureLog(logger, clock, "sync failed, retrying", "sync succeeded after failures", "error");
     const lines = () => new ServiceLines(clock);
-    this.#lines = { lost: lines(), found: lines(), quarantined: lines(), released: lines() };
+    this.#lines = {
+      lost: lines(),
+      found: lines(),
+      quarantined: lines(),
+      released: lines(),
+      affinityLost: lines(),
+      affinityKept: lines(),
+    };
   }
 
   synced(report: SyncReport): void {
@@ -36,6 +45,7 @@ export class SyncLog implements SyncSubscriber {
     else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#logQuarantine(report.quarantineChange);
+    this.#logAffinity(report.affinityChange);
     this.#exclusions(report.excludedFamilies);
     this.#logConflicts(report.conflicts);
   }
@@ -84,6 +94,23 @@ export class SyncLog implements SyncSubscriber {
       serviceOf,
       (each) => this.#logger.info({ servicePort: quarantinedText(each) }, "service port no longer quarantined"),
       (count) => this.#logger.info({ others: count }, `no longer quarantined: ${furtherServices(count)}`),
+    );
+  }
+
+  #logAffinity({ begun, ended }: QuarantineChange): void {
+    const serviceOf = ({ service }: QuarantinedService) => service;
+    const text = "served without session affinity";
+    this.#lines.affinityLost.log(
+      begun,
+      serviceOf,
+      (each) => this.#logger.warn({ servicePort: quarantinedText(each) }, `${text}: ${each.reason}`),
+      (count) => this.#logger.warn({ others: count }, `${text}: ${furtherServices(count)}`),
+    );
+    this.#lines.affinityKept.log(
+      ended,
+      serviceOf,
+      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, "session affinity is kept"),
+      (count) => this.#logger.info({ others: count }, `session affinity is kept of ${furtherServices(count)}`),
     );
   }
 

@@ -14,20 +14,18 @@ interface Endpoints extends Weights {
 }
 
 /**
- * Returns the budget that a Service exceeds, undefined for none. Its elements are counted, not made: ports, addresses and
- * endpoints multiply, and a Service of some kilobytes can have millions.
+ * The budget of its own that a Service exceeds; undefined for none.
+ * @param count its {@link elementCount}
  */
-export function serviceExcess(
-  service: Service,
-  slices: readonly EndpointSlice[],
-  nodeContext: NodeContext,
-): Excess | undefined {
-  if (service.excess !== undefined) return service.excess;
+export function ownExcess(service: Service, count: number, nodeContext: NodeContext): Excess | undefined {
   const budget = nodeContext[0]?.maxServiceElements ?? Number.POSITIVE_INFINITY;
-  return excessOf("maxServiceElements", elementCount(service, slices, nodeContext), budget);
+  return service.excess ?? excessOf("maxServiceElements", count, budget);
 }
 
-/** The most elements that the kernel can have for a Service and its slices, endpoints that are not ready included. */
+/**
+ * The most elements that the kernel can have for a Service and its slices, endpoints that are not ready included. They are
+ * counted, not made: ports, addresses and endpoints multiply, and a Service of some kilobytes can have millions.
+ */
 export function elementCount(service: Service, slices: readonly EndpointSlice[], nodeContext: NodeContext): number {
   let count = 0;
   for (const context of nodeContext) {

@@ -51,7 +51,7 @@ export class FamilyState {
   #hasRanges = false;
 
   /** @param ids of service ports that are known already; none when absent */
-  constructor(context: FamilyContext, ids = new ListIds()) {
+  constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids);

@@ -203,14 +203,21 @@ class IdPool {
  */
 export class ListIds {
   readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS);
-  readonly #sticky = new IdPool(FIRST_STICKY, STICKY_STEP, MOST_STICKY_PORTS);
+  readonly #sticky: IdPool;
+  readonly #mostSticky: number;
   readonly #ids = new Map<ServicePortKey, number>();
   /** The ids that service ports had until now: one that comes back before the kernel has lost its elements has them again. */
   readonly #lapsed = new Map<ServicePortKey, number>();
 
+  /** @param mostSticky how many service ports can have session affinity: {@link MOST_STICKY_PORTS}, fewer in tests */
+  constructor(mostSticky = MOST_STICKY_PORTS) {
+    this.#mostSticky = mostSticky;
+    this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky);
+  }
+
   /** A copy that can be changed without changing this. */
   copy(): ListIds {
-    const copy = new ListIds();
+    const copy = new ListIds(this.#mostSticky);
     copy.adopt(this.#ids, new Set());
     for (const [key, id] of this.#ids) copy.#ids.set(key, id);
     return copy;

@@ -46,6 +46,11 @@ export interface FamilyContext {
   readonly counters: ServiceCounters;
   /** The most elements that one Service may have, in both families. */
   readonly maxServiceElements: number;
+  /** The most elements that all Services may have together, and those of one namespace, in both families. */
+  readonly maxElements: number;
+  readonly maxNamespaceElements: number;
+  /** The most service ports of this family that may have session affinity; half of them may be of one namespace. */
+  readonly maxStickyPorts: number;
 }
 
 /** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */

@@ -1,12 +1,9 @@
 import { endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import type { Service } from "../model/service.ts";
 import { excessText } from "../model/service-budget.ts";
-import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
+import type { ServicePort } from "../model/service-port.ts";
 import { chooseEndpoints } from "../model/topology.ts";
-import { serviceExcess } from "./element-count.ts";
-import { MOST_STICKY_PORTS } from "./list-ids.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import { RulesetState } from "./ruleset-state.ts";
 import { excessOf, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
@@ -15,8 +12,6 @@ import { excessOf, renderServicePort, type ServicePortRules } from "./service-po
 type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
 
 const NONE: Excluded = new Set();
-
-const NO_ID_LEFT = `no more than ${MOST_STICKY_PORTS} Service ports can have session affinity`;
 
 /** Keeps a ruleset in step with an object cache: renders again what changed, and nothing else. */
 export class Renderer {
@@ -29,6 +24,11 @@ export class Renderer {
   readonly #excessOf = new Map<ServiceName, ReadonlyMap<ServicePortKey, string>>();
   /** Those of all Services; undefined after a change. */
   #excess: ReadonlyMap<ServicePortKey, string> | undefined;
+  /** The Services for which older ones leave too little, as of the last update. */
+  #short: ReadonlyMap<ServiceName, unknown> = new Map();
+  #alsoRendered: ReadonlySet<ServiceName> = new Set();
+  /** Service ports with session affinity were taken out whose ranges have their list ids until ranges are cut. */
+  #holdsIds = false;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -44,8 +44,7 @@ export class Renderer {
   *changingContext(nodeContext: NodeContext, excluded = NONE): Generator<undefined> {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
-    for (const name of this.#names()) yield* this.#renderService(name, excluded);
-    this.#cutRanges();
+    yield* this.#rendering(this.#names(), excluded);
   }
 
   /**
@@ -54,8 +53,7 @@ export class Renderer {
    * @param excluded service ports that get no rules
    */
   *updating(dirty: Iterable<ServiceName>, excluded = NONE): Generator<undefined> {
-    for (const name of [...dirty].sort()) yield* this.#renderService(name, excluded);
-    this.#cutRanges();
+    yield* this.#rendering([...dirty].sort(), excluded);
   }
 
   /** As {@link Renderer.updating}, at once. */
@@ -69,7 +67,31 @@ export class Renderer {
     return this.#excess;
   }
 
+  /** The Services that the last update rendered because others changed, which leave them more or less than before. */
+  get alsoRendered(): ReadonlySet<ServiceName> {
+    return this.#alsoRendered;
+  }
+
+  /** First what goes, then what comes: all list ids may be taken. */
+  *#rendering(dirty: readonly ServiceName[], excluded: Excluded): Generator<undefined> {
+    const { budgets } = this.state;
+    for (const name of dirty) {
+      budgets.count(name, this.#cache.service(name), this.#cache.slices(name), this.#nodeContext);
+      yield;
+    }
+    this.#alsoRendered = budgets.decide(this.#nodeContext);
+    const names = this.#alsoRendered.size === 0 ? dirty : [...new Set([...dirty, ...this.#alsoRendered])].sort();
+    for (const name of names) yield* this.#removeOld(name, excluded);
+    if (this.#holdsIds) this.#cutRanges();
+    for (const name of names) yield* this.#renderService(name, excluded);
+    if (budgets.short !== this.#short)
+      for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
+    this.#short = budgets.short;
+    this.#cutRanges();
+  }
+
   #cutRanges(): void {
+    this.#holdsIds = false;
     for (const state of Object.values(this.state.families)) state?.cutRanges();
   }
 
@@ -77,24 +99,25 @@ export class Renderer {
     return [...new Set([...this.#cache.serviceNames(), ...this.#ports.keys()])].sort();
   }
 
-  *#renderService(name: ServiceName, excluded: Excluded): Generator<undefined> {
-    const service = this.#cache.service(name);
-    const slices = this.#cache.slices(name);
-    const excess = service && serviceExcess(service, slices, this.#nodeContext);
-    const wanted = service === undefined || excess !== undefined ? [] : this.#portsOf(service, excluded);
-    const kept = new Set(wanted.map(([{ key }]) => key));
-    for (const { family, key } of this.#ports.get(name) ?? []) {
-      if (kept.has(key)) continue;
+  /** Takes out the ports that a Service has lost, and those whose list id is to be one without session affinity. */
+  *#removeOld(name: ServiceName, excluded: Excluded): Generator<undefined> {
+    const before = this.#ports.get(name) ?? [];
+    if (before.length === 0) return;
+    const wanted = new Map(this.#wantedPorts(name, excluded).map(([port]) => [port.key, port]));
+    for (const { family, key, service, spec } of before) {
+      const port = wanted.get(key);
+      if (port !== undefined && (port.service.affinitySeconds > 0 || service.affinitySeconds === 0)) continue;
       this.state.families[family]?.remove(key);
+      this.#holdsIds ||= service.affinitySeconds > 0 && spec.ranges !== undefined;
       yield;
     }
-    const over = new Map<ServicePortKey, string>();
-    if (service !== undefined && excess !== undefined) {
-      const reason = excessText(excess);
-      for (const { family, key } of servicePortsOf(service)) if (this.state.families[family]) over.set(key, reason);
-    }
+  }
+
+  *#renderService(name: ServiceName, excluded: Excluded): Generator<undefined> {
+    const over = this.#overOf(name);
+    const slices = this.state.budgets.served(name)?.slices ?? [];
     const ports: ServicePort[] = [];
-    for (const [port, context] of wanted) {
+    for (const [port, context] of this.#wantedPorts(name, excluded)) {
       const endpoints = endpointsOf(slices, port, context.place.name);
       const rules = renderServicePort(port, chooseEndpoints(port, endpoints, context.place), context);
       if (this.#put(rules, over)) ports.push(port);
@@ -106,21 +129,29 @@ export class Renderer {
   }
 
   /** The ports of a Service that get rules, with the context of their family. */
-  #portsOf(service: Service, excluded: Excluded): (readonly [ServicePort, FamilyContext])[] {
-    return servicePortsOf(service).flatMap((port) => {
+  #wantedPorts(name: ServiceName, excluded: Excluded): (readonly [ServicePort, FamilyContext])[] {
+    return (this.state.budgets.served(name)?.ports ?? []).flatMap((port) => {
       const context = contextOf(this.#nodeContext, port.family);
       return context === undefined || excluded.has(port.key) ? [] : [[port, context] as const];
     });
   }
 
+  /** The ports of a Service that is not served, with the reason; none for one that is. */
+  #overOf(name: ServiceName): Map<ServicePortKey, string> {
+    const { budgets, families } = this.state;
+    const excess = budgets.excessOf(name);
+    if (excess === undefined) return new Map();
+    const reason = excessText(excess);
+    return new Map(budgets.unserved(name).flatMap(({ family, key }) => (families[family] ? [[key, reason]] : [])));
+  }
+
   /** Puts rules into the state. @returns false for a service port that exceeds a limit: it gets none, and a place in `over` */
   #put(rules: ServicePortRules, over: Map<ServicePortKey, string>): boolean {
     const { family, key } = rules.port;
-    const state = this.state.families[family];
-    const excess = excessOf(rules) ?? (state?.hasIdFor(rules) === false ? NO_ID_LEFT : undefined);
-    if (excess === undefined) state?.put(rules);
+    const excess = excessOf(rules);
+    if (excess === undefined) this.state.families[family]?.put(rules);
     else {
-      state?.remove(key);
+      this.state.families[family]?.remove(key);
       over.set(key, excess);
     }
     return excess === undefined;

@@ -1,4 +1,4 @@
-import { SERVICE_BUDGET } from "../model/service-budget.ts";
+import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
@@ -7,7 +7,7 @@ import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
 import { flowtableOf } from "./fast-path.ts";
-import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
+import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { LISTS, setSpecs, sourceRangesSpec } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
@@ -52,6 +52,8 @@ const CONTEXT: FamilyContext = {
   fastPathAfter: undefined,
   counters: "off",
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
+  ...SHARED_BUDGET,
+  maxStickyPorts: MOST_STICKY_PORTS,
 };
 
 const PLAIN: Balancer = { scheduler: "random", slots: false, count: 2, affinitySeconds: 0, local: false };

@@ -7,6 +7,7 @@ import { type Conflict, FamilyState } from "./family-state.ts";
 import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
 import { AFFINITY_IDS, ENDPOINTS } from "./sets.ts";
+import { SharedBudgets } from "./shared-budgets.ts";
 
 /** How a state takes over what the kernel has: see {@link RulesetState.adopt}. */
 interface AdoptOptions {
@@ -19,6 +20,8 @@ interface AdoptOptions {
 /** The ruleset of both families. */
 export class RulesetState {
   readonly families: Readonly<Partial<Record<Family, FamilyState>>>;
+  /** Which Services are served, and which of them with session affinity. */
+  readonly budgets = new SharedBudgets();
 
   /**
    * @param nodeContext one for each family that is to be programmed

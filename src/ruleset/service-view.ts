@@ -1,13 +1,14 @@
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
+import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import { chooseEndpoints, type EndpointChoice, type ExclusionReason, whyExcluded } from "../model/topology.ts";
 import { DROP_CHAIN } from "./chain-names.ts";
-import { serviceExcess } from "./element-count.ts";
+import { elementCount, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
+import type { RulesetState } from "./ruleset-state.ts";
 import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
 import { mapsOf } from "./sets.ts";
 
@@ -84,23 +85,25 @@ export interface ServicePortView {
 
 /**
  * How this node serves a Service, one view for each service port, IPv4 first; none for a Service that is not there. Of one
- * that exceeds its budget, the first service port of each family with its cluster IP alone: it has no rules, and there may
+ * beyond a budget, the first service port of each family with its cluster IP alone: it has no rules, and there may
  * be millions of pairs of a frontend and an endpoint.
  * @param nodeContext the context of the families that are programmed
- * @param families the state that holds the owners of frontends
+ * @param state the desired state, which holds the owners of frontends
  * @param ports which of the service ports; all if absent
  */
 export function viewService(
   cache: ObjectCache,
   name: ServiceName,
   nodeContext: NodeContext,
-  families: Readonly<Partial<Record<string, FamilyState>>>,
+  { families, budgets }: Pick<RulesetState, "families" | "budgets">,
   ports?: { readonly from: number; readonly to: number },
 ): ServicePortView[] {
   const service = cache.service(name);
   if (service === undefined) return [];
-  const isOver = serviceExcess(service, cache.slices(name), nodeContext) !== undefined;
-  const all = servicePortsOf(service);
+  // Counted again: it may have changed since the rules were made.
+  const excess = ownExcess(service, elementCount(service, cache.slices(name), nodeContext), nodeContext);
+  const isOver = (excess ?? budgets.excessOf(name)) !== undefined;
+  const all = budgets.asServed(service);
   const shown = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
   return shown.slice(ports?.from, ports?.to).flatMap((port) => {

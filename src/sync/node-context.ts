@@ -7,6 +7,7 @@ import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
 import type { Node, NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { frontendKey } from "../ruleset/keys.ts";
+import { MOST_STICKY_PORTS } from "../ruleset/list-ids.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
@@ -52,6 +53,9 @@ export function nodeContextOf(
       fastPathAfter: options.fastPath ? options.fastPathAfter : undefined,
       counters: options.serviceCounters,
       maxServiceElements: options.maxServiceElements,
+      maxElements: options.maxElements,
+      maxNamespaceElements: options.maxNamespaceElements,
+      maxStickyPorts: MOST_STICKY_PORTS,
     };
   });
 }

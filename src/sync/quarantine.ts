@@ -172,7 +172,8 @@ function apply(trial: RulesetState, suspects: readonly Suspect[], selection: Rea
     const family = trial.families[(after ?? before)?.port.family ?? "ip"];
     const wanted = selection.has(suspect) ? after : before;
     if (family === undefined || wanted === family.servicePortRules(key)) continue;
-    if (wanted === undefined) family.remove(key);
+    // The rules of before and after may have more ids between them than there are.
+    if (wanted === undefined || !family.hasIdFor(wanted)) family.remove(key);
     else family.put(wanted);
   }
 }

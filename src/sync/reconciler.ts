@@ -195,6 +195,7 @@ export class Reconciler {
       this.#nodeContext = [];
       throw error;
     }
+    for (const name of this.#renderer.alsoRendered) this.#rendered.add(name);
     this.#parts.vanished?.putInto(this.state);
   }
 

@@ -46,6 +46,7 @@ export class SyncLoop {
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
   readonly #quarantineChange = quarantineWatch();
+  readonly #affinityChange = quarantineWatch();
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -202,6 +203,7 @@ export class SyncLoop {
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: this.#quarantineChange(quarantined, outcome.refused),
+      affinityChange: this.#affinityChange(state.budgets.withoutAffinity),
     };
     return { ...outcome, ...input, ...news, pendingSince, state, quarantined, excludedFamilies };
   }

@@ -40,6 +40,8 @@ export interface SyncNews {
   readonly repaired: DriftSummary | undefined;
   readonly conflicts: ConflictChanges;
   readonly quarantineChange: QuarantineChange;
+  /** The same of service ports that are served without the session affinity that they ask for. */
+  readonly affinityChange: QuarantineChange;
 }
 
 /** A successful sync. Times are milliseconds since 1970 by the wall clock of its start, whatever that is set to meanwhile. */

@@ -39,7 +39,7 @@ function operationsOf({ services, slices }: HostileObjects): Readonly<Record<str
     render: countOperations(() => renderer.update(cache.takeDirty())),
     write: countOperations(() => JSON.stringify(toTransaction(renderer.state.pending()))),
     view: countOperations(() => {
-      for (const name of cache.serviceNames()) viewService(cache, name, nodeContext, renderer.state.families);
+      for (const name of cache.serviceNames()) viewService(cache, name, nodeContext, renderer.state);
     }),
     again: countOperations(() => {
       renderer.state.committed();

@@ -6,8 +6,9 @@ import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.t
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Scheduler } from "../../src/model/scheduler.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
-import { SERVICE_BUDGET } from "../../src/model/service-budget.ts";
+import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import { MOST_STICKY_PORTS } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 
@@ -182,6 +183,8 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     fastPathAfter: undefined,
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
+    ...SHARED_BUDGET,
+    maxStickyPorts: MOST_STICKY_PORTS,
     ...options,
   };
 }

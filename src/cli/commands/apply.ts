@@ -17,12 +17,20 @@ import { fastPathFeatures, requiredFeatures } from "../../ruleset/required-featu
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { adoptVanished, allSlicesOf } from "../../sync/vanished-endpoints.ts";
 import type { Argv } from "../command.ts";
-import { conflictNotices, diagnosticText, hasErrors, missingNodeNotices, missingNodeText } from "../notices.ts";
+import {
+  budgetNotices,
+  conflictNotices,
+  diagnosticText,
+  hasErrors,
+  missingNodeNotices,
+  missingNodeText,
+} from "../notices.ts";
 import { type CommandOptions, commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
 /**
- * `apply`: one full sync from files. Objects with errors leave the kernel as it is. With `--reset-vanished`, endpoints that
+ * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget gets no rules, the
+ * others have theirs, and the exit code is 1. With `--reset-vanished`, endpoints that
  * the kernel has and the files have not are gone at once: nothing waits here.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
@@ -48,11 +56,12 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const report = await fullSync(nft, tables, { state, adopt });
   const excluded = options.fastPath ? await addInterfaces(nft, tables, options) : 0;
   return {
-    exitCode: EXIT.ok,
+    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.refused,
     output: applySummary(cache, report),
     notices: [
       ...notices,
       ...missingNodeNotices(desired.missingNode),
+      ...budgetNotices(desired),
       ...conflictNotices(state.conflicts()),
       ...interfaceNotices(excluded),
       ...(await daemonNotices(options)),

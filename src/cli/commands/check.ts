@@ -7,9 +7,10 @@ import { checkWarnings, serviceSubjects } from "../../inspect/check/warnings.ts"
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import { bounded } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { serviceOf } from "../../model/ids.ts";
+import type { ServicePortKey } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
+import { quarantinedServices } from "../../sync/quarantine-watch.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, githubCommand, hasErrors } from "../notices.ts";
@@ -64,14 +65,23 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
   return isSet(argv, "no-strict") ? errors.map((error) => ({ ...error, severity: "warning" as const })) : errors;
 }
 
-/** The Services that exceed a limit, each once for a reason. */
-function excesses({ files, excess }: DesiredFromFiles): Diagnostic[] {
+/** The Services that exceed a limit, and those whose session affinity is not kept, each once for a reason. */
+function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
-  const reasons = new Map(Array.from(excess, ([key, reason]) => [`${serviceOf(key)} ${reason}`, { key, reason }]));
-  return [...reasons.values()].flatMap(({ key, reason }) => {
-    const subject: Subject | undefined = subjects.get(serviceOf(key));
-    return subject === undefined ? [] : [errorAt(subject, "spec", `would be quarantined: ${reason}`)];
-  });
+  const found = <T>(
+    reasons: ReadonlyMap<ServicePortKey, string>,
+    diagnosticOf: (subject: Subject, reason: string) => T,
+  ) =>
+    quarantinedServices(reasons).flatMap(({ service, reason }) => {
+      const subject = subjects.get(service);
+      return subject === undefined ? [] : [diagnosticOf(subject, reason)];
+    });
+  return [
+    ...found(excess, (subject, reason) => errorAt(subject, "spec", `would be quarantined: ${reason}`)),
+    ...found(state.budgets.withoutAffinity, (subject, reason) =>
+      warningAt(subject, "spec.sessionAffinity", `would not be kept: ${reason}`),
+    ),
+  ];
 }
 
 /** The service ports that the kernel refuses, as diagnostics of their Services. */

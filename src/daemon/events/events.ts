@@ -97,6 +97,12 @@ export function quarantineEvent(service: EventSubject, port: string, node: strin
   return warning(service, "ServicePortQuarantined", "Sync", note);
 }
 
+/** The session affinity of service ports is not kept, for the reason given: all nodes find the same. */
+export function unkeptAffinityEvent(service: EventSubject, servicePorts: string, reason: string): EventNote {
+  const note = `${servicePorts} is served without session affinity: ${reason}`;
+  return { ...warning(service, "SessionAffinityNotKept", "Sync", note), clusterKey: "" };
+}
+
 /** A service port lost an address and port to another. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
   const note = `${servicePort} conflicts with ${winner}, which has the same address and port`;

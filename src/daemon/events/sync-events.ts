@@ -21,6 +21,7 @@ import {
   portRangesOffEvent,
   quarantineEvent,
   serviceSubject,
+  unkeptAffinityEvent,
   unknownSchedulerEvent,
 } from "./events.ts";
 
@@ -38,7 +39,7 @@ export function syncEvents(
   driftAuthor: () => string | undefined,
 ): SyncSubscriber {
   return {
-    synced({ repaired, quarantineChange: { begun, again }, conflicts }: SyncReport): void {
+    synced({ repaired, quarantineChange: { begun, again }, affinityChange, conflicts }: SyncReport): void {
       const author = driftAuthor();
       const by = author === undefined ? "" : `, by ${author}`;
       if (repaired !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
@@ -46,6 +47,10 @@ export function syncEvents(
         const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
         const service = serviceSubject(cache, each.service);
         events.record(quarantineEvent(service, servicePorts, cache.node.name, each.reason));
+      }
+      for (const each of affinityChange.begun) {
+        const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
+        events.record(unkeptAffinityEvent(serviceSubject(cache, each.service), servicePorts, each.reason));
       }
       for (const [name, lost] of lostByService(conflicts.begun)) {
         events.record(conflictEvent(serviceSubject(cache, name), lost));

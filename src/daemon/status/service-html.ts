@@ -46,15 +46,23 @@ export function serviceHtml(
 ): Html {
   const part = to - from === ports ? undefined : html` <small>ports ${from + 1} to ${to} of ${ports}</small>`;
   return html`<article>
-<h3><a href="${detail.link}">${service.name}</a>${badges(service, detail)}${part}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service, views, detail)}${part}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
 ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
 
-function badges(service: Service, { defaultScheduler, maxAffinitySeconds }: ServiceDetail): Html[] {
+function badges(
+  service: Service,
+  views: readonly ServicePortView[],
+  { defaultScheduler, maxAffinitySeconds }: ServiceDetail,
+): Html[] {
+  const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
+  const sticky = isKept
+    ? `sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`
+    : "session affinity not kept";
   const words = [
     ...schedulerWords(service, defaultScheduler),
-    ...(service.affinitySeconds > 0 ? [`sticky ${Math.min(service.affinitySeconds, maxAffinitySeconds)} s`] : []),
+    ...(service.affinitySeconds > 0 ? [sticky] : []),
     ...(service.internalPolicyLocal ? ["internal: Local"] : []),
     ...(service.externalPolicyLocal ? ["external: Local"] : []),
     ...(service.deleting ? ["deleting"] : []),

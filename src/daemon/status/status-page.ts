@@ -69,7 +69,7 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
     const { name } = listed;
     const service = status.cache.service(name);
     if (service === undefined) return [];
-    const views = viewService(status.cache, name, status.nodeContext, status.state.families, listed);
+    const views = viewService(status.cache, name, status.nodeContext, status.state, listed);
     const detail = {
       quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
       isPending: pending.has(name),

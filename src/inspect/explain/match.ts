@@ -74,7 +74,7 @@ function viewsOf(service: ServiceName, input: ExplainInput): Views {
   if (last?.service === service) return last.views;
   const { cache, nodeContext, state } = input;
   const views = new Map(
-    viewService(cache, service, nodeContext, state.families).flatMap((view) =>
+    viewService(cache, service, nodeContext, state).flatMap((view) =>
       view.frontends.map((frontend) => [`${view.port.key} ${frontend.key}`, { view, frontend }] as const),
     ),
   );

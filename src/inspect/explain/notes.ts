@@ -41,6 +41,7 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
+    ...unkeptAffinityNotes(match, input),
     ...schedulerNotes(match, own),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
@@ -117,6 +118,12 @@ function affinityNotes(match: Match | undefined, outcomes: readonly Outcome[], {
       ? ""
       : `; ${isKept(outcomes) ? "known client" : "the endpoint of this client is gone"}; entry expires in ${before.expires}`;
   return [{ topic: "affinity", message: `${message}${known}` }];
+}
+
+/** A Service port whose session affinity is not kept is served as one without it. */
+function unkeptAffinityNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
+  const reason = match && state.budgets.withoutAffinity.get(match.port.key);
+  return reason === undefined ? [] : [{ topic: "affinity", message: `not kept for this Service: ${reason}` }];
 }
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {

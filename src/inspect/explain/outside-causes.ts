@@ -2,7 +2,6 @@ import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import { excessText } from "../../model/service-budget.ts";
-import { serviceExcess } from "../../ruleset/element-count.ts";
 import { frontendKey } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
@@ -79,15 +78,17 @@ function loadBalancer({ to }: Connection, { loadBalancers }: ExplainInput): Reas
 }
 
 function overBudget({ to, port, protocol }: Connection, input: ExplainInput): Reason | undefined {
-  const { cache, nodeContext } = input;
   const withNodePort = servesNodePorts(to, input) ? servicesWithNodePort({ port, protocol }, input) : [];
   for (const service of [...servicesAt(to, input), ...withNodePort]) {
-    const excess = serviceExcess(service, cache.slices(service.name), nodeContext);
+    const excess = input.state.budgets.excessOf(service.name);
     if (excess === undefined) continue;
+    const isOwn = excess.left === undefined;
     return {
       cause: "over-budget",
       message: `${to} belongs to Service ${service.name}, which is quarantined: ${excessText(excess)}`,
-      action: "split the Service, or give it fewer of these; the flag raises the budget for every Service",
+      action: isOwn
+        ? "split the Service, or give it fewer of these; the flag raises the budget for every Service"
+        : "give it fewer ports, addresses or endpoints, or delete older Services that nobody needs; the flag raises the budget",
     };
   }
   return undefined;

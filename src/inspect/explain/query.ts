@@ -58,7 +58,7 @@ export function serviceConnections(
   input: ExplainInput,
 ): PortConnections[] {
   const { service, port } = named;
-  const views = viewService(input.cache, service, input.nodeContext, input.state.families);
+  const views = viewService(input.cache, service, input.nodeContext, input.state);
   if (views.length === 0) throw unknownService(service, input);
   const wanted = views.filter((view) => isNamed(view.port, named));
   if (wanted.length === 0) throw unknownPort(service, port ?? "", views);
@@ -79,7 +79,7 @@ export function allConnections({ namespace, problemsOnly, from }: AllQuery, inpu
     .serviceNames()
     .filter((name) => namespace === undefined || name.startsWith(`${namespace}/`));
   return names.flatMap((name) =>
-    viewService(input.cache, name, input.nodeContext, input.state.families).flatMap((view) => {
+    viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) => {
       const frontends = problemsOnly ? view.frontends.filter((frontend) => hasProblem(frontend, view)) : view.frontends;
       const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
       return connections.length === 0 ? [] : [{ view, connections }];

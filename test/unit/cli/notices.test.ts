@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { conflictNotices } from "../../../src/cli/notices.ts";
-import { port, renderAll, service } from "../../support/build.ts";
+import { budgetNotices, conflictNotices } from "../../../src/cli/notices.ts";
+import { port, renderAll, service, testNodeContext } from "../../support/build.ts";
 
 test("of many conflicts 20 are told, each with five of the losers, and the others are counted", () => {
   const ports = Array.from({ length: 30 }, (_, i) => port(1000 + i, { name: `p${i}` }));
@@ -13,4 +13,24 @@ test("of many conflicts 20 are told, each with five of the losers, and the other
   expect(notices.at(-1)).toBe(
     "warning: several Services want the same address and port in 10 more cases: nft-proxy explain --all --problems lists them",
   );
+});
+
+const services = (count: number) =>
+  Array.from({ length: count }, (_, i) =>
+    service({ name: `a/s${i}`, createdAt: i, clusterIPs: [`10.96.1.${i}`, `fd00:10:96::1:${i}`], affinitySeconds: 60 }),
+  );
+
+test("notices on budgets name each Service once, and count those beyond twenty", () => {
+  const notices = budgetNotices(renderAll({ services: services(30) }, testNodeContext({ maxElements: 5 * 4 + 3 })));
+  expect(notices).toHaveLength(21);
+  expect(notices[0]).toMatch(
+    /^error: Service a\/s\d+ is quarantined and gets no rules: all Services together can have 23 elements/,
+  );
+  expect(notices.at(-1)).toBe("and 5 more Services");
+});
+
+test("notices on session affinity that is not kept are warnings", () => {
+  expect(budgetNotices(renderAll({ services: services(3) }, testNodeContext({ maxStickyPorts: 4 })))).toEqual([
+    "warning: Service a/s2 is served without session affinity: the Services of a namespace can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+  ]);
 });

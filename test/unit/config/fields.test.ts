@@ -42,6 +42,8 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.maxAffinityTimeout", "10m", { maxAffinityTimeoutMs: 600_000 }],
   ["nftProxy.refusalLogSize", "0", { refusalLogSize: 0 }],
   ["nftProxy.maxServiceElements", "7", { maxServiceElements: 7 }],
+  ["nftProxy.maxElements", "7", { maxElements: 7 }],
+  ["nftProxy.maxNamespaceElements", "7", { maxNamespaceElements: 7 }],
   ["nftProxy.maxServiceSourceRanges", "7", { maxServiceSourceRanges: 7 }],
   ["nftProxy.maxServiceAddresses", "7", { maxServiceAddresses: 7 }],
   ["nftProxy.configChange", "exit", { configChange: "exit" }],

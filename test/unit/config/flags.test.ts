@@ -53,6 +53,8 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["masquerade-all", "", { masqueradeAll: true }],
   ["master", "http://192.0.2.1:8080", { client: { ...DEFAULTS.client, master: "http://192.0.2.1:8080" } }],
   ["max-affinity-timeout", "1h", { maxAffinityTimeoutMs: 3_600_000 }],
+  ["max-elements", "7", { maxElements: 7 }],
+  ["max-namespace-elements", "7", { maxNamespaceElements: 7 }],
   ["max-service-addresses", "7", { maxServiceAddresses: 7 }],
   ["max-service-elements", "7", { maxServiceElements: 7 }],
   ["max-service-source-ranges", "7", { maxServiceSourceRanges: 7 }],

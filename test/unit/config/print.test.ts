@@ -79,6 +79,8 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   maxAffinityTimeoutMs: fc.integer({ min: 1000, max: 86_400_000 }),
   affinityMapSize: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxElements: fc.integer({ min: 1, max: 12_000_000 }),
+  maxNamespaceElements: fc.integer({ min: 1, max: 12_000_000 }),
   maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceAddresses: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
@@ -144,6 +146,8 @@ describe("a printed configuration", () => {
         fullResyncPeriod: 1h0m0s
         master: ""
         maxAffinityTimeout: 24h0m0s
+        maxElements: 1000000
+        maxNamespaceElements: 500000
         maxServiceAddresses: 2000
         maxServiceElements: 150000
         maxServiceSourceRanges: 20000

@@ -43,6 +43,8 @@ const NEW: ProxyOptions = {
   maxAffinityTimeoutMs: 1000,
   refusalLogSize: 1,
   maxServiceElements: 1,
+  maxElements: 1,
+  maxNamespaceElements: 1,
   maxServiceSourceRanges: 1,
   maxServiceAddresses: 1,
   configChange: "exit",
@@ -83,6 +85,8 @@ describe("planReload", () => {
       "portRanges",
       "maxAffinityTimeoutMs",
       "maxServiceElements",
+      "maxElements",
+      "maxNamespaceElements",
       "configChange",
     ]);
     expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());

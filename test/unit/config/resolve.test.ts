@@ -50,6 +50,8 @@ describe("options from flags alone", () => {
         maxAffinityTimeoutMs: 86_400_000,
         refusalLogSize: 65_536,
         maxServiceElements: 150_000,
+        maxElements: 1_000_000,
+        maxNamespaceElements: 500_000,
         maxServiceSourceRanges: 20_000,
         maxServiceAddresses: 2_000,
         configChange: "reload",

@@ -186,3 +186,25 @@ test("an excluded family is named when its exclusion begins and ends", () => {
     ["info", { family: "IPv6" }],
   ]);
 });
+
+test("Services whose session affinity is not kept are named once, and when it is kept", () => {
+  const { logger, log } = setUp();
+  const sticky = ["a/old", "b/new"].map((name, i) =>
+    service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),
+  );
+  const report = syncReports();
+  for (const services of [sticky, sticky, sticky.slice(1)]) {
+    const { state } = renderAll({ services }, testNodeContext({ maxStickyPorts: 1 }));
+    log.synced(report({ kind: "partial", state }));
+  }
+  const fields = { servicePort: "ip b/new:/tcp" };
+  const reason = "all Services together can have 1 ports with session affinity in a family";
+  expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
+    {
+      level: "warn",
+      fields,
+      message: `served without session affinity: ${reason}, and this one has 1, 1 more than older ones leave`,
+    },
+    { level: "info", fields, message: "session affinity is kept" },
+  ]);
+});

@@ -97,12 +97,12 @@ test("a chain that thousands of frontends share is not compared for each of them
   texts.mockRestore();
 });
 
-test("a Service is rendered in as many pieces as it has ports, and taken away in as many", () => {
+test("a Service is counted and rendered in pieces of a port each, and taken away in as many", () => {
   const cache = cacheOf({ services: [service({ ports: PORTS.slice(0, 10) })] });
   const renderer = new Renderer(cache, testNodeContext());
-  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(10);
+  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(1 + 10);
   const { name } = service();
   cache.deleteService(name);
-  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(10);
+  expect([...renderer.updating(cache.takeDirty())]).toHaveLength(1 + 10);
   expect(served(renderer)).toEqual(new Set());
 });

@@ -21,7 +21,7 @@ function view(objects: Objects, name = "web"): ServicePortView[] {
   const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  return viewService(cache, named(name), nodeContext, renderer.state.families);
+  return viewService(cache, named(name), nodeContext, renderer.state);
 }
 
 /** `origin key outcome`, the endpoints connections from outside go to, and who has it if somebody else. */

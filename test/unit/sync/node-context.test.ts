@@ -3,6 +3,7 @@ import type { Family } from "../../../src/base/family.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
+import { MOST_STICKY_PORTS } from "../../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { type HostView, nodeContextOf } from "../../../src/sync/node-context.ts";
 import { HERE, node, serviceCIDR } from "../../support/build.ts";
@@ -42,6 +43,8 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       fastPathAfter: 9,
       serviceCounters: "services",
       maxServiceElements: 9,
+      maxElements: 99,
+      maxNamespaceElements: 98,
     }),
   ).toEqual({
     family: "ip",
@@ -60,6 +63,9 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     fastPathAfter: 9,
     counters: "services",
     maxServiceElements: 9,
+    maxElements: 99,
+    maxNamespaceElements: 98,
+    maxStickyPorts: MOST_STICKY_PORTS,
     scheduler: "random",
     portRanges: "virtual",
     apiServers: [],

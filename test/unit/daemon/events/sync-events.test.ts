@@ -3,7 +3,7 @@ import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { syncEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
-import { cacheOf, port, renderAll, service } from "../../../support/build.ts";
+import { cacheOf, port, renderAll, service, testNodeContext } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 import { MISSING_TABLE, syncFailure, syncReport, syncReports } from "../../../support/sync-report.ts";
@@ -136,4 +136,26 @@ test("a conflict is reported once, about the Service that lost", async () => {
   clock.advance(15_000);
   await settle();
   expect(sent).toMatchObject([{ reason: "AddressConflict", regarding: { name: "young" } }]);
+});
+
+test("a Service whose session affinity is not kept is told so, by one node of all", async () => {
+  const { subscriber, sent, settle, clock } = setUp();
+  const sticky = ["a", "bad"].map((name, i) =>
+    service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),
+  );
+  const { state } = renderAll({ services: sticky }, testNodeContext({ maxStickyPorts: 1 }));
+  const report = syncReports();
+  for (let i = 0; i < 2; i++) subscriber.synced(report({ state }));
+  clock.advance(15_000);
+  await settle();
+  expect(sent).toMatchObject([
+    {
+      type: "Warning",
+      reason: "SessionAffinityNotKept",
+      regarding: { namespace: "default", name: "bad" },
+      note: expect.stringMatching(
+        /^default\/bad:\/tcp is served without session affinity: the Services of a namespace can have 1 ports/,
+      ),
+    },
+  ]);
 });

@@ -75,3 +75,37 @@ describe("the note on the fast path", () => {
     expect(notesOf(undefined)).toEqual([]);
   });
 });
+
+test("a Service port whose session affinity is not kept is served, and a note tells the reason", () => {
+  const services = ["a/old", "b/new"].map((name, i) =>
+    service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 600 }),
+  );
+  const slices = ["a/old", "b/new"].map((name) => slice({ service: name, endpoints: [`10.244.0.1`] }));
+  const cache = cacheOf({ services, slices });
+  const nodeContext = testNodeContext({ maxStickyPorts: 1 });
+  const renderer = new Renderer(cache, nodeContext);
+  renderer.update(cache.takeDirty());
+  const { state } = renderer;
+  const host = hostOf(nodeContext, []);
+  const of = { cache, nodeContext, state, ignored: [], objectsKnown: true, loadBalancers: [], host };
+  const explained = (to: string) => explain(connectionOf({ to, port: 80, protocol: "tcp" }, of), of);
+  const affinity = ({ notes }: ReturnType<typeof explain>) =>
+    notes.flatMap(({ topic, message }) => (topic === "affinity" ? [message] : []));
+  expect(affinity(explained("10.96.0.10"))).toEqual([expect.stringMatching(/^the client keeps its endpoint/)]);
+  const { verdict, frontend, ...rest } = explained("10.96.0.11");
+  expect([verdict.result, frontend?.affinitySeconds]).toEqual(["served", 0]);
+  expect(affinity({ ...rest, verdict })).toEqual([
+    "not kept for this Service: all Services together can have 1 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+  ]);
+});
+
+test("a connection to a Service for which older ones leave too few elements is explained by that", () => {
+  const of = inputOf({ maxElements: 3 });
+  const { verdict } = explain(connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp" }, of), of);
+  expect(verdict).toMatchObject({
+    cause: "over-budget",
+    message:
+      "10.96.0.10 belongs to Service default/web, which is quarantined: all Services together can have 3 elements in the kernel (--max-elements), and this one has 4, 1 more than older ones leave",
+    action: expect.stringContaining("delete older Services that nobody needs"),
+  });
+});

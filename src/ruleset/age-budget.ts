@@ -1,0 +1,157 @@
+import type { ServiceName } from "../model/ids.ts";
+import { compareAge, type Service } from "../model/service.ts";
+
+/** How much there is of something that Services share: for all of them, and for those of one namespace. */
+export interface SharedLimits {
+  readonly all: number;
+  readonly namespace: number;
+}
+
+/** How much a Service wants. */
+export interface Claim {
+  readonly service: Pick<Service, "name" | "createdAt">;
+  readonly amount: number;
+}
+
+/** Why a Service does not get what it wants. */
+export interface Shortfall {
+  readonly of: keyof SharedLimits;
+  readonly budget: number;
+  /** What older Services leave of it. */
+  readonly left: number;
+  readonly wanted: number;
+}
+
+type Shortfalls = ReadonlyMap<ServiceName, Shortfall>;
+
+const UNLIMITED: SharedLimits = { all: Number.POSITIVE_INFINITY, namespace: Number.POSITIVE_INFINITY };
+const NONE: Shortfalls = new Map();
+const NOBODY: ReadonlySet<ServiceName> = new Set();
+
+/**
+ * Divides something among Services by age. From the oldest to the newest, a Service gets all that it wants if its namespace
+ * has as much left, and then all namespaces together; else it gets nothing, and a newer one that wants less may still get
+ * that. So whether a Service gets it depends on older ones alone, and on the claims of this moment, not on their history.
+ *
+ * As long as nothing is short, a claim costs a few additions; else, one pass over all claims whenever one changed.
+ */
+export class AgeBudget<C extends Claim = Claim> {
+  readonly #claims = new Map<ServiceName, C>();
+  readonly #sums = new Map<string, number>();
+  #sum = 0;
+  #limits = UNLIMITED;
+  /** The namespaces that want more than they may have. */
+  #over = new Set<string>();
+  /** Oldest first; undefined while there is enough for all. */
+  #order: C[] | undefined;
+  #shortfalls = NONE;
+  #isDecided = true;
+
+  /** The Services that do not get what they want, as of the last decision; another map where that changed. */
+  get shortfalls(): Shortfalls {
+    return this.#shortfalls;
+  }
+
+  /** The claim of a Service. */
+  claimOf(name: ServiceName): C | undefined {
+    return this.#claims.get(name);
+  }
+
+  /** Puts the claim of a Service in place of its earlier one; undefined for none. */
+  set(name: ServiceName, claim: C | undefined): void {
+    const known = this.#claims.get(name);
+    if (claim === undefined) this.#claims.delete(name);
+    else this.#claims.set(name, claim);
+    if (this.#order !== undefined) reorder(this.#order, known, claim);
+    const added = (claim?.amount ?? 0) - (known?.amount ?? 0);
+    if (added === 0 && known?.service.createdAt === claim?.service.createdAt) return;
+    this.#isDecided = false;
+    this.#sum += added;
+    const namespace = namespaceOf(name);
+    const sum = (this.#sums.get(namespace) ?? 0) + added;
+    if (sum === 0) this.#sums.delete(namespace);
+    else this.#sums.set(namespace, sum);
+    if (sum > this.#limits.namespace) this.#over.add(namespace);
+    else this.#over.delete(namespace);
+  }
+
+  /**
+   * Decides who gets what.
+   * @returns the Services for which that changed
+   */
+  decide(limits: SharedLimits): ReadonlySet<ServiceName> {
+    this.#setLimits(limits);
+    if (this.#isDecided) return NOBODY;
+    this.#isDecided = true;
+    const before = this.#shortfalls;
+    const isEnough = this.#sum <= limits.all && this.#over.size === 0;
+    if (isEnough) this.#order = undefined;
+    const after = isEnough ? NONE : this.#divide();
+    if (!areSame(before, after)) this.#shortfalls = after;
+    return new Set([...before.keys(), ...after.keys()].filter((name) => before.has(name) !== after.has(name)));
+  }
+
+  #setLimits(limits: SharedLimits): void {
+    if (limits.all === this.#limits.all && limits.namespace === this.#limits.namespace) return;
+    this.#limits = limits;
+    this.#isDecided = false;
+    this.#over = new Set([...this.#sums].flatMap(([name, sum]) => (sum > limits.namespace ? [name] : [])));
+  }
+
+  #divide(): Shortfalls {
+    const { all, namespace } = this.#limits;
+    this.#order ??= [...this.#claims.values()].sort((a, b) => compareAge(a.service, b.service));
+    const shortfalls = new Map<ServiceName, Shortfall>();
+    const leftOf = new Map(Array.from(this.#over, (name) => [name, namespace]));
+    let left = all;
+    for (const { service, amount: wanted } of this.#order) {
+      const own = leftOf.size === 0 ? undefined : namespaceOf(service.name);
+      const leftOfOwn = own === undefined ? undefined : leftOf.get(own);
+      if (own !== undefined && leftOfOwn !== undefined) {
+        if (wanted > leftOfOwn) {
+          shortfalls.set(service.name, { of: "namespace", budget: namespace, left: leftOfOwn, wanted });
+          continue;
+        }
+        leftOf.set(own, leftOfOwn - wanted);
+      }
+      if (wanted <= left) left -= wanted;
+      else shortfalls.set(service.name, { of: "all", budget: all, left, wanted });
+    }
+    return shortfalls;
+  }
+}
+
+function namespaceOf(name: ServiceName): string {
+  return name.slice(0, name.indexOf("/"));
+}
+
+/** Puts a claim in the place of an earlier one of the same Service. @param order oldest first */
+function reorder<C extends Claim>(order: C[], before: C | undefined, after: C | undefined): void {
+  if (before !== undefined && after !== undefined && before.service.createdAt === after.service.createdAt) {
+    order[placeOf(order, after)] = after;
+    return;
+  }
+  if (before !== undefined) order.splice(placeOf(order, before), 1);
+  if (after !== undefined) order.splice(placeOf(order, after), 0, after);
+}
+
+/** The index of the first claim that is not older than a given one. */
+function placeOf(order: readonly Claim[], { service }: Claim): number {
+  let [from, to] = [0, order.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    const other = order[middle];
+    if (other !== undefined && compareAge(other.service, service) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}
+
+function areSame(a: Shortfalls, b: Shortfalls): boolean {
+  if (a.size !== b.size) return false;
+  for (const [name, { of, left, wanted, budget }] of a) {
+    const other = b.get(name);
+    if (other?.of !== of || other.left !== left || other.wanted !== wanted || other.budget !== budget) return false;
+  }
+  return true;
+}

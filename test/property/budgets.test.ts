@@ -1,0 +1,131 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { serviceOf } from "../../src/model/ids.ts";
+import { compareAge, type Service } from "../../src/model/service.ts";
+import { elementCount } from "../../src/ruleset/element-count.ts";
+import { parseId } from "../../src/ruleset/list-ids.ts";
+import type { FamilyContext } from "../../src/ruleset/node-context.ts";
+import { Renderer } from "../../src/ruleset/renderer.ts";
+import { BALANCERS } from "../../src/ruleset/sets.ts";
+import { anyObjects } from "../support/arbitraries.ts";
+import { cacheOf, type Objects, renderAll, testNodeContext } from "../support/build.ts";
+import { textWithoutPlacement } from "../support/ruleset-text.ts";
+
+/** Node contexts whose budgets are short for some of {@link anyObjects}. */
+const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
+  .record({
+    maxServiceElements: fc.constantFrom(40, 150_000),
+    maxElements: fc.constantFrom(20, 40, 80, 400),
+    maxNamespaceElements: fc.constantFrom(20, 40, 400),
+    maxStickyPorts: fc.constantFrom(1, 2, 3, 100),
+  })
+  .map((options) => testNodeContext(options));
+
+const outcomeOf = ({ state, excess }: Renderer) => ({
+  rules: textWithoutPlacement(state.ruleset),
+  excess: Object.fromEntries(excess),
+  withoutAffinity: Object.fromEntries(state.budgets.withoutAffinity),
+});
+
+type AllObjects = Required<Objects>;
+
+/** Puts everything that is in `after` and deletes all else, in an order by `ranks`, with updates in between. */
+function change(renderer: Renderer, cache: ReturnType<typeof cacheOf>, after: AllObjects, ranks: readonly number[]) {
+  const wanted = new Set(after.services.map(({ name }) => name));
+  const slices = new Set(after.slices.map(({ service, name }) => `${service} ${name}`));
+  const events = [
+    ...cache.serviceNames().flatMap((name) => (wanted.has(name) ? [] : [() => cache.deleteService(name)])),
+    ...cache
+      .allSlices()
+      .flatMap((one) => (slices.has(`${one.service} ${one.name}`) ? [] : [() => cache.deleteSlice(one)])),
+    ...after.services.map((one) => () => cache.putService(one)),
+    ...after.slices.map((one) => () => cache.putSlice(one)),
+  ].map((event, index) => ({ event, rank: ranks[index % ranks.length] ?? 0 }));
+  for (const { event, rank } of events.sort((a, b) => a.rank - b.rank)) {
+    event();
+    if (rank % 2 === 0) renderer.update(cache.takeDirty());
+  }
+  renderer.update(cache.takeDirty());
+}
+
+const step = fc.record({
+  objects: anyObjects,
+  nodeContext: fc.option(tightContexts, { freq: 2 }),
+  ranks: fc.array(fc.nat(), { minLength: 24, maxLength: 24 }),
+  isCommitted: fc.boolean(),
+});
+
+describe("budgets that Services share", () => {
+  test("are divided by the objects and options of now, whatever came before, in the same rules and reasons", () => {
+    fc.assert(
+      fc.property(tightContexts, fc.array(step, { minLength: 1, maxLength: 5 }), (first, steps) => {
+        let context = first;
+        const cache = cacheOf({});
+        const renderer = new Renderer(cache, context);
+        for (const { objects, nodeContext, ranks, isCommitted } of steps) {
+          change(renderer, cache, objects, ranks);
+          if (nodeContext !== null) {
+            // The number of ids is that of the kernel's numbers, which does not change.
+            context = nodeContext.map((each, i) => ({ ...each, maxStickyPorts: first[i]?.maxStickyPorts ?? 0 }));
+            for (const _ of renderer.changingContext(context));
+          }
+          if (isCommitted) renderer.state.committed();
+          expect(outcomeOf(renderer)).toEqual(outcomeOf(renderAll(objects, context)));
+        }
+      }),
+    );
+  });
+
+  test("are never exceeded, and no older Service loses anything by a newer one", () => {
+    fc.assert(
+      fc.property(anyObjects, tightContexts, ({ services, slices }, context) => {
+        const { state, excess } = renderAll({ services, slices }, context);
+        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0 } = {}] = context;
+        const unserved = new Set(Array.from(excess.keys(), serviceOf));
+        const sums = new Map<string, number>();
+        for (const one of services.filter(({ name }) => !unserved.has(name))) {
+          const count = elementCount(
+            one,
+            slices.filter((each) => each.service === one.name),
+            context,
+          );
+          for (const scope of ["", one.name.split("/")[0] ?? ""]) sums.set(scope, (sums.get(scope) ?? 0) + count);
+        }
+        for (const [scope, sum] of sums) {
+          expect(sum).toBeLessThanOrEqual(scope === "" ? maxElements : maxNamespaceElements);
+        }
+        for (const { table } of Object.values(state.families)) {
+          const ids = [...(table.sets.get(BALANCERS)?.elements.keys() ?? [])].map((id) => parseId(Number(id)));
+          const sticky = new Set(ids.flatMap((id) => (id?.isSticky ? [id.servicePort] : [])));
+          expect(sticky.size).toBeLessThanOrEqual(maxStickyPorts);
+        }
+        const byAge = services.toSorted(compareAge);
+        const reasonOf = (renderer: Renderer, { name }: Service) => [
+          renderer.state.budgets.excessOf(name),
+          [...renderer.state.budgets.withoutAffinity].filter(([key]) => serviceOf(key) === name),
+        ];
+        const whole = renderAll({ services, slices }, context);
+        for (const [index, one] of byAge.entries()) {
+          const older = renderAll({ services: byAge.slice(0, index + 1), slices }, context);
+          expect(reasonOf(older, one)).toEqual(reasonOf(whole, one));
+        }
+      }),
+    );
+  });
+
+  test("change for no endpoint that becomes ready or is ready no longer", () => {
+    fc.assert(
+      fc.property(anyObjects, tightContexts, fc.boolean(), ({ services, slices }, context, ready) => {
+        const flipped = slices.map((each) => ({
+          ...each,
+          endpoints: each.endpoints.map((endpoint) => ({ ...endpoint, ready, serving: ready, terminating: !ready })),
+        }));
+        const [before, after] = [slices, flipped].map((each) => {
+          const { rules: _, ...reasons } = outcomeOf(renderAll({ services, slices: each }, context));
+          return reasons;
+        });
+        expect(after).toEqual(before);
+      }),
+    );
+  });
+});

@@ -1,0 +1,164 @@
+import { describe, expect, test } from "vitest";
+import { parseId } from "../../../src/ruleset/list-ids.ts";
+import { Renderer } from "../../../src/ruleset/renderer.ts";
+import { LISTS } from "../../../src/ruleset/sets.ts";
+import {
+  type ContextOptions,
+  cacheOf,
+  named,
+  port,
+  renderAll,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../../support/build.ts";
+import { countOperations } from "../../support/operations.ts";
+
+/** A Service of one port and one endpoint has four elements: cluster IP, frontend, balancer, endpoint. */
+const SMALL = 4;
+
+const one = (name: string, number: number, more: Parameters<typeof service>[0] = {}) =>
+  service({ name, createdAt: number, clusterIPs: [`10.96.0.${number}`], ...more });
+const sliceOf = (name: string, number: number) => slice({ service: name, endpoints: [`10.244.0.${number}`] });
+
+/** A renderer of Services of these names, the oldest first. */
+function rendered(names: readonly string[], options: ContextOptions, more: Parameters<typeof service>[0] = {}) {
+  const cache = cacheOf({
+    services: names.map((name, i) => one(name, i + 1, more)),
+    slices: names.map((name, i) => sliceOf(name, i + 1)),
+  });
+  const renderer = new Renderer(cache, testNodeContext(options));
+  const update = () => {
+    renderer.update(cache.takeDirty());
+    return served(renderer);
+  };
+  return { cache, renderer, update };
+}
+
+const served = ({ state }: Renderer) =>
+  Array.from(state.families.ip?.allServicePortRules() ?? [], ({ port: { service: of } }) => of.name).sort();
+
+/** Whose frontends lead to lists with session affinity. */
+const sticky = ({ state }: Renderer) => {
+  const lists = state.families.ip?.table.sets.get(LISTS)?.elements ?? new Map<string, string>();
+  return [...lists].flatMap(([key, id]) =>
+    parseId(Number(id))?.isSticky ? [state.families.ip?.ownerOf(key)?.service.name] : [],
+  );
+};
+
+describe("more elements than all Services may have", () => {
+  const budget = { maxElements: 2 * SMALL };
+
+  test("leave the newest without rules, with the budget and the difference as the reason", () => {
+    const { renderer, update } = rendered(["b/old", "a/older", "c/new"], budget);
+    expect(update()).toEqual(["a/older", "b/old"]);
+    expect([...renderer.excess]).toEqual([
+      [
+        "ip c/new:/tcp",
+        "all Services together can have 8 elements in the kernel (--max-elements), and this one has 4, 4 more than older ones leave",
+      ],
+    ]);
+  });
+
+  test("are none any more in the sync in which an older one goes, and again when one comes", () => {
+    const { cache, renderer, update } = rendered(["b/old", "a/older", "c/new"], budget);
+    update();
+    cache.deleteService(named("b/old"));
+    expect(update()).toEqual(["a/older", "c/new"]);
+    expect(renderer.excess.size).toBe(0);
+    expect([...renderer.alsoRendered]).toEqual(["c/new"]);
+    cache.putService(one("b/old", 1));
+    expect(update()).toEqual(["a/older", "b/old"]);
+  });
+
+  test("are not those of a Service beyond its own budget", () => {
+    const { cache, update } = rendered(["a/huge", "b/one", "c/two"], { ...budget, maxServiceElements: 10 });
+    cache.putService(one("a/huge", 1, { externalIPs: Array.from({ length: 20 }, (_, i) => `203.0.113.${i}`) }));
+    expect(update()).toEqual(["b/one", "c/two"]);
+  });
+});
+
+test("more elements than a namespace may have leave its newest Service without rules, and no other namespace's", () => {
+  const { renderer, update } = rendered(["a/one", "a/two", "b/new"], { maxNamespaceElements: SMALL });
+  expect(update()).toEqual(["a/one", "b/new"]);
+  expect([...renderer.excess.values()]).toEqual([
+    "the Services of a namespace can have 4 elements in the kernel (--max-namespace-elements), and this one has 4, 4 more than older ones leave",
+  ]);
+});
+
+test("beside a Service without enough elements, another one's change costs no look at all others", () => {
+  const names = Array.from({ length: 200 }, (_, i) => `ns${i}/a`);
+  const { cache, update } = rendered(names, { maxElements: 1000 * SMALL });
+  update();
+  cache.putSlice(sliceOf("ns7/a", 99));
+  expect(countOperations(update)).toBeLessThan(1500);
+});
+
+describe("more service ports with session affinity than there are ids", () => {
+  const affinity = { affinitySeconds: 60 };
+
+  test("leave the newest Services served without it, with the reason", () => {
+    const { renderer, update } = rendered(["c/old", "b/mid", "a/new"], { maxStickyPorts: 2 }, affinity);
+    expect(update()).toEqual(["a/new", "b/mid", "c/old"]);
+    expect(sticky(renderer).sort()).toEqual(["b/mid", "c/old"]);
+    expect(renderer.excess.size).toBe(0);
+    expect([...renderer.state.budgets.withoutAffinity]).toEqual([
+      [
+        "ip a/new:/tcp",
+        "all Services together can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+      ],
+    ]);
+  });
+
+  test("are no more than half of one namespace", () => {
+    const { renderer, update } = rendered(["a/1", "a/2", "a/3", "b/4"], { maxStickyPorts: 4 }, affinity);
+    update();
+    expect(sticky(renderer).sort()).toEqual(["a/1", "a/2", "b/4"]);
+    expect([...renderer.state.budgets.withoutAffinity.values()]).toEqual([
+      "the Services of a namespace can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+    ]);
+  });
+
+  test("pass ids on in the sync in which an older one turns plain, has fewer ports or goes", () => {
+    const names = ["z/old", "y/mid", "a/new"];
+    const two = ["x", "y"].map((name, i) => port(80 + i, { name }));
+    const old = (ports = two, more = affinity) => one("z/old", 1, { ...more, ports });
+    const { cache, renderer, update } = rendered(names, { maxStickyPorts: 4 }, affinity);
+    const step = () => {
+      update();
+      renderer.state.committed();
+      return sticky(renderer).toSorted();
+    };
+    cache.putSlice(
+      slice({ service: "z/old", ports: two.map(({ name }) => slicePort(8, { name })), endpoints: ["10.1.0.1"] }),
+    );
+    cache.putService(one("y/mid", 2, { ...affinity, ports: [port(80), port(81, { name: "more" })] }));
+    cache.putService(old());
+    expect(step()).toEqual(["y/mid", "z/old", "z/old"]);
+    cache.putService(old(two, { affinitySeconds: 0 }));
+    expect(step()).toEqual(["a/new", "y/mid"]);
+    cache.putService(old());
+    expect(step()).toEqual(["y/mid", "z/old", "z/old"]);
+    cache.putService(old(two.slice(1)));
+    expect(step()).toEqual(["a/new", "y/mid", "z/old"]);
+    cache.putService(old());
+    step();
+    cache.deleteService(named("z/old"));
+    expect(step()).toEqual(["a/new", "y/mid"]);
+  });
+
+  test("have the ids of the kernel after a restart, the same Services", () => {
+    const objects = {
+      services: ["c/old", "b/mid", "a/new"].map((name, i) => one(name, i + 1, affinity)),
+      slices: ["c/old", "b/mid", "a/new"].map((name, i) => sliceOf(name, i + 1)),
+    };
+    const context = testNodeContext({ maxStickyPorts: 2 });
+    const { cache, renderer, update } = rendered(["c/old", "b/mid"], { maxStickyPorts: 2 }, affinity);
+    update();
+    for (const each of objects.services) cache.putService(each);
+    for (const each of objects.slices) cache.putSlice(each);
+    update();
+    expect(renderAll(objects, context).state.adopt(renderer.state.ruleset)).toEqual([]);
+  });
+});
