@@ -31,6 +31,7 @@ import { Verifier } from "../sync/verifier.ts";
 import { daemonServers } from "./daemon-servers.ts";
 import { EventRecorder, type EventSink } from "./events/event-recorder.ts";
 import {
+  affinityCrowdedEvent,
   failedHealthPortEvent,
   failedLoopbackEvent,
   failedServerEvent,
@@ -50,6 +51,7 @@ import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy } from "./loopback/loopback-proxy.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
+import { AffinityWatch } from "./readings/affinity-watch.ts";
 import { connectionCounts, resetPackets } from "./readings/connection-counts.ts";
 import { RefusalWatch } from "./readings/refusal-watch.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
@@ -215,15 +217,30 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     heap,
     ...(dryRun ? [] : hostSubscribers),
     ...(fastPath === undefined ? [] : [fastPath]),
+    { synced: () => affinity.synced() },
     ...(vanished === undefined ? [] : [vanishedTimer(vanished, clock, () => loop.request())]),
     firstSync(() => {
       input.onFirstSync();
-      if (!dryRun) clock.after(WATCH_DELAY, () => watch.start());
+      if (dryRun) return;
+      clock.after(WATCH_DELAY, () => watch.start());
+      clock.after(WATCH_DELAY, () => affinity.start());
     }),
   ];
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext, quiet, subscribers });
   const repair = new DriftRepair({ clock, logger, loop, verifier, watch, reconciler });
   const upkeep = new Upkeep({ options, nft, clock, logger, nodeContext, loop, verifier, watch, repair, dryRun });
+
+  const affinity = new AffinityWatch({
+    clock,
+    logger,
+    listings,
+    nft,
+    loop,
+    state: () => reconciler.state,
+    onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
+    onCrowded: ({ service, name }) =>
+      events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
+  });
 
   const isRefusalLogged = !dryRun && current.refusalLogSize > 0;
   const refusals = isRefusalLogged
@@ -242,6 +259,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     conntrack: system.conntrack,
     connectionCounts: counts,
     resetPackets: resets,
+    affinityEntries: () => affinity.entries,
     fastPath,
   });
   const servers = daemonServers({
@@ -298,6 +316,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const stop = async () => {
     isStopped = true;
     refusals?.stop();
+    affinity.stop();
     source.stop();
     upkeep.stop();
     fastPath?.stop();

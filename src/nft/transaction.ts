@@ -1,9 +1,9 @@
 import type { Family } from "../base/family.ts";
 import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.ts";
-import type { Chain, Flowtable, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
+import { type Chain, type Flowtable, type Ruleset, type SetSpec, TABLE_NAME, type Table } from "./ast/ruleset.ts";
 import { declaringExpression } from "./data-types.ts";
 import { deltaSize, type ElementsDelta, isEmptyDelta, type TableDelta } from "./delta.ts";
-import { addedElements, deletedElements, verdictTarget } from "./elements.ts";
+import { addedElements, deletedElements, type Element, verdictTarget } from "./elements.ts";
 
 /**
  * Writes deltas as one transaction. The order inside a table is what the kernel asks for: a chain is declared
@@ -61,6 +61,14 @@ export function* changeSteps(
   if (declarations.length > 0) yield toTransaction(declarations);
   yield* elementSteps(deltas, size, isEntry);
   if (deletions.length > 0) yield toTransaction(deletions);
+}
+
+/**
+ * Deletes elements that packets have put into a dynamic map, whether or not their time is over. The kernel refuses it where
+ * one has another value by now.
+ */
+export function forgetTransaction(family: Family, spec: SetSpec, elements: readonly Element[]): Transaction {
+  return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
 }
 
 /**
@@ -337,13 +345,20 @@ function rules(family: Family, table: string, chain: Chain): Command[] {
   return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
 }
 
-/** An element with a timeout may have ended in the kernel, which refuses to delete what is not there. */
 function deletions(family: Family, table: string, { spec, deleted }: ElementsDelta): Command[] {
   if (deleted.length === 0) return [];
-  const commands: Command[] = [{ delete: deletedElements(family, table, spec, deleted) }];
-  if (spec.timeout === undefined) return commands;
+  if (spec.timeout === undefined) return [{ delete: deletedElements(family, table, spec, deleted) }];
   const known = deleted.map((key) => ({ key, value: "" }));
-  return [{ add: addedElements(family, table, spec, known) }, ...commands];
+  return endingDeletions(family, table, spec, known);
+}
+
+/** An element with a timeout may have ended in the kernel, which refuses to delete what is not there: it is added before. */
+function endingDeletions(family: Family, table: string, spec: SetSpec, elements: readonly Element[]): Command[] {
+  const keys = elements.map(({ key }) => key);
+  return [
+    { add: addedElements(family, table, spec, elements) },
+    { delete: deletedElements(family, table, spec, keys) },
+  ];
 }
 
 function additions(family: Family, table: string, { spec, added }: ElementsDelta): Command[] {

@@ -69,6 +69,16 @@ export class FamilyState {
     return this.#lists.ids.copy();
   }
 
+  /** The ids of service ports with session affinity that went, of which the kernel may remember clients. */
+  get heldIds(): ReadonlySet<number> {
+    return this.#lists.ids.held;
+  }
+
+  /** The kernel remembers no clients of these ids any more. */
+  forgotten(ids: Iterable<number>): void {
+    this.#lists.ids.forgotten(ids);
+  }
+
   /** Replaces everything that does not come from Services. The caller renders all service ports again. */
   setContext(context: FamilyContext): void {
     const { apiServers: before } = this.#context;

@@ -127,6 +127,7 @@ class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;
+  readonly #holds: boolean;
   /** The least number that was not given yet: ids of lower ones are taken, free or released. */
   #next = 1;
   /** The ids from there on that are taken: adopted from a kernel that has higher numbers. */
@@ -134,27 +135,36 @@ class IdPool {
   #free: number[] = [];
   /** Free once the kernel has them no more. */
   #released = new Set<number>();
+  /** The kernel has them no more, but may remember clients of theirs. */
+  readonly #held = new Set<number>();
 
-  constructor(first: number, step: number, most: number) {
+  /** @param holds whether ids that the kernel has no more are free only when their clients are forgotten */
+  constructor(first: number, step: number, most: number, holds: boolean) {
     this.#first = first;
     this.#step = step;
     this.#most = most;
+    this.#holds = holds;
   }
 
-  /** Undefined when all are taken. Those that were released just now are the last resort. */
+  get held(): ReadonlySet<number> {
+    return this.#held;
+  }
+
+  /** Undefined when all are taken. Those that are held, or were released just now, are the last resort. */
   take(): number | undefined {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     this.#skip();
     if (this.#next <= this.#most) return this.#idOf(this.#next++);
-    const [released] = this.#released;
-    if (released !== undefined) this.#released.delete(released);
-    return released;
+    const [[held], [released]] = [this.#held, this.#released];
+    const last = held ?? released;
+    if (last !== undefined && !this.#held.delete(last)) this.#released.delete(last);
+    return last;
   }
 
   get hasMore(): boolean {
     this.#skip();
-    return this.#free.length + this.#released.size > 0 || this.#next <= this.#most;
+    return this.#free.length + this.#held.size + this.#released.size > 0 || this.#next <= this.#most;
   }
 
   release(id: number): void {
@@ -170,14 +180,22 @@ class IdPool {
   }
 
   committed(): void {
-    for (const id of this.#released) if (this.#isPassed(id)) this.#free.push(id);
+    for (const id of this.#released) {
+      if (this.#holds) this.#held.add(id);
+      else this.#setFree(id);
+    }
     this.#released.clear();
+  }
+
+  forgotten(ids: Iterable<number>): void {
+    for (const id of ids) if (this.#held.delete(id)) this.#setFree(id);
   }
 
   /** Starts over with ids that are taken, and some that the kernel still has. */
   reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
     this.#next = 1;
     this.#free = [];
+    this.#held.clear();
     this.#ahead = new Set(taken);
     this.#released = new Set([...kernel].filter((id) => !taken.has(id)));
     this.#skip();
@@ -185,7 +203,13 @@ class IdPool {
 
   /** Passes numbers that cannot be given. */
   #skip(): void {
-    while (this.#ahead.delete(this.#idOf(this.#next)) || this.#released.has(this.#idOf(this.#next))) this.#next++;
+    const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.#held.has(id);
+    while (isPassed(this.#idOf(this.#next))) this.#next++;
+  }
+
+  /** One that was not passed yet is found again. */
+  #setFree(id: number): void {
+    if (this.#isPassed(id)) this.#free.push(id);
   }
 
   #isPassed(id: number): boolean {
@@ -202,7 +226,7 @@ class IdPool {
  * its elements: a packet that is under way while a transaction comes into force may still carry it.
  */
 export class ListIds {
-  readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS);
+  readonly #plain = new IdPool(LEAST_REGISTER_VALUE, PLAIN_STEP, MOST_PLAIN_PORTS, false);
   readonly #sticky: IdPool;
   readonly #mostSticky: number;
   readonly #ids = new Map<ServicePortKey, number>();
@@ -212,7 +236,7 @@ export class ListIds {
   /** @param mostSticky how many service ports can have session affinity: {@link MOST_STICKY_PORTS}, fewer in tests */
   constructor(mostSticky = MOST_STICKY_PORTS) {
     this.#mostSticky = mostSticky;
-    this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky);
+    this.#sticky = new IdPool(FIRST_STICKY, STICKY_STEP, mostSticky, true);
   }
 
   /** A copy that can be changed without changing this. */
@@ -221,6 +245,19 @@ export class ListIds {
     copy.adopt(this.#ids, new Set());
     for (const [key, id] of this.#ids) copy.#ids.set(key, id);
     return copy;
+  }
+
+  /**
+   * Ids with session affinity that service ports had, and that nobody gets while others are left: the kernel may remember
+   * clients of theirs.
+   */
+  get held(): ReadonlySet<number> {
+    return this.#sticky.held;
+  }
+
+  /** The kernel remembers no clients of these ids, which may be given again. */
+  forgotten(ids: Iterable<number>): void {
+    this.#sticky.forgotten(ids);
   }
 
   /** The id of a service port; undefined when it has none. */

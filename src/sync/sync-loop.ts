@@ -42,6 +42,8 @@ export class SyncLoop {
   readonly #parts: SyncLoopParts;
   #given: Ruleset | undefined;
   #cleanUp: Promise<void> = Promise.resolve();
+  /** The sync that is under way, or the last one. */
+  #running: Promise<unknown> = Promise.resolve();
   /** Stale chains are to be deleted after the next sync. */
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
@@ -112,6 +114,16 @@ export class SyncLoop {
   }
 
   /**
+   * Changes something in our tables that is no part of the desired state, while no sync is under way; the next one waits for it.
+   * @throws as `change` does
+   */
+  between<Result>(change: () => Promise<Result>): Promise<Result> {
+    const changed = Promise.all([this.#cleanUp, this.#running]).then(() => this.#parts.quiet.sync(change));
+    this.#cleanUp = changed.then(nothing, nothing);
+    return changed;
+  }
+
+  /**
    * Calls `use` with what `read` gave and with the ruleset that the kernel has for it: now if the kernel has everything,
    * otherwise as of the next sync; `read` and `use` are called at once, while nothing changes. When no sync succeeds for
    * 5 seconds, the ruleset is the one that the kernel was last told.
@@ -137,7 +149,13 @@ export class SyncLoop {
     });
   }
 
-  async #sync(): Promise<boolean> {
+  #sync(): Promise<boolean> {
+    const running = this.#syncInTurn();
+    this.#running = running.catch(nothing);
+    return running;
+  }
+
+  async #syncInTurn(): Promise<boolean> {
     await this.#cleanUp;
     return await this.#parts.quiet.sync(async () => {
       const isDone = await this.#syncNow();
@@ -219,3 +237,5 @@ export class SyncLoop {
     }
   }
 }
+
+function nothing(): void {}

@@ -123,6 +123,21 @@ const CASES: readonly Case[] = [
     at: "10m",
   },
   {
+    alert: "NftProxyAffinityMapNearlyFull",
+    failing: {
+      'nft_proxy_affinity_entries{family="ip"}': "85x30",
+      'nft_proxy_map_capacity{family="ip", map="affinity-clients"}': "100x30",
+      'nft_proxy_map_capacity{family="ip", map="refused"}': "1000x30",
+    },
+    healthy: {
+      'nft_proxy_affinity_entries{family="ip"}': "75x30",
+      'nft_proxy_affinity_entries{family="ip6"}': "75x30",
+      'nft_proxy_map_capacity{family="ip", map="affinity-clients"}': "100x30",
+      'nft_proxy_map_capacity{family="ip6", map="affinity-clients"}': "100x30",
+    },
+    at: "15m",
+  },
+  {
     alert: "NftProxyProgrammingSlow",
     failing: { [`${BUCKET}{le="10"}`]: "0x60", [`${BUCKET}{le="60"}`]: "0+60x60", [`${BUCKET}{le="+Inf"}`]: "0+60x60" },
     healthy: {

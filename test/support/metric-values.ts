@@ -30,6 +30,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     connectionCounts: undefined,
     resetPackets: undefined,
+    affinityEntries: () => ({}),
     fastPath: undefined,
     ...parts,
   };

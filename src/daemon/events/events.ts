@@ -150,6 +150,12 @@ export function refusedEvent(service: EventSubject, node: string, summary: strin
   return { ...warning(service, "ConnectionsRefused", "Refuse", note), clusterKey: "" };
 }
 
+/** Clients of a service port were forgotten, as it has the most and the map of all was nearly full. */
+export function affinityCrowdedEvent(service: EventSubject, servicePort: string, node: string): EventNote {
+  const note = `node ${node} forgot the endpoints of some clients of ${servicePort}, which has the most of all: its affinity map was nearly full (--affinity-map-size, --max-affinity-timeout)`;
+  return warning(service, "AffinityMapNearlyFull", "Sync", note);
+}
+
 /** A sync failed; it is retried. */
 export function failedSyncEvent(node: EventSubject, problem: string): EventNote {
   return warning(node, "SyncFailed", "Sync", problem);

@@ -8,6 +8,7 @@ import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { FastPathDevices } from "../../sync/fast-path-devices.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
+import type { AffinityDeletion } from "../readings/affinity-watch.ts";
 import type { ConnectionCounts, ResetPackets } from "../readings/connection-counts.ts";
 
 /** The labels of one series. */
@@ -37,6 +38,8 @@ export interface Occurrences {
   readonly eventDropped: undefined;
   /** Packets of new connections that the rules refused; `service` is `namespace/name`, "" where there is none. */
   readonly packetsRefused: { readonly service: string; readonly reason: RefusalReason; readonly packets: number };
+  /** Entries of the affinity map were deleted: of Service ports that are gone, or of those with the most, for others to have room. */
+  readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
   /** The listeners of each family, and the open connections of all, for NodePorts at loopback addresses. */
   readonly loopbackChanged: { readonly listeners: ByFamily<number>; readonly connections: number };
   readonly loopbackBindFailed: { readonly family: Family };
@@ -56,6 +59,8 @@ export interface ScrapedParts {
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined where connections to vanished endpoints are not reset. */
   readonly resetPackets: (() => Promise<ResetPackets>) | undefined;
+  /** The entries of the affinity maps as of the last look; a family is absent before. */
+  readonly affinityEntries: () => Partial<ByFamily<number>>;
   /** Undefined where no connection takes the fast path. */
   readonly fastPath: Pick<FastPathDevices, "count"> | undefined;
 }

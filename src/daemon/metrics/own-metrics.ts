@@ -102,6 +102,21 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     labels: OF_MAP,
     scrape: mapCapacity,
   },
+  /** The capacity is that of the map `affinity-clients`. */
+  nft_proxy_affinity_entries: {
+    kind: "gauge",
+    help: "Clients that session affinity remembers, as of the last look",
+    labels: ["family"],
+    scrape: ({ affinityEntries }) =>
+      Object.entries(affinityEntries()).map(([family, value]) => ({ labels: { family }, value })),
+  },
+  nft_proxy_affinity_entries_deleted_total: {
+    kind: "counter",
+    help: "Clients that session affinity was made to forget: their Service port is gone, or the map was nearly full",
+    labels: ["reason"],
+    zero: [{ reason: "gone" }, { reason: "crowded" }],
+    on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
+  },
   nft_proxy_full_resyncs_total: {
     kind: "counter",
     help: "Comparisons with the kernel",

@@ -125,6 +125,21 @@ describe("ListIds", () => {
     expect(listNumber(ids.assign(key(0), false) ?? 0)).toBe(4);
   });
 
+  test("with affinity stay apart until the kernel remembers no clients of theirs, as long as there are others", () => {
+    const ids = assigned(2, true);
+    const freed = ids.of(key(0)) ?? 0;
+    ids.release(key(0));
+    ids.committed();
+    expect([...ids.held]).toEqual([freed]);
+    expect(listNumber(ids.assign(key("a"), true) ?? 0)).toBe(3);
+    ids.forgotten([freed, 7]);
+    expect([ids.held.size, ids.assign(key("b"), true)]).toEqual([0, freed]);
+    const all = assigned(MOST_STICKY_PORTS, true);
+    all.release(key(0));
+    all.committed();
+    expect([all.hasFor(key("late"), true), all.assign(key("late"), true)]).toEqual([true, freed]);
+  });
+
   test("of a copy change apart from the original", () => {
     const ids = assigned(2);
     const copy = ids.copy();

@@ -293,6 +293,39 @@ describe("SyncLoop", () => {
     expect(fake.runs.length).toBeGreaterThan(runs);
   });
 
+  test("makes a change between two syncs: after the one that is under way, and the next one waits for it", async () => {
+    const { loop, fake, list, pass } = setUp();
+    await list();
+    const order: string[] = [];
+    const ends: (() => void)[] = [];
+    fake.before = () => {
+      order.push("sync");
+      return new Promise((resolve) => ends.push(resolve));
+    };
+    loop.requestFullSync("drift", true);
+    await pass(0);
+    expect(order).toEqual(["sync"]);
+    const change = () => {
+      order.push("change");
+      return new Promise<string>((resolve) => ends.push(() => resolve("done")));
+    };
+    const changed = loop.between(change);
+    const failed = loop.between(() => Promise.reject(new Error("refused")));
+    await pass(0);
+    expect(order).toEqual(["sync"]);
+    fake.before = () => void order.push("sync");
+    ends[0]?.();
+    await expect.poll(() => order.at(-1)).toBe("change");
+    loop.requestFullSync("drift", true);
+    await pass(1000);
+    expect(order.at(-1)).toBe("change");
+    ends[1]?.();
+    expect(await changed).toBe("done");
+    await expect(failed).rejects.toThrow("refused");
+    await pass(1000);
+    expect(order.at(-1)).toBe("sync");
+  });
+
   test("stop() starts no more syncs", async () => {
     const { loop, fake, handlers, list, pass } = setUp();
     await list();

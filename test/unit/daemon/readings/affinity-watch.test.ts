@@ -1,0 +1,217 @@
+import { describe, expect, test } from "vitest";
+import { AffinityWatch } from "../../../../src/daemon/readings/affinity-watch.ts";
+import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
+import type { Transaction } from "../../../../src/nft/ast/json.ts";
+import { validateTransaction } from "../../../../src/nft/validate.ts";
+import { parseId } from "../../../../src/ruleset/list-ids.ts";
+import { Renderer } from "../../../../src/ruleset/renderer.ts";
+import { cacheOf, service, slice, testNodeContext } from "../../../support/build.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+import { memoryLogger } from "../../../support/memory-logger.ts";
+
+const SERVICES = ["shop/attacked", "shop/neighbour"];
+
+interface Key {
+  readonly concat: readonly [number, string];
+}
+
+/** A command of a transaction that makes the kernel forget clients. */
+interface Sent {
+  readonly add?: { readonly element: { readonly elem: readonly (readonly [Key, number])[] } };
+  readonly delete?: { readonly element: { readonly elem: readonly Key[] } };
+}
+
+/** A daemon's parts over a map of 100 entries, with two sticky Services. */
+function watching(size = 100) {
+  const cache = cacheOf({
+    services: SERVICES.map((name, index) => service({ name, clusterIPs: [`10.96.0.1${index}`], affinitySeconds: 60 })),
+    slices: SERVICES.map((name) => slice({ service: name, endpoints: ["10.244.1.1"] })),
+  });
+  const renderer = new Renderer(cache, testNodeContext({ affinityMapSize: size }).slice(0, 1));
+  const sync = () => {
+    renderer.update(cache.takeDirty());
+    renderer.state.committed();
+  };
+  sync();
+  const { state } = renderer;
+  const idOf = (index: number) =>
+    parseId(Number(state.ruleset.ip?.sets.get("lists")?.elements.get(`10.96.0.1${index} . tcp . 80`)))?.servicePort ??
+    0;
+  /** The kernel's map: key to endpoint id. */
+  const map = new Map<string, number>();
+  const remember = (id: number, clients: number, from = 0) => {
+    for (let client = from; client < from + clients; client++) map.set(`${id} . 10.9.0.${client}`, id + 5);
+  };
+  const logger = memoryLogger();
+  const told: string[] = [];
+  const faults: (() => Error | undefined)[] = [];
+  let given: typeof state.ruleset | undefined = state.ruleset;
+  let betweenSyncs = () => {};
+  let lists = 0;
+  const apply = async (transaction: Transaction) => {
+    validateTransaction(transaction);
+    const fault = faults.shift()?.();
+    if (fault !== undefined) throw fault;
+    const [added, deleted] = transaction.nftables.map((command) => JSON.parse(JSON.stringify(command)) as Sent);
+    const keys = deleted?.delete?.element.elem ?? [];
+    expect(added?.add?.element.elem.map(([key]) => key)).toEqual(keys);
+    for (const { concat } of keys) map.delete(concat.join(" . "));
+    return { bytes: 0, durationMs: 0 };
+  };
+  const watch = new AffinityWatch({
+    clock: new ManualClock(),
+    logger,
+    state: () => state,
+    listings: {
+      listTable: async () => undefined,
+      async *streamSet() {
+        lists++;
+        const elem = [...map].map(([key, value]) => {
+          const [id, client] = key.split(" . ");
+          return [{ elem: { val: { concat: [Number(id), client] }, timeout: 60, expires: 59 } }, value];
+        });
+        const declared = { family: "ip", name: "affinity-clients", table: "nft-proxy", handle: 1 };
+        yield JSON.stringify({ nftables: [{ map: { ...declared, elem } }] });
+      },
+    },
+    nft: { apply },
+    loop: {
+      get given() {
+        return given;
+      },
+      between: async (change) => {
+        betweenSyncs();
+        return await change();
+      },
+    },
+    onDeleted: (reason, entries) => told.push(`${entries} ${reason}`),
+    onCrowded: ({ name }) => told.push(name),
+  });
+  return {
+    watch,
+    map,
+    remember,
+    idOf,
+    told,
+    logger,
+    cache,
+    state,
+    sync,
+    faults,
+    lists: () => lists,
+    setGiven: (value: typeof given) => {
+      given = value;
+    },
+    onBetween: (call: () => void) => {
+      betweenSyncs = call;
+    },
+  };
+}
+
+const countOf = (map: ReadonlyMap<string, number>, id: number) =>
+  [...map.keys()].filter((key) => key.startsWith(`${id} `)).length;
+
+describe("AffinityWatch", () => {
+  test("counts the entries of each family", async () => {
+    const { watch, remember, idOf, told, map } = watching();
+    expect(watch.entries).toEqual({});
+    remember(idOf(0), 3);
+    remember(idOf(1) + 1, 2);
+    await watch.look();
+    expect([watch.entries, told, map.size]).toEqual([{ ip: 5 }, [], 5]);
+  });
+
+  test("deletes the entries of a Service that is gone, of both lists, before another gets its id", async () => {
+    const { watch, remember, idOf, told, map, cache, sync, state } = watching();
+    const [gone, neighbour] = [idOf(0), idOf(1)];
+    remember(gone, 3);
+    remember(gone + 1, 2);
+    remember(neighbour, 4);
+    cache.deleteService(service({ name: "shop/attacked" }).name);
+    sync();
+    cache.putService(service({ name: "shop/new", clusterIPs: ["10.96.0.12"], affinitySeconds: 60 }));
+    cache.putSlice(slice({ service: "shop/new", endpoints: ["10.244.1.2"] }));
+    sync();
+    expect([...(state.families.ip?.heldIds ?? [])]).toEqual([gone]);
+    expect(idOf(2)).not.toBe(gone);
+    await watch.look();
+    expect([told, countOf(map, neighbour), map.size]).toEqual([["5 gone"], 4, 4]);
+    expect(state.families.ip?.heldIds.size).toBe(0);
+    cache.putService(service({ name: "shop/newer", clusterIPs: ["10.96.0.13"], affinitySeconds: 60 }));
+    cache.putSlice(slice({ service: "shop/newer", endpoints: ["10.244.1.2"] }));
+    sync();
+    expect(idOf(3)).toBe(gone);
+  });
+
+  test("leaves the entries of an id that got an owner since the map was listed", async () => {
+    const { watch, remember, told, map, cache, sync, idOf, onBetween } = watching();
+    const next = idOf(1) + 0x4000;
+    remember(next, 3);
+    onBetween(() => {
+      cache.putService(service({ name: "shop/new", clusterIPs: ["10.96.0.12"], affinitySeconds: 60 }));
+      cache.putSlice(slice({ service: "shop/new", endpoints: ["10.244.1.2"] }));
+      sync();
+      expect(idOf(2)).toBe(next);
+    });
+    await watch.look();
+    expect([countOf(map, next), told]).toEqual([3, []]);
+  });
+
+  test("forgets clients of the Service port with the most in a map that is nearly full, and tells", async () => {
+    const { watch, remember, idOf, told, map, logger } = watching();
+    remember(idOf(0), 85);
+    remember(idOf(1), 8);
+    await watch.look();
+    expect([countOf(map, idOf(0)), countOf(map, idOf(1))]).toEqual([72, 8]);
+    expect(told).toEqual(["13 crowded", "shop/attacked:/tcp"]);
+    expect(watch.entries).toEqual({ ip: 93 });
+    expect(logger.lines.at(-1)).toMatchObject({
+      level: "warn",
+      fields: { family: "ip", size: 100, deleted: 13, servicePorts: 1, most: ["shop/attacked:/tcp: 85"] },
+    });
+  });
+
+  test("looks at nothing while the rules are to be repaired: who has which id is not known", async () => {
+    const { watch, remember, idOf, map, setGiven, lists } = watching();
+    remember(idOf(1) + 0x4000, 3);
+    setGiven(undefined);
+    await watch.look();
+    expect([map.size, lists()]).toEqual([3, 0]);
+  });
+
+  test("lists nothing where no Service is sticky and no entry is left", async () => {
+    const { watch, cache, sync, lists } = watching();
+    for (const name of SERVICES) cache.deleteService(service({ name }).name);
+    sync();
+    await watch.look();
+    expect(lists()).toBe(1);
+    await watch.look();
+    expect(lists()).toBe(1);
+  });
+
+  test("goes on with what the kernel refused, and holds the ids until it is done", async () => {
+    const { watch, remember, idOf, told, map, cache, sync, state, faults } = watching();
+    remember(idOf(0), 3);
+    cache.deleteService(service({ name: "shop/attacked" }).name);
+    sync();
+    faults.push(() => new NftRefusedError({ nftables: [] }, "Error: Could not process rule: File exists"));
+    watch.start();
+    await expect.poll(() => watch.entries.ip).toBe(3);
+    expect([told, map.size, state.families.ip?.heldIds.size]).toEqual([[], 3, 1]);
+    await watch.look();
+    expect([told, map.size, state.families.ip?.heldIds.size]).toEqual([["3 gone"], 0, 0]);
+    watch.stop();
+  });
+
+  test("tells once of a map that cannot be listed, and leaves the last count", async () => {
+    const { watch, remember, idOf, logger, cache, sync, faults } = watching();
+    remember(idOf(0), 3);
+    await watch.look();
+    cache.deleteService(service({ name: "shop/attacked" }).name);
+    sync();
+    faults.push(() => new Error("no memory"));
+    await watch.look();
+    expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error: "no memory" } });
+    expect(watch.entries).toEqual({ ip: 3 });
+  });
+});
