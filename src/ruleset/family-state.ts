@@ -167,6 +167,7 @@ export class FamilyState {
       const owner = this.ownerOf(key);
       if (owner !== undefined) return { key, port: owner };
     }
+    if (this.#context.apiServers.includes(frontendKey(address, protocol, port))) return undefined;
     const key = this.#ranges.pieceAt(frontendKey(address, protocol, port))?.rules.key;
     const owner = key === undefined ? undefined : this.ownerOf(key);
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
