@@ -57,6 +57,28 @@ async function handles(): Promise<string> {
 }
 
 describe("apply", () => {
+  test("names a Service beyond a budget, applies the others and exits with 1", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "nft-proxy-apply-"));
+    const from = join(directory, "two.json");
+    const objects = ["old", "new"].map((name, i) => ({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { namespace: "shop", name, creationTimestamp: `202${i}-01-01T00:00:00Z` },
+      spec: { clusterIP: `10.96.0.${i + 1}`, ports: [{ port: 80 }] },
+    }));
+    await writeFile(from, JSON.stringify({ apiVersion: "v1", kind: "List", items: objects }));
+    const { exitCode, stdout, stderr } = await apply(from, "--max-namespace-elements=3");
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 1,
+      stderr:
+        "error: Service shop/new is quarantined and gets no rules: the Services of a namespace can have 3 elements in the kernel (--max-namespace-elements), and this one has 2, 1 more than older ones leave",
+    });
+    expect(stdout).toMatch(/^applied for 2 Services/);
+    const text = await kernel();
+    expect(text).toContain("10.96.0.1 . tcp . 80");
+    expect(text).not.toContain("10.96.0.2 . tcp . 80");
+  });
+
   test("programs the town, and the changed town over it, with the rules that treat packets as kube-proxy did", async () => {
     for (const name of ["town", "town-after"] as const) {
       const { exitCode, stderr } = await apply(townObjects(name));

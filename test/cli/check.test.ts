@@ -112,6 +112,21 @@ spec: {selector: {app: web}, ports: [{port: 80}], externalTrafficPolice: Local}
     expect((await nftProxy(["check", "--from=-", "--strict"], alone)).exitCode).toBe(1);
   });
 
+  test("names Services for which a shared budget is too small, the newest, and not those that fit", async () => {
+    const services = [2022, 2021, 2023].map((year) => ({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { namespace: "shop", name: `of-${year}`, creationTimestamp: `${year}-01-01T00:00:00Z` },
+      spec: { selector: { app: "x" }, clusterIP: `10.96.0.${year - 2000}`, ports: [{ port: 80 }] },
+    }));
+    const text = services.map((one) => JSON.stringify(one)).join("\n---\n");
+    const { exitCode, stdout } = await nftProxy(["check", "--from=-", "--max-elements=4"], text);
+    expect(exitCode).toBe(1);
+    expect(stdout.match(/^error: .*$/gm)).toEqual([
+      "error: standard input:5 (document 3): Service shop/of-2023: spec would be quarantined: all Services together can have 4 elements in the kernel (--max-elements), and this one has 2, 2 more than older ones leave",
+    ]);
+  });
+
   test("checks Services that have no cluster IP yet", async () => {
     const service = (name: string) => `{apiVersion: v1, kind: Service, metadata: {name: ${name}},
       spec: {selector: {app: x}, type: NodePort, ports: [{port: 80, nodePort: 30080}]}}\n---\n`;

@@ -152,9 +152,55 @@ async function neighbourFigures(): Promise<Figure[]> {
   }
 }
 
+/** Services of 585 ports with slot tables, each within its own budget and together beyond those that Services share. */
+async function manyFigures(): Promise<Figure[]> {
+  const count = 40;
+  const ports = Array.from({ length: 585 }, (_, i) => ({ port: 1 + i }));
+  const figures: Figure[] = [];
+  for (const [where, namespaceOf] of [
+    ["one namespace", () => "shop"],
+    ["a namespace each", (i: number) => `shop-${i}`],
+  ] as const) {
+    await clearTables();
+    const api = await StubApi.start();
+    for (let i = 0; i < count; i++) {
+      const service = apiService(`many-${i}`, { clusterIP: `10.96.77.${i}`, ports });
+      const slice = apiSlice(`many-${i}`, [`10.244.8.${2 * i}`, `10.244.8.${2 * i + 1}`], ports);
+      const namespace = namespaceOf(i);
+      const annotations = { "nft-proxy.io/scheduler": "source-hash" };
+      api.cluster.put("services", { ...service, metadata: { ...service.metadata, namespace, annotations } });
+      api.cluster.put("endpointslices", { ...slice, metadata: { ...slice.metadata, namespace } });
+    }
+    const started = performance.now();
+    const daemon = new DaemonProcess(api.url);
+    try {
+      await daemon.synced();
+      const ms = performance.now() - started;
+      await pause(SETTLING);
+      const memory = daemon.memory.stop();
+      figures.push({
+        work: `start to synced with ${count} Services of 585 ports by source-hash, in ${where}`,
+        value: time(ms),
+        budget: atMost(memory.together, 450e6, "450 MB"),
+        memory,
+      });
+    } finally {
+      daemon.memory.stop();
+      await daemon.stop();
+      await api.close();
+    }
+  }
+  return figures;
+}
+
 /** Objects that a tenant may create, with as much as an API server accepts: time against size. */
 export const hostile: Work = {
   name: "hostile",
   summary: "objects with tens of thousands of one thing, and the neighbour of a Service beyond its budget",
-  run: async () => [...objectFigures(), ...(await blockedFigures()), ...(await neighbourFigures())],
+  run: async () => [
+    ...objectFigures(),
+    ...(await blockedFigures()),
+    ...(await neighbourFigures()),
+    ...(await manyFigures()),
+  ],
 };
