@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# get-release.sh: builds the bundle of the earlier version that upgrades are tried from, with the packages of its own lock
-# file, into .cache/releases, and prints its path. Needs this repository's history. Exit 1 with a reason when it cannot be
+# get-release.sh [cut-ranges]: builds the bundle of an earlier version that upgrades are tried from, with the packages of its own
+# lock file, into .cache/releases, and prints its path. Needs this repository's history. Exit 1 with a reason when it cannot be
 # built.
 set -euo pipefail
 
-# The last one with the layout of one endpoint list per frontend: from it, both tables are made anew.
-commit=0f35c7c
+case ${1-} in
+  # The last one with the layout of one endpoint list per frontend: from it, both tables are made anew.
+  "") commit=0f35c7c ;;
+  # The last one in which explicit ports cut ranges of ports, and ranges without endpoints were in a map of their own.
+  cut-ranges) commit=ee93bc4 ;;
+  *) echo "usage: get-release.sh [cut-ranges]" >&2; exit 1 ;;
+esac
 
 cd "${BASH_SOURCE[0]%/*}/.."
 dir=$PWD/.cache/releases/$commit

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# get-test-programs.sh: fetches what some tests run, before they run: their network namespaces reach no mirror. An earlier
-# version of nft-proxy itself, and Debian's programs: the nft of Debian 12 and the newest one, which read and write our
+# get-test-programs.sh: fetches what some tests run, before they run: their network namespaces reach no mirror. Earlier
+# versions of nft-proxy itself, and Debian's programs: the nft of Debian 12 and the newest one, which read and write our
 # tables, the conntrack of both, Prometheus, and kubectl.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}"
 ./get-release.sh >/dev/null
+./get-release.sh cut-ranges >/dev/null
 for program in "bookworm nftables nft" "sid nftables nft" "bookworm conntrack conntrack" \
   "sid conntrack conntrack" "trixie prometheus prometheus" "sid kubectl kubectl"; do
   read -r release package name <<<"$program"

@@ -3,6 +3,7 @@ import type { Desired } from "../inspect/load/desired.ts";
 import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
+import { FEATURE_NAMES, FEATURES } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import { quarantinedServices } from "../sync/quarantine-watch.ts";
 
@@ -40,15 +41,17 @@ export function conflictNotices(conflicts: readonly Conflict[]): string[] {
 /** More Services than these are counted, not named. */
 const MOST_SERVICES = 20;
 
-/** An error for each Service that gets no rules, and a warning for each whose session affinity is not kept. */
+/** An error for each Service that gets no rules, and a warning for each that is served without a feature. */
 export function budgetNotices({ excess, state }: Pick<Desired, "excess" | "state">): string[] {
   const quarantined = quarantinedServices(excess).map(
     ({ service, reason }) => `error: Service ${service} is quarantined and gets no rules: ${reason}`,
   );
-  const plain = quarantinedServices(state.budgets.withoutAffinity).map(
-    ({ service, reason }) => `warning: Service ${service} is served without session affinity: ${reason}`,
+  const reduced = FEATURES.map((feature) =>
+    quarantinedServices(state.budgets.without(feature)).map(
+      ({ service, reason }) => `warning: Service ${service} is served without ${FEATURE_NAMES[feature]}: ${reason}`,
+    ),
   );
-  return [quarantined, plain].flatMap((notices) => [
+  return [quarantined, ...reduced].flatMap((notices) => [
     ...notices.slice(0, MOST_SERVICES),
     ...(notices.length > MOST_SERVICES ? [`and ${notices.length - MOST_SERVICES} more Services`] : []),
   ]);

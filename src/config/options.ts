@@ -394,6 +394,28 @@ export const OPTIONS = {
     ),
     reload: "restart",
   }),
+  /** The most ranges of ports that one Service may have, counted for each of its addresses. */
+  maxServicePortRanges: integer({
+    path: "nftProxy.maxServicePortRanges",
+    between: [1, MOST_32_BITS],
+    preset: SERVICE_BUDGET.maxServicePortRanges,
+    flag: own(
+      "max-service-port-ranges",
+      "Maximum of ranges of ports of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
+    ),
+    reload: "now",
+  }),
+  /** The most ranges of ports of all Services of one family, counted for each address. */
+  maxPortRanges: integer({
+    path: "nftProxy.maxPortRanges",
+    between: [1, MOST_32_BITS],
+    preset: SHARED_BUDGET.maxPortRanges,
+    flag: own(
+      "max-port-ranges",
+      "Maximum of ranges of ports of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
+    ),
+    reload: "now",
+  }),
   /** Reset TCP connections to endpoints that left every EndpointSlice. */
   resetVanished: boolean({
     path: "nftProxy.resetVanished",

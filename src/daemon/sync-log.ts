@@ -6,6 +6,7 @@ import type { LogFields, Logger } from "../base/logger.ts";
 import { counted, listText, listTextOf } from "../base/text.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
+import { FEATURE_NAMES, FEATURES, type Feature } from "../ruleset/feature-budget.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
 import type { DriftSummary } from "../sync/drift-summary.ts";
@@ -20,7 +21,7 @@ export class SyncLog implements SyncSubscriber {
   readonly #repairs = new LogLimit();
   readonly #failures: FailureLog;
   readonly #lines: Readonly<
-    Record<"lost" | "found" | "quarantined" | "released" | "affinityLost" | "affinityKept", ServiceLines>
+    Record<"lost" | "found" | "quarantined" | "released" | "reduced" | "restored", ServiceLines>
   >;
   #excluded: ReadonlyMap<Family, string> = new Map();
 
@@ -33,8 +34,8 @@ export class SyncLog implements SyncSubscriber {
       found: lines(),
       quarantined: lines(),
       released: lines(),
-      affinityLost: lines(),
-      affinityKept: lines(),
+      reduced: lines(),
+      restored: lines(),
     };
   }
 
@@ -45,7 +46,7 @@ export class SyncLog implements SyncSubscriber {
     else if (report.kind === "full") this.#fullSync(report, seconds);
     else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
     this.#logQuarantine(report.quarantineChange);
-    this.#logAffinity(report.affinityChange);
+    for (const feature of FEATURES) this.#logReduced(feature, report.featureChanges[feature]);
     this.#exclusions(report.excludedFamilies);
     this.#logConflicts(report.conflicts);
   }
@@ -97,20 +98,21 @@ export class SyncLog implements SyncSubscriber {
     );
   }
 
-  #logAffinity({ begun, ended }: QuarantineChange): void {
+  #logReduced(feature: Feature, { begun, ended }: QuarantineChange): void {
     const serviceOf = ({ service }: QuarantinedService) => service;
-    const text = "served without session affinity";
-    this.#lines.affinityLost.log(
+    const name = FEATURE_NAMES[feature];
+    const text = `served without ${name}`;
+    this.#lines.reduced.log(
       begun,
       serviceOf,
       (each) => this.#logger.warn({ servicePort: quarantinedText(each) }, `${text}: ${each.reason}`),
       (count) => this.#logger.warn({ others: count }, `${text}: ${furtherServices(count)}`),
     );
-    this.#lines.affinityKept.log(
+    this.#lines.restored.log(
       ended,
       serviceOf,
-      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, "session affinity is kept"),
-      (count) => this.#logger.info({ others: count }, `session affinity is kept of ${furtherServices(count)}`),
+      (each) => this.#logger.info({ servicePort: quarantinedText(each) }, `served with ${name} again`),
+      (count) => this.#logger.info({ others: count }, `served with ${name} again: ${furtherServices(count)}`),
     );
   }
 

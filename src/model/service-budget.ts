@@ -6,25 +6,31 @@ export interface ServiceBudget {
   readonly maxServiceSourceRanges: number;
   /** Entries of `spec.externalIPs` and of `status.loadBalancer.ingress`. */
   readonly maxServiceAddresses: number;
+  /** Ranges of ports of the annotation, times the addresses that have them. */
+  readonly maxServicePortRanges: number;
 }
 
 /**
  * The defaults. 150,000 elements hold two ports with slot tables of the largest size, or 5,000 endpoints at 30 ports; nft
  * takes 2 to 4 s for them, in transactions that take 24 MB each. 20,000 source ranges are read in 100 ms, and are more
- * than the prefixes of most countries; 2,000 addresses are more than any load balancer is known to give to a Service.
+ * than the prefixes of most countries; 2,000 addresses are more than any load balancer is known to give to a Service. The
+ * kernel copies all ranges of a family for each change of one: 2,000 take 30 ms (6.18).
  */
 export const SERVICE_BUDGET: ServiceBudget = {
   maxServiceElements: 150_000,
   maxServiceSourceRanges: 20_000,
   maxServiceAddresses: 2_000,
+  maxServicePortRanges: 2_000,
 };
 
-/** How many elements Services may have together, by the names of the options. Beyond it, the newest Services get no rules. */
+/** How much Services may have together, by the names of the options. Beyond it, the newest Services go short. */
 export interface SharedBudget {
   /** Elements of sets and maps in the kernel, of both families, for all Services. */
   readonly maxElements: number;
   /** The same for the Services of one namespace. */
   readonly maxNamespaceElements: number;
+  /** Ranges of ports at addresses, of one family; half of it is for the Services of one namespace. */
+  readonly maxPortRanges: number;
 }
 
 /**
@@ -32,16 +38,18 @@ export interface SharedBudget {
  * load balancer addresses 170,000. Of node's heap, 1,000,000 take 75 MB in slot tables, 130 MB as endpoints of long lists,
  * 220 MB as addresses, 340 MB as addresses without endpoints, and 440 MB, the most, as ports of one endpoint. All processes
  * together, at their peak: 415 MB with 890,000 elements of slot tables, 1,265 MB with 1,000,000 of ports of one endpoint, of which nft
- * has half to list them; the DaemonSet's limit is 1,342 MB.
+ * has half to list them; the DaemonSet's limit is 1,342 MB. The kernel copies all ranges of ports of a family for each change of
+ * one: 20,000 take 0.3 s (6.18).
  */
 export const SHARED_BUDGET: SharedBudget = {
   maxElements: 1_000_000,
   maxNamespaceElements: 500_000,
+  maxPortRanges: 20_000,
 };
 
 /** A budget that a Service exceeds. */
 export interface Excess {
-  readonly of: keyof ServiceBudget | keyof SharedBudget;
+  readonly of: keyof ServiceBudget | Exclude<keyof SharedBudget, "maxPortRanges">;
   readonly count: number;
   readonly budget: number;
   /** What older Services leave of a budget that is shared. */
@@ -54,6 +62,7 @@ const WORDS: Readonly<Record<Excess["of"], readonly [what: string, flag: string,
   maxServiceElements: ["elements in the kernel", "--max-service-elements"],
   maxServiceSourceRanges: ["source ranges", "--max-service-source-ranges"],
   maxServiceAddresses: ["external and load balancer addresses", "--max-service-addresses"],
+  maxServicePortRanges: ["ranges of ports at all of its addresses", "--max-service-port-ranges"],
 };
 
 /** Returns the budget that a count exceeds; undefined if it does not. */

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { type Chain, type ElementSet, type SetSpec, TABLE_NAME, type Table } from "../nft/ast/ruleset.ts";
-import { allElements, type ElementsDelta, sameChain, type TableDelta } from "../nft/delta.ts";
+import { allElements, type ElementsDelta, sameChain, type TableDelta, withIntervals } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 
 interface WritableSet extends ElementSet {
@@ -151,7 +151,7 @@ export class DeltaTracker {
     const known = this.#sets.get(name);
     if (this.#sets.has(name) && known === undefined) return [];
     const set = this.#table.sets.get(name) ?? known;
-    return set === undefined ? [] : pendingElements(set, keys);
+    return set === undefined ? [] : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
   }
 
   #remember(set: string, key: string, committed: string | undefined): void {

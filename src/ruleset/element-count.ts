@@ -1,5 +1,5 @@
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import type { PortRange, Service, ServicePortSpec } from "../model/service.ts";
+import type { Service, ServicePortSpec } from "../model/service.ts";
 import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type ServicePort, servicePortsOf, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
@@ -18,8 +18,14 @@ interface Endpoints extends Weights {
  * @param count its {@link elementCount}
  */
 export function ownExcess(service: Service, count: number, nodeContext: NodeContext): Excess | undefined {
-  const budget = nodeContext[0]?.maxServiceElements ?? Number.POSITIVE_INFINITY;
-  return service.excess ?? excessOf("maxServiceElements", count, budget);
+  const { maxServiceElements = Number.POSITIVE_INFINITY, maxServicePortRanges = Number.POSITIVE_INFINITY } =
+    nodeContext[0] ?? {};
+  const ranges = nodeContext.reduce((sum, context) => sum + rangeCount(service, context), 0);
+  return (
+    service.excess ??
+    excessOf("maxServicePortRanges", ranges, maxServicePortRanges) ??
+    excessOf("maxServiceElements", count, maxServiceElements)
+  );
 }
 
 /**
@@ -47,28 +53,39 @@ interface FrontendAddresses {
   readonly external: number;
   /** Those of them that only source ranges may reach. */
   readonly guarded: number;
+  /** Some port of the Service has ranges. */
+  readonly areRanged: boolean;
 }
 
 function frontendAddresses(service: Service, { family }: FamilyContext): FrontendAddresses {
   const balanced = service.loadBalancerIPs[family];
   const external = new Set([...service.externalIPs[family], ...balanced]).size;
-  return { external, guarded: service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length };
+  const guarded = service.loadBalancerSourceRanges[family].length === 0 ? 0 : balanced.length;
+  return { external, guarded, areRanged: service.ports.some(({ ranges }) => ranges !== undefined) };
 }
 
 /** A frontend has an element in `lists`, and one that refuses where its policy has no endpoint; a guarded one has a check. */
 function frontendElements(
   { service, spec }: ServicePort,
-  { external, guarded }: FrontendAddresses,
+  { external, guarded, areRanged }: FrontendAddresses,
   context: FamilyContext,
 ): number {
-  const elements = (outside: number) => 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
-  const pieces = servedRanges({ spec }, context).reduce((sum, range) => sum + 1 + portsWithin(range, service), 0);
-  return elements(external + (spec.nodePort === 0 ? 0 : 1)) + (pieces === 0 ? 0 : pieces * elements(external));
+  const outside = external + (spec.nodePort === 0 ? 0 : 1);
+  const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
+  if (!areRanged) return ofPort;
+  // Explicit ports are once more in a set. A range may be in two pieces, for each that divides it; two lists may be empty.
+  const ranges = servedRanges({ spec }, context).length;
+  return ofPort + 1 + external + (ranges === 0 ? 0 : 2 * ranges * (1 + external + guarded) + 2);
 }
 
-/** The Service's own ports, each of which cuts a range in two; those of others are on their account. */
-function portsWithin({ first, last }: PortRange, { ports }: Service): number {
-  return ports.filter(({ port }) => first <= port && port <= last).length;
+/**
+ * The ranges of ports of a Service at all of its addresses of a family: as many intervals in the kernel, and up to twice as
+ * many where older ranges of others divide them.
+ */
+export function rangeCount(service: Service, context: FamilyContext): number {
+  if (service.clusterIPs[context.family] === "") return 0;
+  const ranges = service.ports.reduce((sum, spec) => sum + servedRanges({ spec }, context).length, 0);
+  return ranges === 0 ? 0 : ranges * (1 + frontendAddresses(service, context).external);
 }
 
 function listElements(port: ServicePort, endpoints: Endpoints | undefined, context: FamilyContext): number {

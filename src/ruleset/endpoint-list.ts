@@ -2,6 +2,7 @@ import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Scheduler } from "../model/scheduler.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
+import type { Way } from "./list-ids.ts";
 import { slotTable } from "./slot-table.ts";
 
 /** A list of endpoints among which connections are balanced. */
@@ -18,6 +19,15 @@ export interface ServicePortLists {
   readonly cluster?: EndpointList;
   readonly local?: EndpointList;
   readonly isSticky: boolean;
+  /** Only of a service port with ranges of ports: the ways by which these lead to no endpoint. */
+  readonly empty?: readonly EmptyList[];
+}
+
+/** A way by which connections find no endpoint. */
+export interface EmptyList {
+  readonly way: Way;
+  /** The verdict on these connections. */
+  readonly verdict: string;
 }
 
 /** How a service port wants connections to be balanced. */

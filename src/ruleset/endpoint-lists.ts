@@ -4,7 +4,13 @@ import type { Table } from "../nft/ast/ruleset.ts";
 import { splitParts } from "../nft/elements.ts";
 import { type Balancer, balancerName } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
-import { type EndpointList, isPlaceable, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
+import {
+  type EmptyList,
+  type EndpointList,
+  isPlaceable,
+  numberedValues,
+  type ServicePortLists,
+} from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, placed } from "./endpoint-numbers.ts";
 import {
   LIST_NAMES,
@@ -17,7 +23,7 @@ import {
   WAYS,
   type Way,
 } from "./list-ids.ts";
-import { ENDPOINTS, type FrontendMaps, mapsOf, PORT_MAPS, RANGE_MAPS } from "./sets.ts";
+import { ENDPOINTS, type FrontendMaps, mapsOf, PORT_MAPS, RANGE_EMPTY_LISTS, RANGE_MAPS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
 
 /** A service port that some frontend leads to. */
@@ -34,6 +40,8 @@ interface KnownPort {
   programmed: ServicePortLists;
   /** The table has them for ranges of ports, too. */
   isRanged: boolean;
+  /** The ways without endpoints that the table has for ranges of ports. */
+  empty: readonly EmptyList[];
   /** The targets of programmed lists by number, where these are not sorted. */
   orders: Orders;
   /** With session affinity, the endpoints' ids. */
@@ -46,6 +54,7 @@ const NOT_STICKY: ServicePortLists = { isSticky: false };
 const STICKY: ServicePortLists = { isSticky: true };
 const SORTED: Orders = {};
 const NO_IDS: EndpointIds = new Map();
+const NONE_EMPTY: readonly EmptyList[] = [];
 
 /** One verdict for all lists of a balancer. */
 const verdicts = new SharedValues<string>();
@@ -169,6 +178,7 @@ export class EndpointLists {
       rangeUsers: 0,
       programmed: NOT_STICKY,
       isRanged: false,
+      empty: NONE_EMPTY,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -215,6 +225,7 @@ export class EndpointLists {
     port.programmed = lists;
     port.endpointIds = ids;
     port.isRanged = port.rangeUsers > 0;
+    this.#writeEmptyLists(port, port.isRanged ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     for (const name of LIST_NAMES) {
       const [from, to] = [before.lists[name], lists[name]];
       if (from === to && before.isRanged === port.isRanged) continue;
@@ -256,6 +267,14 @@ export class EndpointLists {
     const chain = list && balancerName(side.balancer(list.balancer));
     if (chain === undefined) this.#tracker.deleteElement(side.maps.balancers, key);
     else this.#tracker.putElement(side.maps.balancers, key, verdicts.share(chain, `goto ${chain}`));
+  }
+
+  #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
+    const key = ({ way }: EmptyList) => String(listId(port.id, way));
+    const wanted = new Set(empty.map(key));
+    for (const one of port.empty) if (!wanted.has(key(one))) this.#tracker.deleteElement(RANGE_EMPTY_LISTS, key(one));
+    for (const one of empty) this.#tracker.putElement(RANGE_EMPTY_LISTS, key(one), one.verdict);
+    port.empty = empty;
   }
 
   #writeNumbers(

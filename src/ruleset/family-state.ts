@@ -15,7 +15,16 @@ import { LostFrontends } from "./lost-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
 import { PortRanges, type RangePiece } from "./port-ranges.ts";
 import type { DesiredElement, FrontendRules, ServicePortRules } from "./service-port-rules.ts";
-import { isOfLists, mapsOf, NODEPORT_IPS, RANGE_MAPS, rangeSpecs, setSpecs, VANISHED } from "./sets.ts";
+import {
+  isOfLists,
+  mapsOf,
+  NODEPORT_IPS,
+  RANGE_EXPLICIT_PORTS,
+  RANGE_MAPS,
+  rangeSpecs,
+  setSpecs,
+  VANISHED,
+} from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { RANGE_CHAINS, staticChains } from "./static-chains.ts";
 
@@ -83,7 +92,7 @@ export class FamilyState {
   setContext(context: FamilyContext): void {
     const { apiServers: before } = this.#context;
     this.#context = context;
-    for (const key of new Set([...before, ...context.apiServers])) this.#ranges.setPort(key, this.#isTaken(key));
+    for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
     for (const chain of staticChains(context, this.#hasRanges)) this.#tracker.putChain(chain);
     const wanted = new Set(context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : []);
     const known = this.table.sets.get(NODEPORT_IPS)?.elements ?? new Map<string, string>();
@@ -130,7 +139,10 @@ export class FamilyState {
 
   /** Divides ports among the ranges that service ports want, where these or explicit ports changed: once for many of them. */
   cutRanges(): void {
-    for (const { before, after } of this.#ranges.cut()) this.#replace(before, after);
+    const { pieces, addedPorts, deletedPorts } = this.#ranges.cut();
+    for (const { before, after } of pieces) this.#replace(before, after);
+    for (const port of addedPorts) this.#tracker.putElement(RANGE_EXPLICIT_PORTS, port, "");
+    for (const port of deletedPorts) this.#tracker.deleteElement(RANGE_EXPLICIT_PORTS, port);
     if (this.#ranges.isEmpty) this.#setHasRanges(false);
   }
 
@@ -298,7 +310,7 @@ export class FamilyState {
   #setCandidate(key: string, before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     const { from, to } = this.#candidates.replace(key, before, after);
     if (from === to) return;
-    if ((from === undefined) !== (to === undefined)) this.#ranges.setPort(key, this.#isTaken(key));
+    if ((from === undefined) !== (to === undefined)) this.#setTaken(key);
     if (key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) this.#setNodePort(key, to !== undefined);
     this.#replace(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
   }
@@ -309,9 +321,12 @@ export class FamilyState {
     else this.#nodePorts.delete(key);
   }
 
-  /** Whether a frontend, by its key, is an explicit port's or an API server's: no range has it. */
-  #isTaken(key: string): boolean {
-    return this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
+  /** A frontend has come or gone that no range has: an explicit port's or an API server's. */
+  #setTaken(key: string): void {
+    const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
+    if (!this.#ranges.setPort(key, isTaken)) return;
+    if (isTaken) this.#tracker.putElement(RANGE_EXPLICIT_PORTS, key, "");
+    else this.#tracker.deleteElement(RANGE_EXPLICIT_PORTS, key);
   }
 
   /** Replaces the rules of a frontend, or of a piece of a range. */

@@ -51,6 +51,10 @@ export interface FamilyContext {
   readonly maxNamespaceElements: number;
   /** The most service ports of this family that may have session affinity; half of them may be of one namespace. */
   readonly maxStickyPorts: number;
+  /** The most ranges of ports, counted at each address, that one Service may have in both families. */
+  readonly maxServicePortRanges: number;
+  /** The most that all Services may have in this family; half of them may be of one namespace. */
+  readonly maxPortRanges: number;
 }
 
 /** All that rules depend on besides Services and EndpointSlices: one entry for each family that is programmed. */

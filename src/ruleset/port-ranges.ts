@@ -8,7 +8,7 @@ import { atRange, type FrontendRules, type ServicePortRules } from "./service-po
 /** A range of ports that a service port wants at an address. */
 interface Claim extends PortRange, RangePiece {}
 
-/** A part of a range that its service port has: no port of it is another frontend's. */
+/** A part of a range that its service port has: no other range has a port of it. */
 export interface RangePiece {
   readonly port: ServicePort;
   /** The rules of the range, with the piece in keys. */
@@ -23,6 +23,15 @@ export interface PieceChange {
   readonly after: RangePiece | undefined;
 }
 
+/** What changed where ports were divided again. */
+export interface RangeChanges {
+  /** Those that come may overlap others that go. */
+  readonly pieces: readonly PieceChange[];
+  /** The explicit frontends at addresses that have ranges now. */
+  readonly addedPorts: readonly string[];
+  /** Those at addresses that have none any more. */
+  readonly deletedPorts: readonly string[];
+}
 /** The ports of a piece. */
 interface Span extends PortRange {
   readonly piece: RangePiece;
@@ -53,16 +62,17 @@ interface Place {
 }
 
 /**
- * Divides the ports of each address among the ranges of ports that service ports want there: explicit ports are taken out of
- * all ranges, and what several want goes to the one with precedence. No two pieces overlap, for the kernel takes none that
- * do. The pieces of an address are made again when a range of it or one of its explicit ports comes or goes.
+ * Divides the ports of each address among the ranges of ports that service ports want there: what several want goes to the
+ * one with precedence. No two pieces overlap, for the kernel takes none that do. The pieces of an address are made again when
+ * a range of it comes or goes, and there are at most two for each range. Explicit ports do not cut ranges, for others could
+ * cut a range to pieces that its owner has to answer for: the kernel looks for these before.
  */
 export class PortRanges {
   readonly #frontends: () => Iterable<string>;
   readonly #lost: LostFrontends;
   readonly #places = new Map<string, Place>();
-  /** The explicit ports of each address and protocol; only while there are ranges, for these alone need them. */
-  #ports: Map<string, Set<number>> | undefined;
+  /** The explicit frontends of each address and protocol, from the first range on: without ranges nobody asks. */
+  #ports: Map<string, Set<string>> | undefined;
   readonly #dirty = new Set<string>();
 
   /**
@@ -79,13 +89,12 @@ export class PortRanges {
     return this.#places.size === 0;
   }
 
-  /** An explicit frontend has come or gone, by its key. */
-  setPort(frontend: string, isThere: boolean): void {
-    if (this.#ports === undefined) return;
-    const place = placeOfKey(frontend);
+  /** An explicit frontend has come or gone, by its key. @returns whether its address has ranges */
+  setPort(frontend: string, isThere: boolean): boolean {
+    if (this.#ports === undefined) return false;
     if (isThere) addPort(this.#ports, frontend);
-    else this.#ports.get(place)?.delete(parseFrontendKey(frontend).port);
-    if (this.#places.has(place)) this.#dirty.add(place);
+    else deletePort(this.#ports, frontend);
+    return this.#places.has(placeOfKey(frontend));
   }
 
   /** Replaces the ranges of a service port. Endpoints that come and go change nothing here. */
@@ -101,22 +110,28 @@ export class PortRanges {
     }
   }
 
-  /** Divides again where that is due. @returns the pieces that changed; those that come may overlap others that go */
-  cut(): readonly PieceChange[] {
-    const changes: PieceChange[] = [];
+  /** Divides again where that is due. */
+  cut(): RangeChanges {
+    const pieces: PieceChange[] = [];
+    const addedPorts: string[] = [];
+    const deletedPorts: string[] = [];
     for (const name of [...this.#dirty].sort()) {
       const place = this.#places.get(name);
       if (place === undefined) continue;
-      const division = divide(place, this.#ports?.get(name) ?? []);
-      for (const change of changesOf(place.division.pieces, division.pieces)) changes.push(change);
+      const isNew = place.division === UNDIVIDED;
+      const division = divide(place);
+      for (const change of changesOf(place.division.pieces, division.pieces)) pieces.push(change);
       for (const lost of place.division.conflicts) this.#lost.end(lost);
       for (const lost of division.conflicts) this.#lost.begin(lost);
       place.division = division;
-      if (place.claims.length === 0) this.#places.delete(name);
+      const isGone = place.claims.length === 0;
+      if (isGone) this.#places.delete(name);
+      if (!isNew && !isGone) continue;
+      const ports = isGone ? deletedPorts : addedPorts;
+      for (const frontend of this.#ports?.get(name) ?? []) ports.push(frontend);
     }
     this.#dirty.clear();
-    if (this.isEmpty) this.#ports = undefined;
-    return changes;
+    return { pieces, addedPorts, deletedPorts };
   }
 
   /** The piece with a key. */
@@ -206,16 +221,22 @@ function spansIn({ spans }: Division, frontend: string): readonly Span[] {
   return spans.slice(from, to);
 }
 
-function portsOf(frontends: Iterable<string>): Map<string, Set<number>> {
-  const ports = new Map<string, Set<number>>();
+function portsOf(frontends: Iterable<string>): Map<string, Set<string>> {
+  const ports = new Map<string, Set<string>>();
   for (const frontend of frontends) addPort(ports, frontend);
   return ports;
 }
 
-function addPort(ports: Map<string, Set<number>>, frontend: string): void {
+function addPort(ports: Map<string, Set<string>>, frontend: string): void {
   const place = placeOfKey(frontend);
   const known = ports.get(place) ?? new Set();
-  ports.set(place, known.add(parseFrontendKey(frontend).port));
+  ports.set(place, known.add(frontend));
+}
+
+function deletePort(ports: Map<string, Set<string>>, frontend: string): void {
+  const place = placeOfKey(frontend);
+  const known = ports.get(place);
+  if (known?.delete(frontend) && known.size === 0) ports.delete(place);
 }
 
 /** Whether the ranges of two renderings are the same, and so is what decides on precedence. */
@@ -240,17 +261,15 @@ function isSameRules(a: FrontendRules, b: FrontendRules | undefined): boolean {
   );
 }
 
-/** Ports that are taken; by an explicit port where there is no claim. */
+/** Ports that a claim has. */
 interface Taken extends PortRange {
-  readonly claim: Claim | undefined;
+  readonly claim: Claim;
 }
 
-function divide({ claims }: Place, ports: Iterable<number>): Division {
+function divide({ claims }: Place): Division {
   const conflicts: LostFrontend[] = [];
   /** Ascending; no two overlap. */
-  const taken: Taken[] = [...ports]
-    .sort((a, b) => a - b)
-    .map((port) => ({ first: port, last: port, claim: undefined }));
+  const taken: Taken[] = [];
   const divided = claims.slice(0, MOST_RANGES_OF_ADDRESS);
   for (const claim of divided) {
     const from = indexAt(taken, claim.first);
@@ -262,7 +281,7 @@ function divide({ claims }: Place, ports: Iterable<number>): Division {
       if (other.first > next) filled.push({ first: next, last: other.first - 1, claim });
       filled.push(other);
       next = other.last + 1;
-      if (other.claim === undefined || winners.has(other.claim) || winners.size === MOST_WINNERS) continue;
+      if (winners.has(other.claim) || winners.size === MOST_WINNERS) continue;
       winners.add(other.claim);
       conflicts.push(conflictOf(claim, other, other.claim));
     }
@@ -273,10 +292,8 @@ function divide({ claims }: Place, ports: Iterable<number>): Division {
   for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_TOLD)) {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
-  const spans = taken.flatMap(({ first, last, claim }): Span[] => {
-    if (claim === undefined) return [];
-    const { port, isSticky } = claim;
-    return [{ first, last, piece: { port, isSticky, rules: atRange(claim.rules, { first, last }) } }];
+  const spans = taken.map(({ first, last, claim: { port, isSticky, rules } }): Span => {
+    return { first, last, piece: { port, isSticky, rules: atRange(rules, { first, last }) } };
   });
   return { pieces: new Map(spans.map(({ piece }) => [piece.rules.key, piece])), spans, conflicts };
 }

@@ -14,7 +14,7 @@ import {
   parseId,
   type Way,
 } from "./list-ids.ts";
-import { type FrontendMaps, mapsOf, RANGE_MAPS } from "./sets.ts";
+import { type FrontendMaps, mapsOf, NO_ENDPOINTS, RANGE_EMPTY_LISTS, RANGE_MAPS } from "./sets.ts";
 
 /** A list of endpoints as a table has it. */
 export interface ProgrammedList {
@@ -38,7 +38,7 @@ export interface ProgrammedFrontend {
 export function programmedFrontend({ sets }: Table, key: string): ProgrammedFrontend | undefined {
   const maps = mapsOf(key);
   const id = listIdOf({ sets }, key);
-  const refusal = sets.get(maps.noEndpoints)?.elements.get(key);
+  const refusal = refusalAt({ sets }, key);
   const isGuarded = sets.get(maps.firewallIPs)?.elements.has(key) ?? false;
   if (id === undefined && refusal === undefined && !isGuarded) return undefined;
   const lists = LIST_NAMES.filter((name) => leadsTo(id?.way, name)).flatMap((name) => {
@@ -51,6 +51,13 @@ export function programmedFrontend({ sets }: Table, key: string): ProgrammedFron
     refusal: refusal === undefined ? undefined : refusal === `goto ${DROP_CHAIN}` ? "dropped" : "refused",
     isGuarded,
   };
+}
+
+/** The verdict of a table on connections to a frontend for which there is no endpoint; undefined where it has none. */
+export function refusalAt({ sets }: Pick<Table, "sets">, key: string): string | undefined {
+  const maps = mapsOf(key);
+  if (maps !== RANGE_MAPS) return sets.get(NO_ENDPOINTS)?.elements.get(key);
+  return sets.get(RANGE_EMPTY_LISTS)?.elements.get(sets.get(maps.lists)?.elements.get(key) ?? "");
 }
 
 /** The id by which a table leads from a frontend to a list; undefined where it leads to none. */
@@ -72,7 +79,7 @@ function rangesAt({ sets }: Table, frontend: string): readonly string[] {
   const { port } = parseFrontendKey(frontend);
   const place = `${placeOfKey(frontend)} `;
   const found = new Set<string>();
-  for (const map of [RANGE_MAPS.lists, RANGE_MAPS.noEndpoints, RANGE_MAPS.firewallIPs]) {
+  for (const map of [RANGE_MAPS.lists, RANGE_MAPS.firewallIPs]) {
     for (const key of sets.get(map)?.elements.keys() ?? []) {
       if (!key.startsWith(place)) continue;
       const { port: first, lastPort: last = first } = parseFrontendKey(key);

@@ -1,6 +1,7 @@
 import type { ServicePort } from "../model/service-port.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
 import type { FamilyState } from "./family-state.ts";
+import { refusalAt } from "./programmed-frontend.ts";
 import { CLUSTER_IPS, mapsOf, NODEPORT_IPS } from "./sets.ts";
 
 /** Why the rules refuse or drop a connection; `served` when they do not any more. */
@@ -35,7 +36,7 @@ export function reasonAt(
   state: FamilyState,
   key: string,
 ): "no-endpoints" | "no-local-endpoints" | "source-ranges" | "served" {
-  const verdict = state.table.sets.get(mapsOf(key).noEndpoints)?.elements.get(key);
+  const verdict = refusalAt(state.table, key);
   if (verdict === `goto ${REJECT_CHAIN}`) return "no-endpoints";
   if (verdict === `goto ${DROP_CHAIN}`) return "no-local-endpoints";
   return has(state, mapsOf(key).firewallIPs, key) ? "source-ranges" : "served";

@@ -53,6 +53,7 @@ const CONTEXT: FamilyContext = {
   counters: "off",
   maxServiceElements: SERVICE_BUDGET.maxServiceElements,
   ...SHARED_BUDGET,
+  maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
   maxStickyPorts: MOST_STICKY_PORTS,
 };
 

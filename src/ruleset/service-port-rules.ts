@@ -1,4 +1,4 @@
-import type { PortRange } from "../model/service.ts";
+import type { PortRange, Service } from "../model/service.ts";
 import {
   isExternallyAccessible,
   type ServicePort,
@@ -8,9 +8,9 @@ import {
 import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import { DROP_CHAIN, REJECT_CHAIN } from "./chain-names.ts";
-import { type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
+import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
 import { frontendKey, nodePortKey, rangeKey } from "./keys.ts";
-import { MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
+import { type ListName, MOST_STICKY_ENDPOINTS, type Way } from "./list-ids.ts";
 import { affinitySecondsOf, type FamilyContext } from "./node-context.ts";
 import {
   CLUSTER_IPS,
@@ -19,7 +19,6 @@ import {
   NO_ENDPOINTS,
   RANGE_FIREWALL_IPS,
   RANGE_HAIRPINS,
-  RANGE_NO_ENDPOINTS,
   type SetName,
 } from "./sets.ts";
 import { type SourceRanges, sourceRanges } from "./source-ranges.ts";
@@ -62,19 +61,22 @@ export function renderServicePort(port: ServicePort, choice: EndpointChoice, con
   // The annotation of the Service decides, or else the proxy's default.
   const scheduler = service.scheduler ?? context.scheduler;
   const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context)];
+  const lists = servicePortLists(choice.cluster, choice.local, {
+    scheduler,
+    affinitySeconds: affinitySecondsOf(service, context),
+    ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
+  });
+  const ranges = servedRanges(port, context);
+  const isRanged = ranges.length > 0;
   return {
     port,
     frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
-    ranges: rangeFrontends(servedRanges(port, context), ofAddresses),
-    lists: servicePortLists(choice.cluster, choice.local, {
-      scheduler,
-      affinitySeconds: affinitySecondsOf(service, context),
-      ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
-    }),
+    ranges: rangeFrontends(service, ranges, ofAddresses),
+    lists: isRanged ? { ...lists, empty: emptyLists(port, choice) } : lists,
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
-      ...(servedRanges(port, context).length === 0 ? NOTHING : rangeHairpinElements(choice)),
+      ...(isRanged ? rangeHairpinElements(choice) : NOTHING),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
   };
@@ -105,9 +107,14 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
   ];
 }
 
+/** The ways that connections to the cluster IP and those from outside take. */
+const internalWay = ({ internalPolicyLocal }: Service): ListName => (internalPolicyLocal ? "local" : "cluster");
+const externalWay = ({ externalPolicyLocal }: Service): Way =>
+  externalPolicyLocal ? "external-local" : "external-cluster";
+
 function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
   const key = frontendKey(service.clusterIPs[family], spec.protocol, spec.port);
-  const way = service.internalPolicyLocal ? "local" : "cluster";
+  const way = internalWay(service);
   return choice[way].length === 0 ? { key, elements: [noEndpoints(key, choice)] } : { key, way, elements: NOTHING };
 }
 
@@ -145,23 +152,42 @@ export function servedRanges(
   return portRanges === "off" ? NONE : ranges;
 }
 
-/** A range is served as the port is, at the same addresses. */
-function rangeFrontends(ranges: readonly PortRange[], ofPort: readonly FrontendRules[]): readonly FrontendRules[] {
-  if (ranges.length === 0) return NO_RANGES;
+/**
+ * A range is served as the port is, at the same addresses, and leads to its lists whether these have endpoints or not:
+ * ranges come and go with the Service alone.
+ */
+function rangeFrontends(
+  service: Service,
+  ranges: readonly PortRange[],
+  [ofClusterIP, ...external]: readonly FrontendRules[],
+): readonly FrontendRules[] {
+  if (ranges.length === 0 || ofClusterIP === undefined) return NO_RANGES;
+  const ofPort = [
+    { ...ofClusterIP, way: internalWay(service) },
+    ...external.map((frontend) => ({ ...frontend, way: externalWay(service) })),
+  ];
   return ranges.flatMap((range) => ofPort.map((frontend) => atRange(frontend, range)));
 }
 
 /** The rules of a frontend, for a range of ports in the place of its port or range. */
-export function atRange(frontend: FrontendRules, range: PortRange): FrontendRules {
-  const key = rangeKey(frontend.key, range);
-  const elements = frontend.elements.map(({ set, value }) => ({ set: SETS_OF_RANGES[set] ?? set, key, value }));
-  return { ...frontend, key, elements };
+export function atRange({ key: frontend, way, guard }: FrontendRules, range: PortRange): FrontendRules {
+  const key = rangeKey(frontend, range);
+  if (guard === undefined) return way === undefined ? { key, elements: NOTHING } : { key, way, elements: NOTHING };
+  const elements = [{ set: RANGE_FIREWALL_IPS, key, value: `jump ${guard.chain.name}` } as const];
+  return way === undefined ? { key, elements, guard } : { key, way, elements, guard };
 }
 
-const SETS_OF_RANGES: Readonly<Partial<Record<SetName, SetName>>> = {
-  [NO_ENDPOINTS]: RANGE_NO_ENDPOINTS,
-  [FIREWALL_IPS]: RANGE_FIREWALL_IPS,
-};
+/** The ways by which ranges lead to no endpoint, refused or dropped as ports are. */
+function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly EmptyList[] {
+  const { hasAny } = choice;
+  const internal = internalWay(service);
+  const isExternalEmpty = !hasAny || (service.externalPolicyLocal && choice.local.length === 0);
+  const ways: readonly Way[] = [
+    ...(choice[internal].length === 0 ? [internal] : []),
+    ...(isExternalEmpty ? [externalWay(service)] : []),
+  ];
+  return ways.map((way) => ({ way, verdict: refusal(hasAny) }));
+}
 
 /**
  * Traffic by an external policy of "Cluster" is masqueraded, for its answers must come back through this node;
@@ -175,9 +201,13 @@ function externalFrontend(key: string, { service }: ServicePort, choice: Endpoin
   return { key, way: "external-local", elements };
 }
 
-/** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
 function noEndpoints(key: string, { hasAny }: EndpointChoice): DesiredElement {
-  return { set: NO_ENDPOINTS, key, value: hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}` };
+  return { set: NO_ENDPOINTS, key, value: refusal(hasAny) };
+}
+
+/** No endpoint anywhere: refused at once. Some, but not for this policy: dropped. */
+function refusal(hasAny: boolean): string {
+  return hasAny ? `goto ${DROP_CHAIN}` : `goto ${REJECT_CHAIN}`;
 }
 
 /** A local endpoint that reaches itself through a Service must not see its own address as the source. */

@@ -9,8 +9,8 @@ import type { FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "./node-context.ts";
 import type { RulesetState } from "./ruleset-state.ts";
-import { type FrontendRules, renderServicePort } from "./service-port-rules.ts";
-import { mapsOf } from "./sets.ts";
+import { type FrontendRules, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
+import { mapsOf, NO_ENDPOINTS, RANGE_MAPS } from "./sets.ts";
 
 /** An endpoint of a service port, and whether it is used. */
 export interface EndpointView {
@@ -123,7 +123,9 @@ export function viewService(
         port,
         choice,
         endpoints: endpoints.map((endpoint) => viewEndpoint(port, endpoint, choice, context)),
-        frontends: frontends.map((frontend) => viewFrontend(port, frontend, loadBalancerIPs, choice, state)),
+        frontends: frontends.map((frontend) =>
+          viewFrontend(port, frontend, refusalOf(rules, frontend), loadBalancerIPs, choice, state),
+        ),
       },
     ];
   });
@@ -143,9 +145,16 @@ function viewEndpoint(
   };
 }
 
+/** The verdict on connections to a frontend for which there is no endpoint; undefined where there is one. */
+function refusalOf({ lists }: ServicePortRules, { key, way, elements }: FrontendRules): string | undefined {
+  if (mapsOf(key) === RANGE_MAPS) return lists.empty?.find((one) => one.way === way)?.verdict;
+  return elements.find(({ set }) => set === NO_ENDPOINTS)?.value;
+}
+
 function viewFrontend(
   { service, family }: ServicePort,
-  { key, way, elements, guard }: FrontendRules,
+  { key, way, guard }: FrontendRules,
+  refusal: string | undefined,
   loadBalancerIPs: ReadonlySet<string>,
   choice: EndpointChoice,
   state: FamilyState | undefined,
@@ -153,7 +162,6 @@ function viewFrontend(
   const { address = "", protocol, ...ports } = parseFrontendKey(key);
   const origin = originOf(address);
   const isLocal = origin === "cluster-ip" ? service.internalPolicyLocal : service.externalPolicyLocal;
-  const refusal = elements.find(({ set }) => set === mapsOf(key).noEndpoints)?.value;
   return {
     origin,
     key,

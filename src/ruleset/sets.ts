@@ -32,8 +32,11 @@ export const HAIRPIN_CONNECTIONS = "hairpin-connections";
 export const RANGE_LISTS = "range-lists";
 export const RANGE_BALANCERS = "range-balancers";
 export const RANGE_ENDPOINTS = "range-endpoints";
-export const RANGE_NO_ENDPOINTS = "range-no-endpoints";
 export const RANGE_FIREWALL_IPS = "range-firewall-ips";
+/** List id to reject or drop, where the list has no endpoint: a change of readiness costs an element, however many ranges there are. */
+export const RANGE_EMPTY_LISTS = "range-empty-lists";
+/** The explicit ports at addresses that have ranges: ranges leave them out. */
+export const RANGE_EXPLICIT_PORTS = "range-explicit-ports";
 /** Connections of an endpoint to itself at any port: its address twice. */
 export const RANGE_HAIRPINS = "range-hairpins";
 /** Client and frontend of what was refused or dropped; filled by packets. */
@@ -65,7 +68,8 @@ export type SetName =
   | typeof RANGE_LISTS
   | typeof RANGE_BALANCERS
   | typeof RANGE_ENDPOINTS
-  | typeof RANGE_NO_ENDPOINTS
+  | typeof RANGE_EMPTY_LISTS
+  | typeof RANGE_EXPLICIT_PORTS
   | typeof RANGE_FIREWALL_IPS
   | typeof RANGE_HAIRPINS
   | typeof REFUSED
@@ -77,7 +81,6 @@ export const PORT_MAPS = {
   lists: LISTS,
   balancers: BALANCERS,
   endpoints: ENDPOINTS,
-  noEndpoints: NO_ENDPOINTS,
   firewallIPs: FIREWALL_IPS,
 } as const;
 
@@ -86,7 +89,6 @@ export const RANGE_MAPS = {
   lists: RANGE_LISTS,
   balancers: RANGE_BALANCERS,
   endpoints: RANGE_ENDPOINTS,
-  noEndpoints: RANGE_NO_ENDPOINTS,
   firewallIPs: RANGE_FIREWALL_IPS,
 } as const;
 
@@ -97,7 +99,7 @@ const PURPOSES: ReadonlyMap<string, SetName> = new Map<string, SetName>([
   [RANGE_LISTS, LISTS],
   [RANGE_BALANCERS, BALANCERS],
   [RANGE_ENDPOINTS, ENDPOINTS],
-  [RANGE_NO_ENDPOINTS, NO_ENDPOINTS],
+  [RANGE_EMPTY_LISTS, NO_ENDPOINTS],
   [RANGE_FIREWALL_IPS, FIREWALL_IPS],
   [RANGE_HAIRPINS, HAIRPIN_CONNECTIONS],
 ]);
@@ -112,13 +114,16 @@ export function mapsOf(frontend: string): FrontendMaps {
   return frontend.includes("-") ? RANGE_MAPS : PORT_MAPS;
 }
 
-const FRONTEND_SETS: ReadonlySet<string> = new Set(
-  [PORT_MAPS, RANGE_MAPS].flatMap(({ lists, noEndpoints, firewallIPs }) => [lists, noEndpoints, firewallIPs]),
-);
+const FRONTEND_SETS: ReadonlySet<string> = new Set([
+  ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, firewallIPs }) => [lists, firewallIPs]),
+  NO_ENDPOINTS,
+  RANGE_EXPLICIT_PORTS,
+]);
 const LIST_SETS: ReadonlySet<string> = new Set([
   ...[PORT_MAPS, RANGE_MAPS].flatMap(({ balancers, endpoints }) => [balancers, endpoints]),
   AFFINITY_IDS,
   AFFINITY,
+  RANGE_EMPTY_LISTS,
 ]);
 
 /** Whether the keys of a map are frontends. */
@@ -183,7 +188,8 @@ export function rangeSpecs({ family, counters }: Pick<FamilyContext, "family" | 
   return [
     { ...PLAIN, name: RANGE_HAIRPINS, key: [address, address] },
     { ...PLAIN, name: RANGE_FIREWALL_IPS, key, value: "verdict", interval: true },
-    { ...PLAIN, name: RANGE_NO_ENDPOINTS, key, value: "verdict", interval: true },
+    { ...PLAIN, name: RANGE_EMPTY_LISTS, key: ["classid"], value: "verdict" },
+    { ...PLAIN, name: RANGE_EXPLICIT_PORTS, key },
     { ...PLAIN, name: RANGE_LISTS, key, value: ["classid"], interval: true, counter: counters !== "off" },
     { ...PLAIN, name: RANGE_BALANCERS, key: ["classid"], value: "verdict" },
     {

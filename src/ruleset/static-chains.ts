@@ -10,7 +10,7 @@ import {
 } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
-import { baseChains, type StaticChain } from "./base-chains.ts";
+import { baseChains, RESET_PRIORITY, type StaticChain } from "./base-chains.ts";
 import {
   BALANCING,
   CLUSTER_IPS_CHECK,
@@ -46,6 +46,8 @@ import {
   NO_ENDPOINTS,
   NODEPORT_IPS,
   PORT_MAPS,
+  RANGE_EMPTY_LISTS,
+  RANGE_EXPLICIT_PORTS,
   RANGE_HAIRPINS,
   RANGE_MAPS,
 } from "./sets.ts";
@@ -70,10 +72,7 @@ export function staticChains(context: FamilyContext, hasRanges = false): StaticC
     { name: DROP_CHAIN, rules: [...recordingRules(context), [{ drop: null }]] },
     {
       name: "service-endpoints-check",
-      rules: [
-        [verdictMap(frontend, NO_ENDPOINTS)],
-        ...(hasRanges ? [[...atRangeAddresses(context), verdictMap(frontend, RANGE_MAPS.noEndpoints)]] : []),
-      ],
+      rules: [[verdictMap(frontend, NO_ENDPOINTS)], ...(hasRanges ? rangesWithoutEndpoints(context) : [])],
     },
     {
       name: "nodeport-endpoints-check",
@@ -109,7 +108,14 @@ export const RANGE_CHAINS = [RANGE_BALANCING, RANGE_EXTERNAL, RANGE_EXTERNAL_LOC
 function wayChains(context: FamilyContext, ways: Ways): StaticChain[] {
   const { maps, balancing, external, externalLocal } = ways;
   return [
-    { name: balancing, rules: [[hasBit(EXTERNAL_BIT), { goto: { target: external } }], [toBalancer(maps)]] },
+    {
+      name: balancing,
+      rules: [
+        ...(maps === RANGE_MAPS ? [leaveExplicitPorts(context)] : []),
+        [hasBit(EXTERNAL_BIT), { goto: { target: external } }],
+        [toBalancer(maps)],
+      ],
+    },
     { name: external, rules: externalRules(context, ways) },
     { name: externalLocal, rules: externalLocalRules(context, maps) },
   ];
@@ -131,6 +137,19 @@ const KINDS_OF_NODE: Expression = { set: ["anycast", "broadcast", "local", "mult
 function atRangeAddresses({ portRanges }: FamilyContext): Statement[] {
   if (portRanges === "all") return [];
   return [differs({ fib: { flags: ["daddr"], result: "type" } }, KINDS_OF_NODE)];
+}
+
+/** A port without endpoints is not the range's around it. Cutting it out of the range would cost the range's owner elements. */
+function leaveExplicitPorts({ family }: FamilyContext): Rule {
+  return [matches(packetFrontendKey(family), `@${RANGE_EXPLICIT_PORTS}`), { return: null }];
+}
+
+/** The list decides, and not the range: the kernel takes seconds to delete thousands of intervals (6.18). */
+function rangesWithoutEndpoints(context: FamilyContext): Rule[] {
+  const frontend = packetFrontendKey(context.family);
+  const list = assign(REGISTER, lookup(frontend, RANGE_MAPS.lists));
+  const isInRange = differs(frontend, `@${RANGE_EXPLICIT_PORTS}`);
+  return [[...atRangeAddresses(context), list, isInRange, verdictMap(REGISTER, RANGE_EMPTY_LISTS)], RESET_PRIORITY];
 }
 
 /** The packet goes on with the id of a list, or of an external way, in the register. */

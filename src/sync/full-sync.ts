@@ -12,6 +12,7 @@ import {
   changeSteps,
   creationSteps,
   handoverEnd,
+  mapHandover,
   newChainsFirst,
   rebuildTransaction,
   removalTransaction,
@@ -20,7 +21,7 @@ import {
   withoutChainDeletions,
 } from "../nft/transaction.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
-import { LISTS, RANGE_LISTS } from "../ruleset/sets.ts";
+import { LISTS, RANGE_EXPLICIT_PORTS, RANGE_LISTS } from "../ruleset/sets.ts";
 
 /** How a full sync brought the kernel to the desired state. */
 export interface FullSyncReport {
@@ -37,6 +38,9 @@ export const CHUNK_SIZE = 7000;
 
 /** Number of nft processes run in parallel on a cold start: two processors are busy while we write the next transaction. */
 const NFT_AT_ONCE = 3;
+
+/** A port's own list comes before the range around it is left. */
+const ENTRIES = [LISTS, RANGE_EXPLICIT_PORTS];
 
 /** How a full sync is to be done. */
 export interface FullSyncOptions {
@@ -86,16 +90,29 @@ export async function applyDeltas(
 ): Promise<AppliedTransaction[]> {
   if (deltas.length === 0) return [];
   if (deltas.every(({ mode }) => mode === "create")) return await create(nft, deltas, chunkSize);
+  const { chains, others } = newChainsFirst(deltas, stale);
+  const { begin, main, end } = mapHandover(others);
+  const applied: AppliedTransaction[] = [];
+  const send = async (part: readonly TableDelta[]) => {
+    if (part.length > 0) applied.push(await nft.apply(toTransaction(part)));
+  };
+  await send(chains);
+  await send(begin);
+  applied.push(...(await change(nft, main, chunkSize)));
+  await send(end);
+  return applied;
+}
+
+/** Applies deltas whose new chains are there. */
+async function change(nft: Nft, deltas: readonly TableDelta[], chunkSize: number): Promise<AppliedTransaction[]> {
   const applied: AppliedTransaction[] = [];
   const isLarge = deltaSize(deltas).elements > chunkSize;
   if ((isLarge || deltas.some(leadsElsewhere)) && deltas.every(canChangeInSteps)) {
-    for (const step of changeSteps(deltas, chunkSize, (set) => set === LISTS)) applied.push(await nft.apply(step));
+    for (const step of changeSteps(deltas, chunkSize, ENTRIES)) applied.push(await nft.apply(step));
     return applied;
   }
-  const { chains, others } = newChainsFirst(deltas, stale);
-  if (chains.length > 0) applied.push(await nft.apply(toTransaction(chains)));
-  applied.push(...(await applyTogether(nft, others.map(withHandover))));
-  const end = handoverEnd(others);
+  applied.push(...(await applyTogether(nft, deltas.map(withHandover))));
+  const end = handoverEnd(deltas);
   if (end.length > 0) applied.push(await nft.apply(toTransaction(end)));
   return applied;
 }

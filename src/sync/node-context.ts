@@ -56,6 +56,8 @@ export function nodeContextOf(
       maxElements: options.maxElements,
       maxNamespaceElements: options.maxNamespaceElements,
       maxStickyPorts: MOST_STICKY_PORTS,
+      maxServicePortRanges: options.maxServicePortRanges,
+      maxPortRanges: options.maxPortRanges,
     };
   });
 }

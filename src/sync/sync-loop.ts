@@ -48,7 +48,7 @@ export class SyncLoop {
   #isCleanUpDue = false;
   readonly #moments = new Set<Moment>();
   readonly #quarantineChange = quarantineWatch();
-  readonly #affinityChange = quarantineWatch();
+  readonly #featureChanges = { affinity: quarantineWatch(), ranges: quarantineWatch() };
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -221,7 +221,10 @@ export class SyncLoop {
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: this.#quarantineChange(quarantined, outcome.refused),
-      affinityChange: this.#affinityChange(state.budgets.withoutAffinity),
+      featureChanges: {
+        affinity: this.#featureChanges.affinity(state.budgets.without("affinity")),
+        ranges: this.#featureChanges.ranges(state.budgets.without("ranges")),
+      },
     };
     return { ...outcome, ...input, ...news, pendingSince, state, quarantined, excludedFamilies };
   }

@@ -2,6 +2,7 @@ import type { Family } from "../base/family.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { TableDelta } from "../nft/delta.ts";
+import type { Feature } from "../ruleset/feature-budget.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -40,8 +41,8 @@ export interface SyncNews {
   readonly repaired: DriftSummary | undefined;
   readonly conflicts: ConflictChanges;
   readonly quarantineChange: QuarantineChange;
-  /** The same of service ports that are served without the session affinity that they ask for. */
-  readonly affinityChange: QuarantineChange;
+  /** The same of service ports that are served without a feature that they ask for. */
+  readonly featureChanges: Readonly<Record<Feature, QuarantineChange>>;
 }
 
 /** A successful sync. Times are milliseconds since 1970 by the wall clock of its start, whatever that is set to meanwhile. */

@@ -134,6 +134,54 @@ packetTable(() => node, "a range of ports", OBJECTS, testNodeContext(), [
   },
 ]);
 
+test("a range is refused while its Service has no endpoint, and explicit ports within it are their own", async () => {
+  const media = (endpoints: readonly string[]) => [MEDIA, { ports: MEDIA_PORTS, endpoints }] as const;
+  const explicit = (endpoints: readonly string[]) =>
+    [
+      { name: "explicit", clusterIPs: ["10.96.6.9"], externalIPs: [EXTERNAL], ports: [port(8081)] },
+      { endpoints },
+    ] as const;
+  const outcomes = async (): Promise<readonly string[]> => {
+    const probes = [
+      ["cluster IP", "pod3", IP, 7777],
+      ["external IP", "ext", EXTERNAL, 8443],
+      ["explicit port", "ext", EXTERNAL, 8081],
+    ] as const;
+    const found = await node.lab.probe(
+      probes.map(([id, from, address, number]) => ({ id, from, to: address, port: number, proto: "tcp", n: 2 })),
+    );
+    return probes.map(([id]) => `${id} ${found.get(id)?.result}`);
+  };
+  const [served, own] = [["10.244.2.11"], [OTHER[0]]];
+  const [ok, no] = ["ok", "refused"];
+  for (const [endpoints, ofExplicit, ranges, atExplicit] of [
+    [served, own, ok, ok],
+    [[], own, no, ok],
+    [[], [], no, no],
+    [served, [], ok, no],
+    [served, own, ok, ok],
+  ] as const) {
+    await node.follow(objects(media(endpoints), explicit(ofExplicit)));
+    expect(await outcomes()).toEqual([`cluster IP ${ranges}`, `external IP ${ranges}`, `explicit port ${atExplicit}`]);
+    expect(await node.differences()).toEqual([]);
+  }
+});
+
+test("ranges of others stay when a thousand of one Service go", async () => {
+  const media = [MEDIA, { ports: MEDIA_PORTS, endpoints: ["10.244.2.11"] }] as const;
+  const ranges = Array.from({ length: 1000 }, (_, n) => ({ first: 20_000 + 2 * n, last: 20_000 + 2 * n }));
+  const many = [
+    { name: "many", clusterIPs: ["10.96.6.9"], externalIPs: [EXTERNAL], ports: [port(443, { ranges })] },
+    { endpoints: [OTHER[0]] },
+  ] as const;
+  for (const given of [[media, many], [media], [media, many]] as const) {
+    await node.follow(objects(...given));
+    const answers = await node.answers({ from: "ext", to: EXTERNAL, port: 8443, proto: "tcp", n: 3 });
+    expect(answers).toEqual(["10.244.2.11"]);
+    expect(await node.differences()).toEqual([]);
+  }
+});
+
 test("a client with session affinity has one endpoint for a port and its range", async () => {
   await node.program(
     objects([

@@ -5,6 +5,7 @@ import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, serveEcho } from "../support/held-connection.ts";
+import type { Probe } from "../support/lab/outcome.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
@@ -31,6 +32,12 @@ beforeAll(async () => {
   lab.cluster.put("services", apiService("web", { clusterIP: "10.96.8.9", ports: [{ port: 80, nodePort: 32701 }] }));
   lab.cluster.put("endpointslices", apiSlice("web", ENDPOINTS));
   lab.cluster.put("endpointslices", apiSlice("sticky", ENDPOINTS));
+  const media = apiService("media", { clusterIP: "10.96.8.10", spec: { externalIPs: ["203.0.113.10"] } });
+  const annotations = { "nft-proxy.io/port-ranges": "tcp-80=7777-8443" };
+  lab.cluster.put("services", { ...media, metadata: { ...media.metadata, annotations } });
+  lab.cluster.put("endpointslices", apiSlice("media", ENDPOINTS));
+  const cutting = { clusterIP: "10.96.8.11", ports: [{ port: 8000 }], spec: { externalIPs: ["203.0.113.10"] } };
+  lab.cluster.put("services", apiService("cutting", cutting));
   await serveEcho(lab.lab, "pod1", 7000);
   // The first time, the earlier version is built.
 }, 600_000);
@@ -67,14 +74,19 @@ async function serves(): Promise<void> {
   });
 }
 
+const TCP = { proto: "tcp", n: 20, wait: 5 } as const;
+const PORTS: readonly Probe[] = [
+  { ...TCP, id: "cluster IP", from: "pod3", to: "10.96.8.9", port: 80 },
+  { ...TCP, id: "sticky", from: "pod4", to: "10.96.8.8", port: 80 },
+  { ...TCP, id: "NodePort", from: "ext", to: "192.0.2.2", port: 32701 },
+];
+const RANGES: readonly Probe[] = [
+  { ...TCP, id: "range at a cluster IP", from: "pod3", to: "10.96.8.10", port: 8081 },
+  { ...TCP, id: "range at an external IP", from: "ext", to: "203.0.113.10", port: 8443 },
+];
+
 /** Connects without a pause while `change` happens: TCP by a cluster IP, also of the sticky Service, and by a NodePort. */
-async function faultsDuring(change: () => Promise<void>): Promise<readonly string[]> {
-  const tcp = { proto: "tcp", n: 20, wait: 5 } as const;
-  const probes = [
-    { ...tcp, id: "cluster IP", from: "pod3", to: "10.96.8.9", port: 80 },
-    { ...tcp, id: "sticky", from: "pod4", to: "10.96.8.8", port: 80 },
-    { ...tcp, id: "NodePort", from: "ext", to: "192.0.2.2", port: 32701 },
-  ] as const;
+async function faultsDuring(change: () => Promise<void>, probes = PORTS): Promise<readonly string[]> {
   const seen: string[] = [];
   let changing = true;
   const changed = change().finally(() => {
@@ -116,6 +128,23 @@ test("new connections never fail while this version replaces the earlier one, an
   }
   for (const connection of held) await connection.stillAnswered();
 });
+
+test("ranges of ports are served while this version replaces one that cut them by explicit ports, and that this one", async () => {
+  const cutting = execaSync(BUILD_RELEASE, ["cut-ranges"]).stdout;
+  await replaceDaemon(cutting);
+  const serves = async () => {
+    const outcomes = await lab.lab.probe(RANGES);
+    expect([...outcomes.values()].map(({ result }) => result)).toEqual(["ok", "ok"]);
+  };
+  await vi.waitFor(serves);
+  for (let round = 0; round < 2; round++) {
+    expect(await faultsDuring(() => replaceDaemon(bundle), [...PORTS, ...RANGES]), "upgrade").toEqual([]);
+    // As above: that version replaces chains and ranges in one step.
+    expect((await faultsDuring(() => replaceDaemon(cutting), [...PORTS, ...RANGES])).length, "rollback").toBeLessThan(
+      2,
+    );
+  }
+}, 120_000);
 
 test("a daemon over the rules of its own version changes nothing, and clients keep their endpoints", async () => {
   await replaceDaemon(bundle);

@@ -3,10 +3,11 @@ import { describe, expect, test } from "vitest";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
+import { FEATURES } from "../../src/ruleset/feature-budget.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
-import { BALANCERS } from "../../src/ruleset/sets.ts";
+import { BALANCERS, RANGE_LISTS } from "../../src/ruleset/sets.ts";
 import { anyObjects } from "../support/arbitraries.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "../support/build.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
@@ -18,13 +19,15 @@ const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
     maxElements: fc.constantFrom(20, 40, 80, 400),
     maxNamespaceElements: fc.constantFrom(20, 40, 400),
     maxStickyPorts: fc.constantFrom(1, 2, 3, 100),
+    maxServicePortRanges: fc.constantFrom(2, 2000),
+    maxPortRanges: fc.constantFrom(1, 2, 4, 100),
   })
   .map((options) => testNodeContext(options));
 
 const outcomeOf = ({ state, excess }: Renderer) => ({
   rules: textWithoutPlacement(state.ruleset),
   excess: Object.fromEntries(excess),
-  withoutAffinity: Object.fromEntries(state.budgets.withoutAffinity),
+  without: FEATURES.map((feature) => Object.fromEntries(state.budgets.without(feature))),
 });
 
 type AllObjects = Required<Objects>;
@@ -80,7 +83,7 @@ describe("budgets that Services share", () => {
     fc.assert(
       fc.property(anyObjects, tightContexts, ({ services, slices }, context) => {
         const { state, excess } = renderAll({ services, slices }, context);
-        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0 } = {}] = context;
+        const [{ maxElements = 0, maxNamespaceElements = 0, maxStickyPorts = 0, maxPortRanges = 0 } = {}] = context;
         const unserved = new Set(Array.from(excess.keys(), serviceOf));
         const sums = new Map<string, number>();
         for (const one of services.filter(({ name }) => !unserved.has(name))) {
@@ -98,11 +101,15 @@ describe("budgets that Services share", () => {
           const ids = [...(table.sets.get(BALANCERS)?.elements.keys() ?? [])].map((id) => parseId(Number(id)));
           const sticky = new Set(ids.flatMap((id) => (id?.isSticky ? [id.servicePort] : [])));
           expect(sticky.size).toBeLessThanOrEqual(maxStickyPorts);
+          // An older range may divide a younger one.
+          expect(table.sets.get(RANGE_LISTS)?.elements.size ?? 0).toBeLessThanOrEqual(2 * maxPortRanges);
         }
         const byAge = services.toSorted(compareAge);
         const reasonOf = (renderer: Renderer, { name }: Service) => [
           renderer.state.budgets.excessOf(name),
-          [...renderer.state.budgets.withoutAffinity].filter(([key]) => serviceOf(key) === name),
+          FEATURES.map((feature) =>
+            [...renderer.state.budgets.without(feature)].filter(([key]) => serviceOf(key) === name),
+          ),
         ];
         const whole = renderAll({ services, slices }, context);
         for (const [index, one] of byAge.entries()) {

@@ -184,6 +184,7 @@ export function familyContext(family: Family, options: ContextOptions = {}): Fam
     counters: "off",
     maxServiceElements: SERVICE_BUDGET.maxServiceElements,
     ...SHARED_BUDGET,
+    maxServicePortRanges: SERVICE_BUDGET.maxServicePortRanges,
     maxStickyPorts: MOST_STICKY_PORTS,
     ...options,
   };

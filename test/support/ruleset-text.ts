@@ -1,7 +1,15 @@
 import type { Ruleset, SetSpec, Table } from "../../src/nft/ast/ruleset.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
-import { AFFINITY_IDS, ENDPOINTS, LISTS, PORT_MAPS, RANGE_LISTS, RANGE_MAPS } from "../../src/ruleset/sets.ts";
+import {
+  AFFINITY_IDS,
+  ENDPOINTS,
+  LISTS,
+  PORT_MAPS,
+  RANGE_EMPTY_LISTS,
+  RANGE_LISTS,
+  RANGE_MAPS,
+} from "../../src/ruleset/sets.ts";
 
 /** A ruleset as text in which order has no meaning: one line for each chain, set and element, sorted. */
 export function rulesetText(ruleset: Ruleset): string {
@@ -34,6 +42,7 @@ export function textWithoutPlacement(ruleset: Ruleset): string {
 const LIST_MAPS: readonly string[] = [
   ...[PORT_MAPS, RANGE_MAPS].flatMap(({ lists, balancers, endpoints }) => [lists, balancers, endpoints]),
   AFFINITY_IDS,
+  RANGE_EMPTY_LISTS,
 ];
 
 function linesWithoutPlacement(table: Table): string[] {
@@ -63,6 +72,7 @@ function linesWithoutPlacement(table: Table): string[] {
       ...elements(balancers).map(([id, verdict]) => `${balancers} ${label(id)} : ${verdict}`),
       ...elements(endpoints).flatMap(([key, target]) => numbered(endpoints, key, target)),
     ]),
+    ...elements(RANGE_EMPTY_LISTS).map(([id, verdict]) => `${RANGE_EMPTY_LISTS} ${label(id)} : ${verdict}`),
     ...elements(AFFINITY_IDS).flatMap(([key, id]) => numbered(AFFINITY_IDS, key, targets.get(id) ?? `nothing (${id})`)),
   ].map((line) => (line.startsWith(`${table.family} `) ? line : `${table.family} ${line}`));
 }

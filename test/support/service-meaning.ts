@@ -42,8 +42,8 @@ export function meaningOf(objects: Required<Objects>, context: FamilyContext, pa
   const nodePort = isNodePortAddress(arrival)
     ? candidates.find(({ port: { spec } }) => spec.nodePort === packet.port && spec.protocol === packet.protocol)
     : undefined;
-  if (nodePort !== undefined) return fromOutside(arrival, nodePort);
   const ranged = hasRanges(arrival) ? firstOf(candidates.filter(({ port }) => isInRange(port, packet))) : undefined;
+  if (nodePort !== undefined && (nodePort.choice.hasAny || ranged === undefined)) return fromOutside(arrival, nodePort);
   if (ranged !== undefined) return byAddress(arrival, withPort(ranged, packet.port));
   if (arrival.toClusterIP) return "refused";
   if (context.serviceCIDRs.some((cidr) => cidrContains(cidr, packet.to))) return "dropped";

@@ -21,7 +21,7 @@ export function syncReport(options: Partial<SyncReport> = {}): SyncReport {
 /** Makes the reports of one daemon, as {@link syncReport}: each tells what is new since the one before. */
 export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
   const changeOf = quarantineWatch();
-  const affinityChangeOf = quarantineWatch();
+  const featureChanges = { affinity: quarantineWatch(), ranges: quarantineWatch() };
   return (options = {}) => {
     const state = options.state ?? renderAll({}).state;
     const outcome = {
@@ -45,7 +45,10 @@ export function syncReports(): (options?: Partial<SyncReport>) => SyncReport {
       repaired: driftSummary(outcome),
       conflicts: state.takeConflictChanges(),
       quarantineChange: changeOf(outcome.quarantined, outcome.refused),
-      affinityChange: affinityChangeOf(state.budgets.withoutAffinity),
+      featureChanges: {
+        affinity: featureChanges.affinity(state.budgets.without("affinity")),
+        ranges: featureChanges.ranges(state.budgets.without("ranges")),
+      },
       ...outcome,
       state,
     };

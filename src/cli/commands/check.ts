@@ -1,4 +1,5 @@
 import { groupBy } from "../../base/group-by.ts";
+import { joinPath } from "../../base/schema-error.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/check-report.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
 import { strictErrors } from "../../inspect/check/strict-errors.ts";
@@ -8,8 +9,10 @@ import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired
 import { bounded } from "../../kube/decode/decode.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
+import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
+import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
 import { quarantinedServices } from "../../sync/quarantine-watch.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
@@ -65,7 +68,12 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
   return isSet(argv, "no-strict") ? errors.map((error) => ({ ...error, severity: "warning" as const })) : errors;
 }
 
-/** The Services that exceed a limit, and those whose session affinity is not kept, each once for a reason. */
+const FEATURE_PATHS: Readonly<Record<Feature, string>> = {
+  affinity: "spec.sessionAffinity",
+  ranges: joinPath("metadata.annotations", PORT_RANGES_ANNOTATION),
+};
+
+/** The Services that exceed a limit, and those that are served without a feature, each once for a reason. */
 function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
   const subjects = serviceSubjects(files.objects);
   const found = <T>(
@@ -78,8 +86,10 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
     });
   return [
     ...found(excess, (subject, reason) => errorAt(subject, "spec", `would be quarantined: ${reason}`)),
-    ...found(state.budgets.withoutAffinity, (subject, reason) =>
-      warningAt(subject, "spec.sessionAffinity", `would not be kept: ${reason}`),
+    ...FEATURES.flatMap((feature) =>
+      found(state.budgets.without(feature), (subject, reason) =>
+        warningAt(subject, FEATURE_PATHS[feature], `would be served without ${FEATURE_NAMES[feature]}: ${reason}`),
+      ),
     ),
   ];
 }

@@ -4,6 +4,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { SCHEDULER_ANNOTATION, SCHEDULERS } from "../../model/scheduler.ts";
 import { PORT_RANGES_ANNOTATION } from "../../model/service.ts";
+import { FEATURE_NAMES, type Feature } from "../../ruleset/feature-budget.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 
@@ -97,11 +98,16 @@ export function quarantineEvent(service: EventSubject, port: string, node: strin
   return warning(service, "ServicePortQuarantined", "Sync", note);
 }
 
-/** The session affinity of service ports is not kept, for the reason given: all nodes find the same. */
-export function unkeptAffinityEvent(service: EventSubject, servicePorts: string, reason: string): EventNote {
-  const note = `${servicePorts} is served without session affinity: ${reason}`;
-  return { ...warning(service, "SessionAffinityNotKept", "Sync", note), clusterKey: "" };
+/** Service ports are served without a feature, for the reason given: all nodes find the same. */
+export function reducedEvent(feature: Feature, service: EventSubject, servicePorts: string, reason: string): EventNote {
+  const note = `${servicePorts} is served without ${FEATURE_NAMES[feature]}: ${reason}`;
+  return { ...warning(service, FEATURE_REASONS[feature], "Sync", note), clusterKey: "budget" };
 }
+
+const FEATURE_REASONS: Readonly<Record<Feature, string>> = {
+  affinity: "SessionAffinityNotKept",
+  ranges: "PortRangesNotServed",
+};
 
 /** A service port lost an address and port to another. `winner` is a service port's name. */
 export function contestedEvent(service: EventSubject, servicePort: string, winner: string): EventNote {

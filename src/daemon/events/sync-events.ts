@@ -4,6 +4,7 @@ import { groupBy } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { PortRangeAddresses, Service } from "../../model/service.ts";
+import { FEATURES } from "../../ruleset/feature-budget.ts";
 import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
 import { quarantinedText } from "../../sync/quarantine-watch.ts";
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
@@ -20,8 +21,8 @@ import {
   nodeSubject,
   portRangesOffEvent,
   quarantineEvent,
+  reducedEvent,
   serviceSubject,
-  unkeptAffinityEvent,
   unknownSchedulerEvent,
 } from "./events.ts";
 
@@ -39,7 +40,7 @@ export function syncEvents(
   driftAuthor: () => string | undefined,
 ): SyncSubscriber {
   return {
-    synced({ repaired, quarantineChange: { begun, again }, affinityChange, conflicts }: SyncReport): void {
+    synced({ repaired, quarantineChange: { begun, again }, featureChanges, conflicts }: SyncReport): void {
       const author = driftAuthor();
       const by = author === undefined ? "" : `, by ${author}`;
       if (repaired !== undefined) events.record(driftRepairedEvent(nodeSubject(cache), `${repaired.text}${by}`));
@@ -48,9 +49,11 @@ export function syncEvents(
         const service = serviceSubject(cache, each.service);
         events.record(quarantineEvent(service, servicePorts, cache.node.name, each.reason));
       }
-      for (const each of affinityChange.begun) {
-        const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
-        events.record(unkeptAffinityEvent(serviceSubject(cache, each.service), servicePorts, each.reason));
+      for (const feature of FEATURES) {
+        for (const each of featureChanges[feature].begun) {
+          const servicePorts = quarantinedText(each).replace(/^ip6? /, "");
+          events.record(reducedEvent(feature, serviceSubject(cache, each.service), servicePorts, each.reason));
+        }
       }
       for (const [name, lost] of lostByService(conflicts.begun)) {
         events.record(conflictEvent(serviceSubject(cache, name), lost));

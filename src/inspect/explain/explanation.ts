@@ -136,7 +136,8 @@ export interface Note {
     | "conflict"
     | "hints"
     | "reset"
-    | "fast path";
+    | "fast path"
+    | "port ranges";
   readonly message: string;
 }
 

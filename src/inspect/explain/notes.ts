@@ -14,6 +14,7 @@ import {
   parseChainName,
   portChainOf,
 } from "../../ruleset/chain-names.ts";
+import { FEATURE_NAMES, FEATURES, type Feature } from "../../ruleset/feature-budget.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS, portSetOf, VANISHED } from "../../ruleset/sets.ts";
 import type { Outcome } from "../../trace/outcome.ts";
@@ -41,7 +42,7 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
-    ...unkeptAffinityNotes(match, input),
+    ...reducedNotes(match, input),
     ...schedulerNotes(match, own),
     ...(match === undefined ? [] : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
     ...vanishedNotes(connection, match, input),
@@ -120,11 +121,16 @@ function affinityNotes(match: Match | undefined, outcomes: readonly Outcome[], {
   return [{ topic: "affinity", message: `${message}${known}` }];
 }
 
-/** A Service port whose session affinity is not kept is served as one without it. */
-function unkeptAffinityNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
-  const reason = match && state.budgets.withoutAffinity.get(match.port.key);
-  return reason === undefined ? [] : [{ topic: "affinity", message: `not kept for this Service: ${reason}` }];
+/** A Service port without room for a feature is served without it. */
+function reducedNotes(match: Match | undefined, { state }: ExplainInput): Note[] {
+  return FEATURES.flatMap((feature): Note[] => {
+    const reason = match && state.budgets.without(feature).get(match.port.key);
+    if (reason === undefined) return [];
+    return [{ topic: FEATURE_TOPICS[feature], message: `served without ${FEATURE_NAMES[feature]}: ${reason}` }];
+  });
 }
+
+const FEATURE_TOPICS: Readonly<Record<Feature, Note["topic"]>> = { affinity: "affinity", ranges: "port ranges" };
 
 function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[] {
   if (!frontend.guarded) return [];

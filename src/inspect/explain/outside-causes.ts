@@ -2,6 +2,7 @@ import { listText } from "../../base/text.ts";
 import type { IgnoredService } from "../../kube/decode/ignored-service.ts";
 import { cidrContains, familyOf, isLoopback } from "../../model/ip.ts";
 import { excessText } from "../../model/service-budget.ts";
+import { servicePortsOf } from "../../model/service-port.ts";
 import { frontendKey } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { isLocal } from "../../trace/packet.ts";
@@ -117,6 +118,14 @@ function unservedRange({ to, port, protocol }: Connection, input: ExplainInput):
       cause: "port-ranges",
       message: `${range}, and nft-proxy connects to an API server there: no range takes it`,
       action: "give the Service another address, or leave the port out of the range",
+    };
+  }
+  const budget = servicePortsOf(service).flatMap(({ key }) => input.state.budgets.without("ranges").get(key) ?? [])[0];
+  if (budget !== undefined) {
+    return {
+      cause: "port-ranges",
+      message: `${range}, which is served without its ranges: ${budget}`,
+      action: "delete ranges or Services that are not used, or raise --max-port-ranges",
     };
   }
   if (servesRanges(to, input)) return undefined;

@@ -28,7 +28,7 @@ export interface ComparedFrontend {
 
 /** The maps that name frontends, nft-proxy's and kube-proxy's. */
 const FRONTEND_MAPS = [LISTS, NO_ENDPOINTS, FIREWALL_IPS, "service-ips", "external-ips"];
-const RANGE_FRONTEND_MAPS = [RANGE_MAPS.lists, RANGE_MAPS.noEndpoints, RANGE_MAPS.firewallIPs];
+const RANGE_FRONTEND_MAPS = [RANGE_MAPS.lists, RANGE_MAPS.firewallIPs];
 /** kube-proxy's maps of NodePorts: their keys have no address. */
 const KUBE_PROXY_NODEPORT_MAPS = ["service-nodeports", "no-endpoint-nodeports"];
 

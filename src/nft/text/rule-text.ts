@@ -57,7 +57,7 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
   if ("fib" in expression) return `fib ${expression.fib.flags.join(" . ")} ${expression.fib.result}`;
   if ("concat" in expression) return expression.concat.map((part) => expressionText(part)).join(" . ");
   if ("set" in expression)
-    return `{ ${inPrintedOrder(expression.set, type)
+    return `{ ${inPrintedOrder(expression.set)
       .map((member) => expressionText(member, type))
       .join(", ")} }`;
   if ("prefix" in expression) return `${expression.prefix.addr}/${expression.prefix.len}`;
@@ -76,11 +76,13 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");
 }
 
-const PROTOCOLS_BY_NUMBER: readonly Expression[] = ["tcp", "udp", "sctp"];
+/** Protocols, and types of addresses (RTN_LOCAL and so on in linux/rtnetlink.h). */
+const NAMES_BY_NUMBER: readonly Expression[] = ["tcp", "udp", "sctp", "local", "broadcast", "anycast", "multicast"];
 
-/** nft prints protocols in the order of their numbers. */
-function inPrintedOrder(members: readonly Expression[], type: ConstantType): readonly Expression[] {
-  return type === "inet_proto" ? PROTOCOLS_BY_NUMBER.filter((protocol) => members.includes(protocol)) : members;
+/** nft prints names that stand for numbers in the order of these. */
+function inPrintedOrder(members: readonly Expression[]): readonly Expression[] {
+  const named = NAMES_BY_NUMBER.filter((name) => members.includes(name));
+  return named.length === members.length ? named : members;
 }
 
 function payloadText(payload: PayloadField | RawPayload): string {

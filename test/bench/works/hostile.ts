@@ -21,6 +21,7 @@ const NO_BUDGET = {
   maxServiceElements: Number.POSITIVE_INFINITY,
   maxServiceSourceRanges: Number.POSITIVE_INFINITY,
   maxServiceAddresses: Number.POSITIVE_INFINITY,
+  maxServicePortRanges: Number.POSITIVE_INFINITY,
 };
 
 /** Of what, how many, and the milliseconds of CPU time that it may take to decode them. */

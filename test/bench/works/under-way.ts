@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Nft } from "../../../src/kernel/nft.ts";
+import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import { creation } from "../../../src/nft/delta.ts";
 import { applyDeltas } from "../../../src/sync/full-sync.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -16,8 +17,12 @@ const SIZE: ClusterSize = { services: 1, endpoints: 2, protocol: "UDP" };
 const CHANGES = 1000;
 
 /** Opens flows to the Service without a pause while changes are made one after the other. */
-async function besideFlows(work: string, change: (number: number) => Promise<unknown>): Promise<Figure> {
-  const [program = "", ...args] = ownProgram("flow-program.ts", clusterIP(0), String(SERVICE_PORT), String(POD_PORT));
+async function besideFlows(
+  work: string,
+  change: (number: number) => Promise<unknown>,
+  port = SERVICE_PORT,
+): Promise<Figure> {
+  const [program = "", ...args] = ownProgram("flow-program.ts", clusterIP(0), String(port), String(POD_PORT));
   const flows = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   await once(flows.stdout, "data");
   for (let number = 0; number < CHANGES; number++) await change(number);
@@ -28,6 +33,29 @@ async function besideFlows(work: string, change: (number: number) => Promise<unk
     work: `${work} ${CHANGES.toLocaleString("en")} times: new flows refused`,
     value: `${refused} (${Math.round(perSecond).toLocaleString("en")} flows/s)`,
     budget: { text: "none", holds: refused === 0 },
+  };
+}
+
+/** Gives the Service a range, and another one so many beside it that their map is made anew when they go. */
+async function rangesComeAndGo(
+  cache: ObjectCache,
+  sync: () => Promise<unknown>,
+): Promise<(number: number) => Promise<void>> {
+  const [name] = [...cache.serviceNames()];
+  const service = name === undefined ? undefined : cache.service(name);
+  const [port] = service?.ports ?? [];
+  if (service === undefined || port === undefined) throw new Error("no Service was made");
+  const ports = (first: number, count: number) => [
+    { ...port, ranges: Array.from({ length: count }, (_, n) => ({ first: first + 2 * n, last: first + 2 * n })) },
+  ];
+  cache.putService({ ...service, ports: ports(POD_PORT, 1) });
+  await sync();
+  const clusterIPs = { ip: clusterIP(1), ip6: "" };
+  const other = { ...service, name: "default/other" as typeof service.name, clusterIPs };
+  return async (number) => {
+    if (number % 2 === 0) cache.putService({ ...other, ports: ports(1000, 200) });
+    else cache.deleteService(other.name);
+    await sync();
   };
 }
 
@@ -56,6 +84,7 @@ export const underWay: Work = {
         // So that the balancing chain for two is made anew each time.
         await reconciler.deleteStaleChains();
       }),
+      await besideFlows("200 ranges of another Service gone, and come", await rangesComeAndGo(cache, sync), POD_PORT),
     ];
   },
 };

@@ -46,6 +46,8 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.maxNamespaceElements", "7", { maxNamespaceElements: 7 }],
   ["nftProxy.maxServiceSourceRanges", "7", { maxServiceSourceRanges: 7 }],
   ["nftProxy.maxServiceAddresses", "7", { maxServiceAddresses: 7 }],
+  ["nftProxy.maxServicePortRanges", "7", { maxServicePortRanges: 7 }],
+  ["nftProxy.maxPortRanges", "7", { maxPortRanges: 7 }],
   ["nftProxy.configChange", "exit", { configChange: "exit" }],
   ["nftProxy.daemonSocket", '""', { daemonSocket: "" }],
   ["nftProxy.fastPath", "true", { fastPath: true }],

@@ -83,6 +83,8 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   maxNamespaceElements: fc.integer({ min: 1, max: 12_000_000 }),
   maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxServiceAddresses: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   configChange: fc.constantFrom("reload" as const, "exit" as const),
   daemonSocket: fc.oneof(fc.constant(""), path),
   nftPath: path,
@@ -148,8 +150,10 @@ describe("a printed configuration", () => {
         maxAffinityTimeout: 24h0m0s
         maxElements: 1000000
         maxNamespaceElements: 500000
+        maxPortRanges: 20000
         maxServiceAddresses: 2000
         maxServiceElements: 150000
+        maxServicePortRanges: 2000
         maxServiceSourceRanges: 20000
         nftPath: nft
         portRanges: virtual

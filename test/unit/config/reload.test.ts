@@ -47,6 +47,8 @@ const NEW: ProxyOptions = {
   maxNamespaceElements: 1,
   maxServiceSourceRanges: 1,
   maxServiceAddresses: 1,
+  maxServicePortRanges: 1,
+  maxPortRanges: 1,
   configChange: "exit",
   daemonSocket: "",
   nftPath: "/nft",
@@ -87,6 +89,8 @@ describe("planReload", () => {
       "maxServiceElements",
       "maxElements",
       "maxNamespaceElements",
+      "maxServicePortRanges",
+      "maxPortRanges",
       "configChange",
     ]);
     expect([...taken, ...needRestart].sort()).toEqual(Object.keys(OLD).sort());

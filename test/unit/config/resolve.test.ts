@@ -54,6 +54,8 @@ describe("options from flags alone", () => {
         maxNamespaceElements: 500_000,
         maxServiceSourceRanges: 20_000,
         maxServiceAddresses: 2_000,
+        maxServicePortRanges: 2_000,
+        maxPortRanges: 20_000,
         configChange: "reload",
         daemonSocket: "/run/nft-proxy/daemon.sock",
         nftPath: "nft",

@@ -78,6 +78,8 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftProxy: {maxNamespaceElements: 1.5}", "nftProxy.maxNamespaceElements"],
   ["nftProxy: {maxServiceSourceRanges: none}", "nftProxy.maxServiceSourceRanges"],
   ["nftProxy: {maxServiceAddresses: 0.5}", "nftProxy.maxServiceAddresses"],
+  ["nftProxy: {maxServicePortRanges: 0}", "nftProxy.maxServicePortRanges"],
+  ["nftProxy: {maxPortRanges: 1.5}", "nftProxy.maxPortRanges"],
   ["nftProxy: {configChange: ignore}", "nftProxy.configChange"],
   ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
   ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],

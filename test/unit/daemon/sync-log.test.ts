@@ -205,6 +205,6 @@ test("Services whose session affinity is not kept are named once, and when it is
       fields,
       message: `served without session affinity: ${reason}, and this one has 1, 1 more than older ones leave`,
     },
-    { level: "info", fields, message: "session affinity is kept" },
+    { level: "info", fields, message: "served with session affinity again" },
   ]);
 });

@@ -2,8 +2,18 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { PortRange, PortRangeAddresses } from "../../../src/model/service.ts";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
+import { refusalAt } from "../../../src/ruleset/programmed-frontend.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { PORT_MAPS, RANGE_ENDPOINTS, RANGE_LISTS, RANGE_MAPS } from "../../../src/ruleset/sets.ts";
+import {
+  NO_ENDPOINTS,
+  PORT_MAPS,
+  RANGE_BALANCERS,
+  RANGE_EMPTY_LISTS,
+  RANGE_ENDPOINTS,
+  RANGE_EXPLICIT_PORTS,
+  RANGE_LISTS,
+  RANGE_MAPS,
+} from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
   elementsOf,
@@ -50,40 +60,41 @@ describe("the pieces of ranges of ports", () => {
     ]);
   });
 
-  test("leave out the explicit ports of every Service on the address, with and without endpoints", () => {
+  test("are whole around the explicit ports of every Service on the address, which packets find first", () => {
     const services = [
       ranged("a", 1, [range(8000, 8009)]),
       service({ name: "b", clusterIPs: ["10.96.1.2"], externalIPs: ["203.0.113.1"], ports: [port(8000)] }),
       service({ name: "c", clusterIPs: ["10.96.1.3"], externalIPs: ["203.0.113.1"], ports: [port(8005)] }),
     ];
-    expect(keysOf({ services, slices: slices("a", "b") })).toEqual([
-      own(1, "8000-8009"),
-      external("8001-8004"),
-      external("8006-8009"),
-    ]);
+    const objects = { services, slices: slices("a", "b") };
+    expect(keysOf(objects)).toEqual([own(1, "8000-8009"), external("8000-8009")]);
+    const explicit = [own(1, "80"), external("80"), external("8000"), external("8005")];
+    expect(keysOf(objects, RANGE_EXPLICIT_PORTS)).toEqual(explicit);
+    const withoutRange = [ranged("a", 1, []), ...services.slice(1)];
+    expect(keysOf({ ...objects, services: withoutRange }, RANGE_EXPLICIT_PORTS)).toEqual([]);
   });
 
   test("leave out the API servers that the daemon connects to, also where these change or an explicit port comes and goes", () => {
     const apiServer = (number: number) => testNodeContext({ apiServers: [external(String(number))] });
     const cache = cacheOf({ services: [ranged("a", 1, [range(8000, 8009)])], slices: slices("a") });
     const renderer = new Renderer(cache, apiServer(8003));
-    const pieces = () => {
+    const explicit = () => {
       renderer.update(cache.takeDirty());
-      return elementsOf(renderer, RANGE_LISTS)
-        .flatMap((text) => /^203\.0\.113\.1 \. tcp \. (\S+):/.exec(text)?.[1] ?? [])
+      return elementsOf(renderer, RANGE_EXPLICIT_PORTS)
+        .flatMap((text) => /^203\.0\.113\.1 \. tcp \. (\d+)/.exec(text)?.[1] ?? [])
         .sort();
     };
-    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    expect(explicit()).toEqual(["80", "8003"]);
     const other = service({ name: "b", clusterIPs: ["10.96.1.2"], externalIPs: ["203.0.113.1"], ports: [port(8003)] });
     cache.putService(other);
-    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    expect(explicit()).toEqual(["80", "8003"]);
     for (const _ of renderer.changingContext(apiServer(8005)));
-    expect(pieces()).toEqual(["8000-8002", "8004-8004", "8006-8009"]);
+    expect(explicit()).toEqual(["80", "8003", "8005"]);
     for (const _ of renderer.changingContext(apiServer(8003)));
     cache.deleteService(other.name);
-    expect(pieces()).toEqual(["8000-8002", "8004-8009"]);
+    expect(explicit()).toEqual(["80", "8003"]);
     for (const _ of renderer.changingContext(testNodeContext()));
-    expect(pieces()).toEqual(["8000-8009"]);
+    expect(explicit()).toEqual(["80"]);
   });
 
   test("are those of the 2,000 oldest ranges at an address, whichever came first, and others are told", () => {
@@ -152,11 +163,11 @@ describe("the pieces of ranges of ports", () => {
     const services = [
       ranged("a", 1, [range(8000, 8009)], { loadBalancerIPs: ["203.0.113.2"], sourceRanges: ["192.0.2.0/24"] }),
     ];
-    expect(keysOf({ services }, RANGE_MAPS.noEndpoints)).toEqual([
-      own(1, "8000-8009"),
-      external("8000-8009"),
-      "203.0.113.2 . tcp . 8000-8009",
-    ]);
+    const keys = keysOf({ services });
+    expect(keys).toEqual([own(1, "8000-8009"), external("8000-8009"), "203.0.113.2 . tcp . 8000-8009"]);
+    const { ip } = renderAll({ services }).state.ruleset;
+    expect(keys.map((key) => ip && refusalAt(ip, key))).toEqual(Array(3).fill("goto reject-chain"));
+    expect(keysOf({ services }, RANGE_EMPTY_LISTS)).toHaveLength(2);
     expect(keysOf({ services }, RANGE_MAPS.firewallIPs)).toEqual(["203.0.113.2 . tcp . 8000-8009"]);
   });
 });
@@ -186,7 +197,7 @@ describe("the tables", () => {
     expect(names()).toEqual([]);
     cache.putService(withRange.services[0] as (typeof withRange.services)[0]);
     renderer.update(cache.takeDirty());
-    expect(names()).toHaveLength(6);
+    expect(names()).toHaveLength(7);
     cache.putService(plain.services[0] as (typeof plain.services)[0]);
     renderer.update(cache.takeDirty());
     expect(names()).toEqual([]);
@@ -202,6 +213,35 @@ describe("the tables", () => {
     renderer.update(cache.takeDirty());
     const sets = renderer.state.pending().flatMap(({ elements }) => elements.map(({ spec }) => spec.name));
     expect(sets).toEqual(["endpoints", RANGE_ENDPOINTS]);
+  });
+
+  test("keep every range when the last endpoint goes and the first one comes", () => {
+    const externalIPs = Array.from({ length: 20 }, (_, i) => `203.0.113.${i + 1}`);
+    const cache = cacheOf({ ...withRange, services: [ranged("web", 1, [range(8000, 8009)], { externalIPs })] });
+    const renderer = new Renderer(cache, testNodeContext());
+    const changed = () => {
+      renderer.update(cache.takeDirty());
+      const elements = renderer.state.pending().flatMap((delta) => delta.elements);
+      renderer.state.committed();
+      return elements
+        .filter(({ spec }) => spec.name.startsWith("range-"))
+        .map(({ spec, deleted, added }) => {
+          return [spec.name, deleted.length, added.length];
+        });
+    };
+    changed();
+    cache.putSlice(slice({ service: "web", name: "web", endpoints: [] }));
+    expect(changed().sort()).toEqual([
+      [RANGE_BALANCERS, 1, 0],
+      [RANGE_EMPTY_LISTS, 0, 2],
+      [RANGE_ENDPOINTS, 2, 0],
+    ]);
+    cache.putSlice(slice({ service: "web", name: "web", endpoints: ENDPOINTS }));
+    expect(changed().sort()).toEqual([
+      [RANGE_BALANCERS, 0, 1],
+      [RANGE_EMPTY_LISTS, 2, 0],
+      [RANGE_ENDPOINTS, 0, 2],
+    ]);
   });
 
   test.each([0, 600])("give ranges the ids of their Service port when its affinity becomes %d s", (affinitySeconds) => {
@@ -239,9 +279,16 @@ test("a range of one port leads where the port leads, to endpoints without ports
       };
       const sets = renderAll(objects).state.ruleset.ip?.sets;
       const elements = (set: string) => [...(sets?.get(set)?.elements ?? [])];
-      for (const map of ["lists", "noEndpoints", "firewallIPs", "balancers", "endpoints"] as const) {
+      const atRange = (key: string) => key.replace(/ tcp \. 80$/, " tcp . 8080-8080");
+      const served = elements(PORT_MAPS.lists).filter(([key]) => !sets?.get(NO_ENDPOINTS)?.elements.has(key));
+      expect(elements(RANGE_MAPS.lists)).toEqual(expect.arrayContaining(served.map(([key, id]) => [atRange(key), id])));
+      for (const key of elements(RANGE_MAPS.lists).map(([range]) => range)) {
+        const ofPort = sets?.get(NO_ENDPOINTS)?.elements.get(key.replace(" 8080-8080", " 80"));
+        expect(refusalAt({ sets: sets ?? new Map() }, key)).toBe(ofPort);
+      }
+      for (const map of ["firewallIPs", "balancers", "endpoints"] as const) {
         const ofPort = elements(PORT_MAPS[map]).map(([key, value]) => [
-          key.replace(/ tcp \. 80$/, " tcp . 8080-8080"),
+          atRange(key),
           value.replace(/ \. 8080$/, "").replace("goto balance", "goto range-balance"),
         ]);
         const expected = ofPort.map(([key, value]) => [

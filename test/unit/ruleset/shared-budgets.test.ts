@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { LISTS } from "../../../src/ruleset/sets.ts";
+import { LISTS, RANGE_LISTS } from "../../../src/ruleset/sets.ts";
 import {
   type ContextOptions,
   cacheOf,
+  elementsOf,
   named,
   port,
   renderAll,
@@ -95,6 +96,28 @@ test("beside a Service without enough elements, another one's change costs no lo
   expect(countOperations(update)).toBeLessThan(1500);
 });
 
+test("without room for all ranges of ports, the newest Services are served without theirs, with the reason", () => {
+  const ranges = [1, 2].map((first) => ({ first: 1000 * first, last: 1000 * first + 9 }));
+  const { renderer, update } = rendered(
+    ["c/old", "b/mid", "a/new"],
+    { maxPortRanges: 6 },
+    { ports: [port(80, { ranges })] },
+  );
+  update();
+  expect(elementsOf(renderer, RANGE_LISTS)).toHaveLength(6);
+  expect(renderer.excess.size).toBe(0);
+  const reasons = () => [...renderer.state.budgets.without("ranges")];
+  expect(reasons()).toEqual([]);
+  for (const _ of renderer.changingContext(testNodeContext({ maxPortRanges: 4 })));
+  expect(elementsOf(renderer, RANGE_LISTS)).toHaveLength(4);
+  expect(reasons()).toEqual([
+    [
+      "ip a/new:/tcp",
+      "all Services together can have 4 ranges of ports at addresses of a family (--max-port-ranges), and this one has 2, 2 more than older ones leave",
+    ],
+  ]);
+});
+
 describe("more service ports with session affinity than there are ids", () => {
   const affinity = { affinitySeconds: 60 };
 
@@ -103,7 +126,7 @@ describe("more service ports with session affinity than there are ids", () => {
     expect(update()).toEqual(["a/new", "b/mid", "c/old"]);
     expect(sticky(renderer).sort()).toEqual(["b/mid", "c/old"]);
     expect(renderer.excess.size).toBe(0);
-    expect([...renderer.state.budgets.withoutAffinity]).toEqual([
+    expect([...renderer.state.budgets.without("affinity")]).toEqual([
       [
         "ip a/new:/tcp",
         "all Services together can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
@@ -115,7 +138,7 @@ describe("more service ports with session affinity than there are ids", () => {
     const { renderer, update } = rendered(["a/1", "a/2", "a/3", "b/4"], { maxStickyPorts: 4 }, affinity);
     update();
     expect(sticky(renderer).sort()).toEqual(["a/1", "a/2", "b/4"]);
-    expect([...renderer.state.budgets.withoutAffinity.values()]).toEqual([
+    expect([...renderer.state.budgets.without("affinity").values()]).toEqual([
       "the Services of a namespace can have 2 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
     ]);
   });

@@ -4,7 +4,7 @@ import type { Command, CommandObject } from "../../../src/nft/ast/json.ts";
 import { deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
 import { fullSync } from "../../../src/sync/full-sync.ts";
-import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 
 const objects = { services: [service()], slices: [slice({ endpoints: ["10.244.2.11", "10.244.2.12"] })] };
@@ -91,6 +91,52 @@ test("a full sync repairs many elements in several transactions, what leads to t
   expect(diffRuleset(fake.kernel.ruleset, empty)).toEqual([]);
   expect(Math.max(...sizes())).toBe(2);
   expect(sets()[0]).toBe("lists");
+});
+
+/** A Service whose port has ranges of one port each. */
+function ranged(count: number, step = 2) {
+  const ranges = Array.from({ length: count }, (_, n) => ({ first: 1000 + step * n, last: 1000 + step * n }));
+  return { ...objects, services: [service({ ports: [port(80, { ranges })] })] };
+}
+
+test.each([
+  ["one by one where few go", 150, 50, false],
+  ["with the map where many go", 150, 49, true],
+])("ranges of ports are deleted %s", async (_, before, after, isAnew) => {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(renderAll(ranged(before)).state.ruleset));
+  const desired = renderAll(ranged(after)).state.ruleset;
+  await fullSync(fake.nft, desired);
+  expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
+  const text = JSON.stringify(fake.transactions);
+  expect(text.includes('{"delete":{"map":{"family":"ip","table":"nft-proxy","name":"range-lists"')).toBe(isAnew);
+  expect(text.includes('{"delete":{"element"')).toBe(!isAnew);
+});
+
+test("packets look into a second map while ranges of ports are replaced, and only then", async () => {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(renderAll(ranged(10)).state.ruleset));
+  const desired = renderAll(ranged(10, 3)).state.ruleset;
+  const looksTwice: boolean[] = [];
+  fake.before = (run) => {
+    if (run === "apply")
+      looksTwice.push(JSON.stringify([...(fake.kernel.ruleset.ip?.chains ?? [])]).includes("handover"));
+  };
+  await fullSync(fake.nft, desired);
+  expect(looksTwice).toEqual([false, true, true]);
+  expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
+});
+
+test("a second map that was left behind goes with the next full sync", async () => {
+  const fake = new FakeNft();
+  fake.kernel.apply(rebuildTransaction(renderAll(ranged(150)).state.ruleset));
+  fake.refuses = '{"delete":{"map"';
+  const desired = renderAll(ranged(1)).state.ruleset;
+  await expect(fullSync(fake.nft, desired)).rejects.toThrow("nft refused the transaction");
+  expect(fake.kernel.ruleset.ip?.sets.has("range-lists-handover")).toBe(true);
+  fake.refuses = undefined;
+  await fullSync(fake.nft, desired);
+  expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
 });
 
 test("a full sync changes the rules of chains and many elements in one transaction, after new chains", async () => {

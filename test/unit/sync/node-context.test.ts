@@ -45,6 +45,8 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
       maxServiceElements: 9,
       maxElements: 99,
       maxNamespaceElements: 98,
+      maxServicePortRanges: 8,
+      maxPortRanges: 7,
     }),
   ).toEqual({
     family: "ip",
@@ -66,6 +68,8 @@ test("the node context comes from the Node, the ServiceCIDRs and the options", (
     maxElements: 99,
     maxNamespaceElements: 98,
     maxStickyPorts: MOST_STICKY_PORTS,
+    maxServicePortRanges: 8,
+    maxPortRanges: 7,
     scheduler: "random",
     portRanges: "virtual",
     apiServers: [],

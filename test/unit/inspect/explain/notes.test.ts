@@ -95,7 +95,7 @@ test("a Service port whose session affinity is not kept is served, and a note te
   const { verdict, frontend, ...rest } = explained("10.96.0.11");
   expect([verdict.result, frontend?.affinitySeconds]).toEqual(["served", 0]);
   expect(affinity({ ...rest, verdict })).toEqual([
-    "not kept for this Service: all Services together can have 1 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
+    "served without session affinity: all Services together can have 1 ports with session affinity in a family, and this one has 1, 1 more than older ones leave",
   ]);
 });
 

@@ -80,7 +80,7 @@ test("of thousands of addresses that have no effect 20 are named, errors first, 
 describe("a Service beyond its budget", () => {
   const spec = { type: "LoadBalancer", clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null };
   const status = { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } };
-  const budget = { maxServiceElements: 1, maxServiceSourceRanges: 2, maxServiceAddresses: 2 };
+  const budget = { maxServiceElements: 1, maxServiceSourceRanges: 2, maxServiceAddresses: 2, maxServicePortRanges: 1 };
   const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }), budget);
   const NONE = { ip: [], ip6: [] };
 
