@@ -257,6 +257,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     history,
     source,
     conntrack: system.conntrack,
+    memory: system.memory,
     connectionCounts: counts,
     resetPackets: resets,
     affinityEntries: () => affinity.entries,

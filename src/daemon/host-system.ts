@@ -4,6 +4,7 @@ import { allLocalAddresses } from "../kernel/addresses.ts";
 import { Conntrack, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, hostFiles, netNamespace } from "../kernel/host.ts";
 import { type InterfaceReader, interfaceReader } from "../kernel/interfaces.ts";
+import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
 import { endOrphans } from "../kernel/stream-lines.ts";
 import { systemClock } from "../kernel/system-clock.ts";
@@ -21,6 +22,8 @@ export interface HostSystem {
   readonly localAddresses: () => Promise<readonly string[]>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
+  /** The memory of the container and of the programs that the daemon runs. */
+  readonly memory: MemoryUsage;
   readonly reservedPorts: ReservedPortFiles;
   /** The network interfaces whose packets may take the fast path: see {@link interfaceReader}. */
   readonly interfaces: (patterns: readonly string[]) => InterfaceReader;
@@ -43,6 +46,10 @@ export const hostSystem: HostSystem = {
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),
+  },
+  memory: {
+    container: () => containerMemory(hostFiles),
+    programs: () => programMemory(hostFiles),
   },
   reservedPorts: reservedPortFiles,
   interfaces: (patterns) => interfaceReader(hostFiles, patterns),

@@ -1,11 +1,9 @@
 import type { HostFiles } from "./host.ts";
+import { containerMemoryLimit } from "./memory-usage.ts";
 import type { RunProcess } from "./process.ts";
 
 /** The program that starts another one with limits: of util-linux, and so wherever there is a Linux distribution. */
 const PRLIMIT = "prlimit";
-
-/** What the control group of this process may use; there is no such file in the root group, where nothing is limited. */
-const GROUP_LIMIT = "/sys/fs/cgroup/memory.max";
 
 /** nft's part of it: the heap of node and what it needs besides take the other half (the image's NODE_OPTIONS). */
 const PART = 0.5;
@@ -16,9 +14,8 @@ const PART = 0.5;
  * @returns undefined where memory is not limited, or no program can set limits
  */
 export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise<number | undefined> {
-  const text = await files.read(GROUP_LIMIT).catch(() => "max");
-  const bytes = Number(text);
-  if (!Number.isSafeInteger(bytes) || bytes <= 0) return undefined;
+  const bytes = await containerMemoryLimit(files);
+  if (bytes === undefined) return undefined;
   const { exitCode } = await run(PRLIMIT, ["--version"], "", { timeoutMs: 5000, maxOutputBytes: 1000 });
   return exitCode === 0 ? Math.floor(bytes * PART) : undefined;
 }

@@ -1,6 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
 import { execa, type Options } from "execa";
+import { samplePeak } from "./memory-usage.ts";
 
 /** What a finished process left. One shape for success and failure. */
 export interface ProcessResult {
@@ -82,6 +83,7 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
     ...(signal === undefined ? {} : { cancelSignal: signal, cleanup: true }),
   });
   endOnExit(child);
+  samplePeak(child);
   return processResult(await child);
 };
 

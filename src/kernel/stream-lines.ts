@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
+import { samplePeak } from "./memory-usage.ts";
 import { PROGRAM_OPTIONS, type ProcessLimits, type ProgramEnd, processResult, STARTED_BY } from "./process.ts";
 
 /** Runs a program and yields its output in pieces as they come. The program waits when its output is not taken. */
@@ -54,6 +55,7 @@ function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
 export const streamText: StreamText = async function* (path, args, { timeoutMs, signal } = LIMITS) {
   const cancel = signal === undefined ? {} : { cancelSignal: signal };
   const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true, timeout: timeoutMs, ...cancel });
+  samplePeak(child);
   let isComplete = false;
   try {
     yield* child.stdout.setEncoding("utf8");

@@ -35,8 +35,15 @@ const CASES: readonly Case[] = [
   },
   {
     alert: "NftProxyMemoryNearLimit",
-    failing: { process_resident_memory_bytes: "1000000000x30" },
-    healthy: { process_resident_memory_bytes: "200000000x30" },
+    failing: {
+      nft_proxy_container_memory_working_set_bytes: "700000000x30",
+      nft_proxy_container_memory_limit_bytes: "1342177280x30",
+    },
+    // A full sync that takes as much for some minutes.
+    healthy: {
+      nft_proxy_container_memory_working_set_bytes: "300000000x15 900000000x3 300000000x12",
+      nft_proxy_container_memory_limit_bytes: "1342177280x30",
+    },
     at: "25m",
   },
   {
@@ -190,6 +197,12 @@ async function judge({ alert, at }: Case, values: Case["failing"], fires: boolea
 test("every alert of the manifest has a case here", () => {
   const alerts = RULES.groups.flatMap(({ rules }: { rules: { alert: string }[] }) => rules.map(({ alert }) => alert));
   expect(CASES.map(({ alert }) => alert).sort()).toEqual(alerts.sort());
+});
+
+test("NftProxyMemoryNearLimit is silent where memory is not limited", async () => {
+  const memory = CASES.find(({ alert }) => alert === "NftProxyMemoryNearLimit") as Case;
+  const unlimited = { nft_proxy_container_memory_working_set_bytes: "9000000000x30" };
+  expect(await judge(memory, unlimited, false)).toBe("");
 });
 
 test.each(CASES)("$alert fires over failing series and is silent over healthy ones", async (one) => {

@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle } from "../support/command.ts";
@@ -7,11 +11,22 @@ import { Prometheus } from "../support/prometheus.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
+/** Where the daemon sees the control group of its container, as far as the kernel tells of its memory. */
+const GROUP = "/sys/fs/cgroup";
+const GROUP_FILES = {
+  "memory.current": "300000000\n",
+  "memory.stat": "inactive_file 100000000\n",
+  "memory.max": "1342177280\n",
+  "memory.peak": "500000000\n",
+};
+
+let group: string;
 let lab: DaemonLab;
 let daemon: RunningDaemon;
 let prometheus: Prometheus;
 let changing: NodeJS.Timeout;
 beforeAll(async () => {
+  await enterContainer();
   lab = await DaemonLab.create();
   loadTown(lab.cluster);
   const socket = `--daemon-socket=${await lab.file("placeholder", "")}.d/daemon.sock`;
@@ -29,7 +44,15 @@ afterAll(async () => {
   clearInterval(changing);
   await prometheus?.stop();
   await lab?.close();
+  rmSync(group, { recursive: true });
 });
+
+/** This test and its programs have a mount namespace of their own. */
+async function enterContainer(): Promise<void> {
+  group = mkdtempSync(join(tmpdir(), "control-group-"));
+  for (const [name, text] of Object.entries(GROUP_FILES)) writeFileSync(join(group, name), text);
+  await execa("mount", ["--bind", group, GROUP]);
+}
 
 /** A refused connection that is counted: the command makes the daemon look, which counts from its first look on. */
 async function refuse(socket: string): Promise<void> {

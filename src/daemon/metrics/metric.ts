@@ -1,5 +1,6 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
+import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { ApiRequestOutcome } from "../../kube/client/client.ts";
 import type { ObjectSource } from "../../kube/source.ts";
 import type { RefusalReason } from "../../ruleset/refusal-reason.ts";
@@ -55,6 +56,7 @@ export interface ScrapedParts {
   readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };
   readonly source: Pick<ObjectSource, "states">;
   readonly conntrack: ConntrackUsage;
+  readonly memory: MemoryUsage;
   /** Undefined where connections are not counted. */
   readonly connectionCounts: (() => Promise<ConnectionCounts>) | undefined;
   /** Undefined where connections to vanished endpoints are not reset. */

@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
+import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { isOfSourceRanges } from "../../ruleset/sets.ts";
@@ -215,6 +216,34 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Most connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
   },
+  /** None of these three outside of a container, or with version 1 of control groups. */
+  nft_proxy_container_memory_working_set_bytes: {
+    kind: "gauge",
+    help: "Memory of the container, all its processes together, without page cache that was not used lately",
+    scrape: containerSamples(({ workingSet }) => workingSet),
+  },
+  nft_proxy_container_memory_limit_bytes: {
+    kind: "gauge",
+    help: "Memory limit of the container",
+    scrape: containerSamples(({ limit }) => limit),
+  },
+  nft_proxy_container_memory_peak_bytes: {
+    kind: "gauge",
+    help: "Most memory that the container has had, with all page cache (Linux 5.19 or newer)",
+    scrape: containerSamples(({ peak }) => peak),
+  },
+  nft_proxy_program_memory_bytes: {
+    kind: "gauge",
+    help: "Resident memory of the processes of a program that the daemon runs, at the time of the scrape",
+    labels: ["program"],
+    scrape: programSamples(({ resident }) => resident),
+  },
+  nft_proxy_program_memory_peak_bytes: {
+    kind: "gauge",
+    help: "Most resident memory that was seen of one process of a program, looked at every 20 ms while it runs",
+    labels: ["program"],
+    scrape: programSamples(({ peak }) => peak),
+  },
   /** Off unless configured: a counter costs memory on each CPU, and a scrape of a large cluster a listing of the maps. */
   nft_proxy_service_connections_total: {
     kind: "counter",
@@ -303,6 +332,19 @@ function byResource(samples: (state: SourceState, labels: Labels) => readonly Sa
     const states = source.states();
     return RESOURCE_NAMES.flatMap((resource) => samples(states[resource], { resource }));
   };
+}
+
+function containerSamples(bytes: (memory: ContainerMemory) => number | undefined) {
+  return async ({ memory }: ScrapedParts): Promise<readonly Sample[]> => {
+    const container = await memory.container();
+    const value = container && bytes(container);
+    return value === undefined ? [] : one(value);
+  };
+}
+
+function programSamples(bytes: (memory: ProgramMemory) => number) {
+  return async ({ memory }: ScrapedParts): Promise<readonly Sample[]> =>
+    (await memory.programs()).flatMap((program) => one(bytes(program), { program: program.program }));
 }
 
 function connectionSample({ family, connections, ...labels }: ConnectionCount): Sample {

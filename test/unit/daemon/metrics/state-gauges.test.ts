@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
+import type { ContainerMemory } from "../../../../src/kernel/memory-usage.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { localEndpoint, port, renderAll, service, slice } from "../../../support/build.ts";
 import { metricValue, scrapedParts, testMetrics } from "../../../support/metric-values.ts";
@@ -47,4 +48,32 @@ test("Local policies without a local endpoint are counted until there is one", a
   };
   expect(await show("10.244.2.11")).toEqual([1, 1]);
   expect(await show(localEndpoint("10.244.1.11"))).toEqual([0, 0]);
+});
+
+test("the memory of the container and of its programs is shown where the host tells of it", async () => {
+  const show = async (container: ContainerMemory | undefined) => {
+    const metrics = testMetrics();
+    const programs = async () => [{ program: "nft", resident: 5e6, peak: 90e6 }];
+    metrics.readFrom(scrapedParts({ memory: { container: async () => container, programs } }));
+    const value = (name: string) => metricValue(metrics, `nft_proxy_${name}`);
+    return {
+      container: [
+        await value("container_memory_working_set_bytes"),
+        await value("container_memory_limit_bytes"),
+        await value("container_memory_peak_bytes"),
+      ],
+      nft: [
+        await value('program_memory_bytes{program="nft"}'),
+        await value('program_memory_peak_bytes{program="nft"}'),
+      ],
+    };
+  };
+  const nft = [5e6, 90e6];
+  expect(await show({ workingSet: 300e6, limit: 1e9, peak: 500e6 })).toEqual({ container: [300e6, 1e9, 500e6], nft });
+  const none = Number.NaN;
+  expect(await show({ workingSet: 300e6, limit: undefined, peak: undefined })).toEqual({
+    container: [300e6, none, none],
+    nft,
+  });
+  expect(await show(undefined)).toEqual({ container: [none, none, none], nft });
 });
