@@ -16,16 +16,16 @@ COPY schemas schemas
 COPY src src
 RUN node scripts/build.mjs
 
-# Debian 13 has Node 20.19, nft 1.1.3 (the first whose JSON is known to carry our maps) and conntrack 1.4.8.
+# Debian 13 has Node 20.19, nft 1.1.3 (the first whose JSON is known to carry our maps), conntrack 1.4.8 and socat 1.8.0.
 FROM debian:13-slim AS root
 RUN apt-get update \
-  && apt-get install --yes --no-install-recommends nodejs nftables conntrack \
+  && apt-get install --yes --no-install-recommends nodejs nftables conntrack socat \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* /var/log/*
 COPY scripts/image-files.sh /usr/local/bin/
 RUN sh /usr/local/bin/image-files.sh /image
 RUN ["ln", "-s", "/usr/local/lib/nft-proxy/nft-proxy.mjs", "/image/usr/local/bin/nft-proxy"]
 
-# Four programs, the libraries that they load and one file of ours: no shell, no package manager.
+# Five programs, the libraries that they load and one file of ours: no shell, no package manager.
 FROM scratch
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="nft-proxy" \
@@ -39,8 +39,8 @@ COPY --from=build /source/dist/THIRD_PARTY_LICENSES /usr/share/doc/nft-proxy/THI
 COPY LICENSE /usr/share/doc/nft-proxy/LICENSE
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
-# The heap of `run` and of the commands run beside it, in MiB. nft's own memory comes on top of it, in the same
-# container: the limit in deploy/base leaves room for both. A semi-space of 8 saves no CPU at the start with 10,000
+# The heap of `run` and of the commands run beside it, in MiB. The programs that it starts (nft, socat) need memory of
+# their own in the same container: the limit in deploy/base leaves room for all of them. A semi-space of 8 saves no CPU at the start with 10,000
 # Services, and costs 8 MB for good.
 ENV NODE_OPTIONS="--max-old-space-size=640 --max-semi-space-size=4"
 

@@ -40,7 +40,8 @@ unpack_packages() {
 # and shared libraries. It moves with DIR.
 wrap_program() {
   local dir=$1 name=$2 program ld
-  program=$(cd "$dir/root" && find usr -path "*bin/*" -name "$name" -type f | head -n 1)
+  # A link to another name counts, too: socat is one to socat1.
+  program=$(cd "$dir/root" && find usr -path "*bin/*" -name "$name" ! -type d | head -n 1)
   # Releases before the merge of /usr (bookworm) keep the C library in /lib.
   ld=$(cd "$dir/root" && find . -path './usr/lib/*-linux-*/ld-linux*.so.*' -o -path './lib/*-linux-*/ld-linux*.so.*' | head -n 1)
   [[ -n $program && -n $ld ]] || { echo "the packages fetched hold no $name" >&2; return 1; }

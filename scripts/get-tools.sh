@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts nft, ip and conntrack into .cache/tools/bin, without touching the system and without being root.
+# Puts nft, ip, conntrack and socat into .cache/tools/bin, without touching the system and without being root.
 #
 # A tool that the system has is linked; one that it lacks is downloaded from the machine's own Debian mirror (release
 # trixie), unpacked and run with its own C library. nft 1.0.6 (bookworm) cannot load our JSON, so the system's nft
@@ -11,7 +11,7 @@ project=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
 source "$project/scripts/debian.sh"
 tools=$project/.cache/tools
 bin=$tools/bin
-if [[ -x $bin/nft && -x $bin/ip && -x $bin/conntrack ]]; then exit 0; fi
+if [[ -x $bin/nft && -x $bin/ip && -x $bin/conntrack && -x $bin/socat ]]; then exit 0; fi
 
 fail() {
   echo "get-tools: $1" >&2
@@ -36,7 +36,7 @@ JSON
 mkdir -p "$tools"
 exec 9>"$tools/lock"
 flock 9
-if [[ -x $bin/nft && -x $bin/ip && -x $bin/conntrack ]]; then exit 0; fi
+if [[ -x $bin/nft && -x $bin/ip && -x $bin/conntrack && -x $bin/socat ]]; then exit 0; fi
 
 new=$tools/new
 rm -rf "$new"
@@ -44,10 +44,10 @@ mkdir -p "$new/bin"
 trap 'rm -rf "$new"' EXIT
 
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
-declare -A package=([nft]=nftables [ip]=iproute2 [conntrack]=conntrack)
+declare -A package=([nft]=nftables [ip]=iproute2 [conntrack]=conntrack [socat]=socat)
 missing=()
 packages=()
-for name in nft ip conntrack; do
+for name in nft ip conntrack socat; do
   if found=$(command -v "$name") && [[ -x $found ]] && { [[ $name != nft ]] || nft_loads_our_json "$found"; }; then
     ln -s "$found" "$new/bin/$name"
   else
@@ -58,10 +58,10 @@ done
 
 if ((${#missing[@]})); then
   unpack_packages trixie "$new" "${packages[@]}" ||
-    fail "cannot fetch ${packages[*]}; install nft 1.1.3 or newer, iproute2 and conntrack yourself"
+    fail "cannot fetch ${packages[*]}; install nft 1.1.3 or newer, iproute2, conntrack and socat yourself"
   for name in "${missing[@]}"; do wrap_program "$new" "$name" || fail "the packages fetched hold no $name"; done
 fi
-for name in nft ip conntrack; do
+for name in nft ip conntrack socat; do
   "$new/bin/$name" --version >/dev/null 2>&1 || "$new/bin/$name" -V >/dev/null 2>&1 || fail "the $name fetched does not start"
 done
 rm -rf "$tools/root" "$bin"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # image-files.sh DIR: copies what the image holds from the Debian 13 system that this runs in into the empty DIR: node, nft,
-# conntrack, env (which starts scripts) and prlimit (which starts nft), the libraries that they load, and node's own JavaScript. No shell and no package
+# conntrack, socat, env (which starts scripts) and prlimit (which starts nft), the libraries that they load, and node's own JavaScript. No shell and no package
 # manager. The packages that the files are from are listed in var/lib/dpkg/status.d, where vulnerability scanners look, with
 # their copyright.
-# Needs the packages nodejs, nftables and conntrack, and root.
+# Needs the packages nodejs, nftables, conntrack and socat, and root.
 set -eu
 
 dest=${1:?usage: image-files.sh DIR}
-programs="/usr/bin/env /usr/bin/prlimit /usr/bin/node /usr/sbin/nft /usr/sbin/conntrack"
+programs="/usr/bin/env /usr/bin/prlimit /usr/bin/node /usr/sbin/nft /usr/sbin/conntrack /usr/bin/socat"
 
 mkdir -p "$dest"
 # The merged /usr of Debian: programs and the dynamic linker are found by their old paths too.

@@ -34,7 +34,7 @@ fetch() {
 make_guest() {
   local root=$cache/guest/root
   fetch trixie "$cache/guest" base-files bash coreutils dash findutils grep sed mawk util-linux mount kmod procps \
-    iproute2 nftables conntrack nodejs perl-base
+    iproute2 nftables conntrack socat nodejs perl-base
   for folder in bin sbin lib lib64; do [[ -e $root/$folder ]] || ln -s "usr/$folder" "$root/$folder"; done
   ln -sf mawk "$root/usr/bin/awk"
   ln -sf dash "$root/usr/bin/sh"

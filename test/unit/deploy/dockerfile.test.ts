@@ -42,6 +42,7 @@ describe("the Dockerfile", () => {
       "/usr/bin/node",
       "/usr/sbin/nft",
       "/usr/sbin/conntrack",
+      "/usr/bin/socat",
     ]);
   });
 
