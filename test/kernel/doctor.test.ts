@@ -61,7 +61,15 @@ afterEach(() => nft(["flush", "ruleset"]));
 describe("the doctor", () => {
   test("finds nothing wrong with nft, the kernel and a node without other software", async () => {
     const findings = await examine();
-    for (const check of ["nft", "kernel", "kernel-modules", "capabilities", "other-proxy", "firewall"] as const) {
+    for (const check of [
+      "nft",
+      "kernel",
+      "kernel-modules",
+      "capabilities",
+      "socat",
+      "other-proxy",
+      "firewall",
+    ] as const) {
       expect(of(findings, check), check).toMatchObject([{ level: "ok" }]);
     }
     expect(of(findings, "conntrack-tool")).toMatchObject([{ found: expect.stringContaining("conntrack v") }]);

@@ -16,6 +16,7 @@ export type CheckName =
   | "bridge-netfilter"
   | "ipv6"
   | "conntrack-tool"
+  | "socat"
   | "other-proxy"
   | "other-sets"
   | "calico"

@@ -50,6 +50,8 @@ export interface HostFacts {
   readonly interfaces: ReadonlySet<string>;
   /** The output of `conntrack --version`; undefined when it does not run. */
   readonly conntrackVersion: string | undefined;
+  /** The version of socat, such as `1.8.0.3`; undefined when it does not run. */
+  readonly socatVersion: string | undefined;
   /** Everybody's chains, without their rules; undefined when nft cannot list them. */
   readonly chains: readonly ForeignChain[] | undefined;
   /** Tables of other software with sets that nft takes long to read; empty when they cannot be listed. */
@@ -118,6 +120,7 @@ export async function gatherFacts(host: DoctorHost, nft: Nft): Promise<HostFacts
     settings: await gatherSettings(host),
     interfaces: await gatherInterfaces(host),
     conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
+    socatVersion: await gatherSocatVersion(host),
     chains: await gatherChains(nft),
     costlyTables: await costlyTables(nft).catch(() => []),
     ...(await gatherTraces(host)),
@@ -153,6 +156,12 @@ export async function gatherHostNft({ run, isInPod }: DoctorHost, ourPath: strin
   if (isInPod) return undefined;
   const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
   return version === undefined ? [] : [{ path: HOST_NFT, version }];
+}
+
+/** The version in the output of `socat -V`, such as `socat version 1.8.0.3 on ...`; undefined when it does not run. */
+export async function gatherSocatVersion({ run }: Pick<DoctorHost, "run">): Promise<string | undefined> {
+  const text = await versionOf(run, ["socat", "-V"]);
+  return text === undefined ? undefined : (/^socat version (\S+)/m.exec(text)?.[1] ?? "of unknown version");
 }
 
 async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readonly string[]) {

@@ -3,7 +3,10 @@ import { type HostFinding, judge, type Row } from "./finding.ts";
 import type { HostFacts, HostNft } from "./host-facts.ts";
 
 /** The facts on which the programs, the kernel and the rights of this process are judged. */
-export type SystemFacts = Pick<HostFacts, "families" | "nft" | "hostNfts" | "kernel" | "processStatus">;
+export type SystemFacts = Pick<
+  HostFacts,
+  "families" | "nft" | "hostNfts" | "kernel" | "processStatus" | "socatVersion"
+>;
 
 /** Whether the programs, the kernel and the rights of this process are what our transactions need. */
 export function judgeSystem(facts: SystemFacts): HostFinding[] {
@@ -12,6 +15,7 @@ export function judgeSystem(facts: SystemFacts): HostFinding[] {
   return [
     ...judge(NFT_ROWS, facts),
     ...hosts.flatMap((host) => judge(HOST_NFT_ROWS, { ...host, ours, number: versionNumber(host.version) })),
+    ...judge(SOCAT_ROWS, facts),
     ...judge(KERNEL_ROWS, facts),
   ];
 }
@@ -71,6 +75,23 @@ const HOST_NFT_ROWS: readonly Row<ComparedNft>[] = [
     found: nftText,
     means: `it may crash when it lists nft-proxy's tables, and with it whatever runs it: 0.9.8 does, ${LISTS_TYPEOF} does not`,
     action: `upgrade nftables on the host to ${LISTS_TYPEOF} or newer; until then, let no program list all tables with it`,
+  },
+];
+
+const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
+  {
+    check: "socat",
+    level: "ok",
+    when: ({ socatVersion }) => socatVersion !== undefined,
+    found: ({ socatVersion }) => `socat ${socatVersion}`,
+  },
+  {
+    check: "socat",
+    level: "fault",
+    found: "the program socat is not installed",
+    means:
+      "nft-proxy reads nftables by netlink through socat; without it, what others change is repaired at the next full resync, deleted tables alone at once",
+    action: "install socat",
   },
 ];
 

@@ -10,6 +10,7 @@ import {
   gatherNft,
   gatherProxyMode,
   gatherSettings,
+  gatherSocatVersion,
   gatherTraces,
 } from "../../../../src/inspect/doctor/host-facts.ts";
 import { Nft } from "../../../../src/kernel/nft.ts";
@@ -50,6 +51,14 @@ describe("the doctor's facts", () => {
     const nft = new Nft({ path: "nft", run: fakeHost({}).run });
     expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
     expect(await gatherChains(nft)).toBeUndefined();
+  });
+
+  test("about socat are the version that it prints, if it runs", async () => {
+    const output =
+      "socat by Gerhard Rieger and contributors\nsocat version 1.8.0.3 on 09 Apr 2025 00:00:00\n   running on Linux\n";
+    expect(await gatherSocatVersion(fakeHost({}, { "socat -V": output }))).toBe("1.8.0.3");
+    expect(await gatherSocatVersion(fakeHost({}, { "socat -V": "other\n" }))).toBe("of unknown version");
+    expect(await gatherSocatVersion(fakeHost({}))).toBeUndefined();
   });
 
   test("about the host's nft are its version, unless it is ours, and nothing in a pod", async () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { type CheckName, type HostFinding, worstLevel } from "../../../../src/inspect/doctor/finding.ts";
 import { isAtLeast, judgeSystem, type SystemFacts } from "../../../../src/inspect/doctor/system-check.ts";
@@ -10,6 +11,7 @@ function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
     hostNfts: [],
     kernel: { release: undefined, config: undefined },
     processStatus: undefined,
+    socatVersion: undefined,
     ...facts,
   });
   return all.filter((one) => one.check === check);
@@ -29,6 +31,13 @@ CONFIG_NFT_FIB_IPV4=m
 # CONFIG_NFT_FIB_IPV6 is not set
 `;
 
+test("every check is in the schema of the output", () => {
+  const text = (path: string) => readFileSync(new URL(`../../../../${path}`, import.meta.url), "utf8");
+  const union = /type CheckName =([^;]*);/.exec(text("src/inspect/doctor/finding.ts"))?.[1] ?? "";
+  const { properties } = JSON.parse(text("schemas/doctor.schema.json")).properties.findings.items;
+  expect(properties.check.enum).toEqual([...union.matchAll(/"(.*?)"/g)].map(([, name]) => name));
+});
+
 describe("the worst level", () => {
   test.each([
     [[], "ok"],
@@ -37,6 +46,15 @@ describe("the worst level", () => {
     [["fault", "warning"], "fault"],
   ] as const)("of %o is %s", (levels, worst) => {
     expect(worstLevel(levels.map((level) => ({ level })))).toBe(worst);
+  });
+});
+
+describe("socat", () => {
+  test("that is missing is a fault, as nothing else tells of changes", () => {
+    expect(judged("socat", {})).toMatchObject([{ level: "fault", action: "install socat" }]);
+    expect(judged("socat", { socatVersion: "1.8.0.3" })).toEqual([
+      { check: "socat", level: "ok", found: "socat 1.8.0.3" },
+    ]);
   });
 });
 
