@@ -33,17 +33,33 @@ export class MemoryWatch {
     const own = statusOf(this.#pid);
     if (own === undefined) return;
     this.#node = Math.max(this.#node, own.peak);
-    let together = own.now;
-    for (const pid of childrenOf(this.#pid)) {
-      // Between fork and exec a child still shows its parent's memory.
-      if (programOf(pid) === programOf(this.#pid)) continue;
-      const child = statusOf(pid);
-      if (child === undefined) continue;
-      this.#nft = Math.max(this.#nft, child.peak);
-      together += child.now;
-    }
-    this.#together = Math.max(this.#together, together);
+    const programs = programsOf(this.#pid);
+    for (const { peak } of programs) this.#nft = Math.max(this.#nft, peak);
+    this.#together = Math.max(this.#together, sumOf([own, ...programs]));
   }
+}
+
+/** Resident memory of a process and of the programs that it runs now, bytes; 0 when it has ended. */
+export function togetherBytes(pid: number): number {
+  const own = statusOf(pid);
+  return own === undefined ? 0 : sumOf([own, ...programsOf(pid)]);
+}
+
+interface Status {
+  readonly now: number;
+  readonly peak: number;
+}
+
+function sumOf(processes: readonly Status[]): number {
+  return processes.reduce((sum, { now }) => sum + now, 0);
+}
+
+/** The children of a process, but for one between fork and exec, which still shows its parent's memory. */
+function programsOf(pid: number): Status[] {
+  return childrenOf(pid).flatMap((child) => {
+    const status = programOf(child) === programOf(pid) ? undefined : statusOf(child);
+    return status === undefined ? [] : [status];
+  });
 }
 
 /** Resident memory of a process now, bytes; 0 when it has ended. */
@@ -79,7 +95,7 @@ function cpuTimes(pid: number): readonly [own: number, children: number] {
   return [user + system, childUser + childSystem];
 }
 
-function statusOf(pid: number): { readonly now: number; readonly peak: number } | undefined {
+function statusOf(pid: number): Status | undefined {
   const text = readProc(`/proc/${pid}/status`);
   if (text === undefined) return undefined;
   const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1] ?? 0) * 1024;

@@ -1,11 +1,24 @@
 import { type ClusterSize, sizeText } from "../cluster-objects.ts";
 import { atMost, type Figure, megabytes, time, type Work } from "../figures.ts";
 import { follow } from "../follow.ts";
-import { type Memory, peakBytes, residentBytes } from "../memory.ts";
-import { pause } from "../programs.ts";
+import { type Memory, peakBytes, residentBytes, togetherBytes } from "../memory.ts";
+import { mustRun, pause } from "../programs.ts";
 
 const SIZE = { services: 10_000, endpoints: 10 };
-const LARGE = { services: 40_000, endpoints: 2 };
+
+/** Bytes. */
+interface TogetherBudget {
+  readonly atRest: number;
+  readonly atMost: number;
+}
+
+/** The sizes for which deploy/README.md tells the memory. */
+const TOGETHER: readonly { readonly size: ClusterSize; readonly budget?: TogetherBudget }[] = [
+  { size: { services: 1000, endpoints: 10 } },
+  { size: SIZE, budget: { atRest: 150e6, atMost: 350e6 } },
+  { size: { services: 44_000, endpoints: 2 } },
+];
+
 const CHANGES = 300;
 const GAP = 50;
 const REST = 20_000;
@@ -69,9 +82,48 @@ export const start: Work = {
   },
 };
 
-/** The memory of a daemon in a cluster of many small Services. */
+/** What a daemon's processes take together, bytes: at rest after a first minute, and at most until then. */
+interface Together {
+  readonly size: ClusterSize;
+  readonly atRest: number;
+  readonly atMost: number;
+  readonly nodeAtRest: number;
+}
+
+/** A first minute as {@link firstMinute}, in which somebody deletes both tables, and all rules are made anew. */
+async function together(size: ClusterSize): Promise<Together> {
+  return await follow(size, [], async ({ daemon, churn }) => {
+    for (let i = 0; i < CHANGES; i++) {
+      churn.replace(i, 0);
+      await pause(GAP);
+    }
+    await mustRun(["nft", "flush", "ruleset"]);
+    await pause(REST);
+    const [atRest, nodeAtRest] = [togetherBytes(daemon.pid), residentBytes(daemon.pid)];
+    return { size, atRest, nodeAtRest, atMost: daemon.memory.stop().together };
+  });
+}
+
+/** The memory of all processes of a daemon, and of node with 44,000 Services. */
 export const memory: Work = {
   name: "memory",
-  summary: "the daemon's memory with 40,000 Services",
-  run: async () => [steadyMemory(LARGE, (await firstMinute(LARGE)).steady, 250e6)],
+  summary: "the daemon's processes together, at rest and at most, with 1,000, 10,000 and 44,000 Services",
+  run: async () => {
+    const all: Together[] = [];
+    for (const { size } of TOGETHER) all.push(await together(size));
+    const last = all.at(-1);
+    return [
+      ...all.flatMap((one, index) => togetherFigures(one, TOGETHER[index]?.budget)),
+      ...(last === undefined ? [] : [steadyMemory(last.size, last.nodeAtRest, 250e6)]),
+    ];
+  },
 };
+
+function togetherFigures({ size, atRest, atMost: most }: Together, budget: TogetherBudget | undefined): Figure[] {
+  const figure = (when: string, bytes: number, limit: number | undefined): Figure => ({
+    work: `memory of all processes together, ${when}, ${sizeText(size)}`,
+    value: megabytes(bytes),
+    ...(limit === undefined ? {} : { budget: atMost(bytes, limit, megabytes(limit)) }),
+  });
+  return [figure("at rest", atRest, budget?.atRest), figure("at most", most, budget?.atMost)];
+}
