@@ -82,7 +82,7 @@ export const start: Work = {
   },
 };
 
-/** What a daemon's processes take together, bytes: at rest after a first minute, and at most until then. */
+/** What a daemon's processes take together, bytes: at rest after some changes, and at most while it makes all rules. */
 interface Together {
   readonly size: ClusterSize;
   readonly atRest: number;
@@ -90,16 +90,17 @@ interface Together {
   readonly nodeAtRest: number;
 }
 
-/** A first minute as {@link firstMinute}, in which somebody deletes both tables, and all rules are made anew. */
+/** A first minute as {@link firstMinute}, and another one in which somebody flushes all rules, and they are made anew. */
 async function together(size: ClusterSize): Promise<Together> {
   return await follow(size, [], async ({ daemon, churn }) => {
     for (let i = 0; i < CHANGES; i++) {
       churn.replace(i, 0);
       await pause(GAP);
     }
-    await mustRun(["nft", "flush", "ruleset"]);
     await pause(REST);
     const [atRest, nodeAtRest] = [togetherBytes(daemon.pid), residentBytes(daemon.pid)];
+    await mustRun(["nft", "flush", "ruleset"]);
+    await pause(REST);
     return { size, atRest, nodeAtRest, atMost: daemon.memory.stop().together };
   });
 }
