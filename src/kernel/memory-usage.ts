@@ -4,8 +4,11 @@ import type { HostFiles } from "./host.ts";
 /** The control group of this process, as a container sees it; the root group of a host has no files about memory. */
 const GROUP = "/sys/fs/cgroup";
 
-/** How often a program's memory is looked at while it runs, milliseconds: nft needs 0.1 s and more for what is large. */
-const SAMPLING = 20;
+/** When a program's memory is looked at first, milliseconds: nft runs for 0.1 s and more where it needs much. */
+const FIRST_LOOK = 20;
+
+/** Each look is so much later than the one before, so that one that runs for hours costs nothing. */
+const GROWTH = 1.25;
 
 /** The program that starts another one with limits, see {@link withMemoryLimit}: it becomes that one at once. */
 const STARTER = "prlimit";
@@ -89,11 +92,16 @@ interface StartedProgram {
 export function samplePeak(child: StartedProgram): void {
   const { pid } = child;
   if (pid === undefined) return;
-  const timer = setInterval(() => {
-    const status = memoryOf(statusText(pid));
-    if (status !== undefined) notePeak(status);
-  }, SAMPLING).unref();
-  child.once("exit", () => clearInterval(timer));
+  let timer: NodeJS.Timeout;
+  const lookAfter = (delay: number): void => {
+    timer = setTimeout(() => {
+      const status = memoryOf(statusText(pid));
+      if (status !== undefined) notePeak(status);
+      lookAfter(delay * GROWTH);
+    }, delay).unref();
+  };
+  lookAfter(FIRST_LOOK);
+  child.once("exit", () => clearTimeout(timer));
 }
 
 function statusText(pid: number): string {

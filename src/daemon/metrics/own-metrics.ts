@@ -240,7 +240,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_program_memory_peak_bytes: {
     kind: "gauge",
-    help: "Most resident memory that was seen of one process of a program, looked at every 20 ms while it runs",
+    help: "Most resident memory that was seen of one process of a program while it ran",
     labels: ["program"],
     scrape: programSamples(({ peak }) => peak),
   },
