@@ -7,8 +7,11 @@ const GROUP = "/sys/fs/cgroup";
 /** When a program's memory is looked at first, milliseconds: nft runs for 0.1 s and more where it needs much. */
 const FIRST_LOOK = 20;
 
-/** Each look is so much later than the one before, so that one that runs for hours costs nothing. */
+/** The pause before each further look grows by this, so that a program that runs for long costs nothing. */
 const GROWTH = 1.25;
+
+/** The longest pause, milliseconds; timers of Node end at 24 days. */
+const LONGEST_PAUSE = 60_000;
 
 /** The program that starts another one with limits, see {@link withMemoryLimit}: it becomes that one at once. */
 const STARTER = "prlimit";
@@ -97,7 +100,7 @@ export function samplePeak(child: StartedProgram): void {
     timer = setTimeout(() => {
       const status = memoryOf(statusText(pid));
       if (status !== undefined) notePeak(status);
-      lookAfter(delay * GROWTH);
+      lookAfter(Math.min(delay * GROWTH, LONGEST_PAUSE));
     }, delay).unref();
   };
   lookAfter(FIRST_LOOK);
