@@ -2,8 +2,8 @@ import { defineConfig } from "vitest/config";
 
 /**
  * What `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower: recorded packets,
- * affinity, schedulers, ranges of ports, recorded refusals, drift, restart, quarantine, stale chains, the scratch register, resets
- * and the fast path.
+ * affinity, schedulers, ranges of ports, recorded refusals, drift, restart, quarantine, netlink messages, stale chains, the
+ * scratch register, resets and the fast path.
  */
 export default defineConfig({
   test: {
@@ -18,6 +18,7 @@ export default defineConfig({
       "test/kernel/port-ranges.test.ts",
       "test/kernel/refusals.test.ts",
       "test/kernel/schedulers.test.ts",
+      "test/kernel/netlink.test.ts",
       "test/kernel/stale-chains.test.ts",
       "test/kernel/bridged-pods.test.ts",
       "test/kernel/vanished-set.test.ts",

@@ -9,7 +9,8 @@ export interface Element {
   readonly value: string;
 }
 
-const SEPARATOR = " . ";
+/** What stands between the parts of a canonical key or value. */
+export const SEPARATOR = " . ";
 
 /** Joins the parts of a key or value in canonical form. */
 export function joinParts(...parts: readonly (string | number)[]): string {

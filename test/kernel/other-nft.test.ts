@@ -10,6 +10,7 @@ import { AFFINITY, LISTS, REFUSED } from "../../src/ruleset/sets.ts";
 import { affinityKey } from "../support/affinity-entries.ts";
 import { debianNft } from "../support/debian-program.ts";
 import { everyRule } from "../support/every-rule.ts";
+import { expectElements, NetlinkSocket } from "../support/netlink-socket.ts";
 import { townRuleset } from "../support/town-ruleset.ts";
 
 const OLD = debianNft("bookworm");
@@ -117,5 +118,17 @@ describe("the kernel's rules are read back as they were written", () => {
     await nft.apply(toTransaction(diffRuleset(before, after)));
     const kernel = await readKernel(nft, FAMILIES);
     expect(kernel.kind === "read" && diffRuleset(kernel.ruleset, after)).toEqual([]);
+  });
+});
+
+describe("the newest nft", () => {
+  test.each(RULESETS)("writes the same bytes of the elements of %s", async (_, ruleset) => {
+    await new Nft({ path: NEWEST }).apply(rebuildTransaction(ruleset));
+    const socket = new NetlinkSocket();
+    try {
+      await expectElements(socket, ruleset);
+    } finally {
+      await socket.close();
+    }
   });
 });

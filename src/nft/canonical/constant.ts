@@ -4,6 +4,7 @@ import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
 
 const PROTOCOL_NAMES: Readonly<Record<number, string>> = { 6: "tcp", 17: "udp", 132: "sctp" };
+const PROTOCOL_NUMBERS: Readonly<Record<string, number>> = { tcp: 6, udp: 17, sctp: 132 };
 
 /** TCP's flags by nft's names. Source: RFC 9293, section 3.1. */
 export const TCP_FLAGS: Readonly<Record<string, number>> = {
@@ -75,4 +76,9 @@ export function parseProtocol(value: unknown): string {
   if (typeof value === "string" && !/^\d+$/.test(value)) return value;
   const number = asNumber(value, "protocol");
   return PROTOCOL_NAMES[number] ?? String(number);
+}
+
+/** The number of a transport protocol by the name that {@link parseProtocol} gives. */
+export function protocolNumber(name: string): number {
+  return PROTOCOL_NUMBERS[name] ?? Number(name);
 }

@@ -1,0 +1,246 @@
+import {
+  type AddressInterval,
+  addressText,
+  addressWidth,
+  intervalText,
+  parseInterval,
+} from "../base/address-interval.ts";
+import type { Family } from "../base/family.ts";
+import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
+import type { DataType, ElementSet, SetSpec } from "../nft/ast/ruleset.ts";
+import { parseProtocol, protocolNumber } from "../nft/canonical/constant.ts";
+import { type Element, SEPARATOR } from "../nft/elements.ts";
+import { type Endianness, padded } from "./attributes.ts";
+import type { RawElement } from "./raw-element.ts";
+
+/** What makes an element another one: the kernel's timeouts and counters do not. */
+export type EncodedElement = Pick<RawElement, "key" | "keyEnd" | "isEnd" | "value">;
+
+/** Bytes of each type; in a concatenation, each part is padded to a multiple of four. */
+const WIDTHS: Readonly<Record<DataType, number>> = {
+  ipv4_addr: 4,
+  ipv6_addr: 16,
+  inet_proto: 1,
+  inet_service: 2,
+  classid: 4,
+  integer: 4,
+};
+
+const PADDING = ["", "\0", "\0\0", "\0\0\0"];
+
+/** Whether the kernel has two elements for each interval of a set, one where it begins and one behind its end. */
+export function hasEndElements({ interval, key }: SetSpec): boolean {
+  return interval === true && key.length === 1;
+}
+
+/** The elements that the kernel has for those of a set or map of ours, in no order. */
+export function* encodedSet({ spec, elements }: ElementSet, endianness: Endianness): Generator<EncodedElement> {
+  if (hasEndElements(spec)) yield* encodedIntervals(spec, elements.keys());
+  else for (const [key, value] of elements) yield encodedElement(spec, key, value, endianness);
+}
+
+/**
+ * An element as the kernel has it. Not of a set with end elements ({@link hasEndElements}), of which {@link encodedSet} has
+ * to see all intervals.
+ * @param key, value canonical text (see ruleset.ts)
+ */
+export function encodedElement(spec: SetSpec, key: string, value: string, endianness: Endianness): EncodedElement {
+  const encodedValue =
+    spec.value === undefined || spec.value === "verdict" ? value : encodedParts(spec.value, value, endianness);
+  if (!spec.interval) return { key: encodedParts(spec.key, key, endianness), isEnd: false, value: encodedValue };
+  const dash = key.lastIndexOf("-");
+  const last = key.slice(0, key.lastIndexOf(" ") + 1) + key.slice(dash + 1);
+  return {
+    key: encodedParts(spec.key, key.slice(0, dash), endianness),
+    keyEnd: encodedParts(spec.key, last, endianness),
+    isEnd: false,
+    value: encodedValue,
+  };
+}
+
+/**
+ * The element that the kernel has, as canonical text; undefined for one that a set of ours cannot have. Not of a set with
+ * end elements, which {@link decodedIntervals} reads.
+ */
+export function decodedElement(spec: SetSpec, raw: EncodedElement, endianness: Endianness): Element | undefined {
+  const key = spec.interval ? decodedRange(spec.key, raw, endianness) : decodedKey(spec.key, raw, endianness);
+  const value = decodedValue(spec, raw.value, endianness);
+  return key === undefined || value === undefined ? undefined : { key, value };
+}
+
+function decodedKey(types: readonly DataType[], raw: EncodedElement, endianness: Endianness): string | undefined {
+  if (raw.isEnd || (raw.keyEnd !== undefined && raw.keyEnd !== raw.key)) return undefined;
+  return decodedParts(types, raw.key, endianness);
+}
+
+/** A key whose last part is a range of ports: `10.96.0.10 . tcp . 80-99`. */
+function decodedRange(types: readonly DataType[], raw: EncodedElement, endianness: Endianness): string | undefined {
+  const first = decodedParts(types, raw.key, endianness);
+  const last = decodedParts(types, raw.keyEnd ?? raw.key, endianness);
+  if (raw.isEnd || first === undefined || last === undefined) return undefined;
+  const ports = first.lastIndexOf(" ") + 1;
+  const isRange =
+    first.slice(0, ports) === last.slice(0, ports) && Number(first.slice(ports)) <= Number(last.slice(ports));
+  return isRange ? `${first}-${last.slice(ports)}` : undefined;
+}
+
+function decodedValue({ value: types }: SetSpec, bytes: string, endianness: Endianness): string | undefined {
+  if (types === undefined) return bytes === "" ? "" : undefined;
+  if (types !== "verdict") return decodedParts(types, bytes, endianness);
+  return /^(?:(?:goto|jump) .+|drop|accept|return)$/.test(bytes) ? bytes : undefined;
+}
+
+function encodedParts(types: readonly DataType[], text: string, endianness: Endianness): string {
+  if (types.length === 1) return encodedPart(types[0] as DataType, text, endianness);
+  let bytes = "";
+  let from = 0;
+  for (const type of types) {
+    const dot = text.indexOf(SEPARATOR, from);
+    const until = dot === -1 ? text.length : dot;
+    bytes += encodedPart(type, text.slice(from, until), endianness) + PADDING[-WIDTHS[type] & 3];
+    from = until + SEPARATOR.length;
+  }
+  return bytes;
+}
+
+function encodedPart(type: DataType, text: string, endianness: Endianness): string {
+  switch (type) {
+    case "ipv4_addr":
+      return encodedIPv4(text);
+    case "ipv6_addr":
+      return (parseIPv6(text) ?? []).reduce((bytes, group) => bytes + encoded16(group), "");
+    case "inet_proto":
+      return String.fromCharCode(protocolNumber(text));
+    case "inet_service":
+      return encoded16(Number(text));
+    case "classid":
+    case "integer":
+      return encodedHost32(Number(text), endianness);
+  }
+}
+
+function encodedIPv4(text: string): string {
+  const second = text.indexOf(".") + 1;
+  const third = text.indexOf(".", second) + 1;
+  const fourth = text.indexOf(".", third) + 1;
+  return String.fromCharCode(
+    Number(text.slice(0, second - 1)),
+    Number(text.slice(second, third - 1)),
+    Number(text.slice(third, fourth - 1)),
+    Number(text.slice(fourth)),
+  );
+}
+
+function encoded16(number: number): string {
+  return String.fromCharCode(number >>> 8, number & 255);
+}
+
+function encodedHost32(number: number, endianness: Endianness): string {
+  const [high, low] = [encoded16(number >>> 16), encoded16(number & 0xffff)];
+  return endianness === "LE" ? `${low.charAt(1)}${low.charAt(0)}${high.charAt(1)}${high.charAt(0)}` : high + low;
+}
+
+function decodedParts(types: readonly DataType[], bytes: string, endianness: Endianness): string | undefined {
+  const [type] = types;
+  if (type !== undefined && types.length === 1) {
+    return bytes.length === WIDTHS[type] ? decodedPart(type, bytes, 0, endianness) : undefined;
+  }
+  let text = "";
+  let at = 0;
+  for (const type of types) {
+    const end = at + WIDTHS[type];
+    const next = at + padded(WIDTHS[type]);
+    if (next > bytes.length || bytes.slice(end, next) !== PADDING[next - end]) return undefined;
+    text += (at === 0 ? "" : SEPARATOR) + decodedPart(type, bytes, at, endianness);
+    at = next;
+  }
+  return at === bytes.length ? text : undefined;
+}
+
+function decodedPart(type: DataType, bytes: string, at: number, endianness: Endianness): string {
+  switch (type) {
+    case "ipv4_addr":
+      return `${bytes.charCodeAt(at)}.${bytes.charCodeAt(at + 1)}.${bytes.charCodeAt(at + 2)}.${bytes.charCodeAt(at + 3)}`;
+    case "ipv6_addr":
+      return formatIPv6([0, 2, 4, 6, 8, 10, 12, 14].map((offset) => decoded16(bytes, at + offset)));
+    case "inet_proto":
+      return parseProtocol(bytes.charCodeAt(at));
+    case "inet_service":
+      return String(decoded16(bytes, at));
+    case "classid":
+    case "integer":
+      return String(decodedHost32(bytes, at, endianness));
+  }
+}
+
+function decoded16(bytes: string, at: number): number {
+  return bytes.charCodeAt(at) * 256 + bytes.charCodeAt(at + 1);
+}
+
+function decodedHost32(bytes: string, at: number, endianness: Endianness): number {
+  if (endianness === "BE") return decoded16(bytes, at) * 65536 + decoded16(bytes, at + 2);
+  const low = bytes.charCodeAt(at) + bytes.charCodeAt(at + 1) * 256;
+  return low + (bytes.charCodeAt(at + 2) + bytes.charCodeAt(at + 3) * 256) * 65536;
+}
+
+// Sets with end elements. Their only type is addresses, in network byte order.
+
+function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Generator<EncodedElement> {
+  const family = familyOf(type);
+  let isEmpty = true;
+  let hasFirst = false;
+  for (const text of keys) {
+    const { first, last } = parseInterval(family, text);
+    isEmpty = false;
+    if (first === 0n) hasFirst = true;
+    yield { key: encodedAddress(family, first), isEnd: false, value: "" };
+    // No address is behind the last one of all.
+    if (last + 1n < 1n << BigInt(addressWidth(family))) {
+      yield { key: encodedAddress(family, last + 1n), isEnd: true, value: "" };
+    }
+  }
+  // nft marks the addresses before the first interval, too.
+  if (!isEmpty && !hasFirst) yield { key: encodedAddress(family, 0n), isEnd: true, value: "" };
+}
+
+/**
+ * The intervals of a set with end elements as canonical text, ascending; undefined when they are not such as a set of ours has.
+ * Takes the elements in any order, with and without a mark before the first interval.
+ */
+export function decodedIntervals({ key: [type] }: SetSpec, raws: Iterable<EncodedElement>): string[] | undefined {
+  const family = familyOf(type);
+  const width = addressWidth(family) / 8;
+  const marks = [...raws].sort((a, b) => compareMarks(a, b));
+  const intervals: AddressInterval[] = [];
+  let first: bigint | undefined;
+  for (const { key, isEnd, value, keyEnd } of marks) {
+    if (key.length !== width || value !== "" || keyEnd !== undefined) return undefined;
+    const number = decodedAddress(key);
+    // An end without a beginning is the mark before the first interval.
+    if (isEnd ? first === undefined && number !== 0n : first !== undefined) return undefined;
+    if (isEnd && first !== undefined) intervals.push({ first, last: number - 1n });
+    first = isEnd ? undefined : number;
+  }
+  if (first !== undefined) intervals.push({ first, last: (1n << BigInt(addressWidth(family))) - 1n });
+  return intervals.map((interval) => intervalText(family, interval));
+}
+
+/** By their keys; an interval ends before the next begins. */
+function compareMarks(a: EncodedElement, b: EncodedElement): number {
+  if (a.key !== b.key) return a.key < b.key ? -1 : 1;
+  return Number(b.isEnd) - Number(a.isEnd);
+}
+
+function familyOf(type: DataType | undefined): Family {
+  return type === "ipv6_addr" ? "ip6" : "ip";
+}
+
+function encodedAddress(family: Family, number: bigint): string {
+  return encodedPart(family === "ip" ? "ipv4_addr" : "ipv6_addr", addressText(family, number), "BE");
+}
+
+function decodedAddress(key: string): bigint {
+  let number = 0n;
+  for (let at = 0; at < key.length; at += 2) number = (number << 16n) | BigInt(decoded16(key, at));
+  return number;
+}

@@ -1,0 +1,256 @@
+import type { Family } from "../base/family.ts";
+import { AttributeView, type Endianness, MalformedMessage, padded } from "./attributes.ts";
+import { type RawElement, readRawElements } from "./raw-element.ts";
+
+/**
+ * A message of the kernel: a notification of a change, or a part of the answer to a request. The port id is that of the
+ * socket whose commit changed it, or that asked; for nft it is its process id in its own pid namespace, as a rule. The
+ * family is undefined for tables of other families than ours.
+ */
+export type NetlinkMessage =
+  | {
+      readonly kind: ObjectKind;
+      readonly op: Operation;
+      readonly portId: number;
+      readonly family: Family | undefined;
+      readonly table: string;
+      /** The object's; of a rule, that of its chain; of a table, its own again. */
+      readonly name: string;
+    }
+  | {
+      readonly kind: "elements";
+      readonly op: Operation;
+      readonly portId: number;
+      readonly family: Family | undefined;
+      readonly table: string;
+      readonly set: string;
+      readonly elements: readonly RawElement[];
+    }
+  | {
+      /** The end of a commit, with the process that made it, by the host's process id; or the answer to a question for it. */
+      readonly kind: "generation";
+      readonly portId: number;
+      readonly generation: number;
+      readonly pid: number;
+      readonly program: string;
+    }
+  /** The end of a dump. */
+  | { readonly kind: "done" }
+  /** A request was refused, or a dump ended, for this reason (2 is ENOENT); 0 when a request was carried out. */
+  | { readonly kind: "error"; readonly errno: number }
+  | { readonly kind: "other" }
+  | { readonly kind: "malformed"; readonly reason: string };
+
+type ObjectKind = "table" | "chain" | "rule" | "set" | "flowtable" | "object";
+type Operation = "new" | "delete";
+
+/** Bytes of the longest message that is read. The kernel's are of 32 KB at most. */
+const LONGEST = 1 << 20;
+
+/** Bytes of a message's header (struct nlmsghdr), and of that of netfilter's behind it (struct nfgenmsg). */
+const HEADER = 16;
+const NETFILTER_HEADER = 4;
+
+// Types of messages (linux/netlink.h, linux/netfilter/nfnetlink.h).
+const ERROR = 2;
+const DONE = 3;
+const NFTABLES = 10;
+
+const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
+
+type MessageType = readonly [kind: ObjectKind | "elements" | "generation", op: Operation];
+
+/** What messages tell, by the lower half of their types (enum nf_tables_msg_types); `destroy` is told since Linux 6.3. */
+const TYPES: ReadonlyMap<number, MessageType> = new Map<number, MessageType>([
+  [0, ["table", "new"]],
+  [2, ["table", "delete"]],
+  [3, ["chain", "new"]],
+  [5, ["chain", "delete"]],
+  [6, ["rule", "new"]],
+  [8, ["rule", "delete"]],
+  [9, ["set", "new"]],
+  [11, ["set", "delete"]],
+  [12, ["elements", "new"]],
+  [14, ["elements", "delete"]],
+  [15, ["generation", "new"]],
+  [18, ["object", "new"]],
+  [20, ["object", "delete"]],
+  [22, ["flowtable", "new"]],
+  [24, ["flowtable", "delete"]],
+  [26, ["table", "delete"]],
+  [27, ["chain", "delete"]],
+  [28, ["rule", "delete"]],
+  [29, ["set", "delete"]],
+  [30, ["elements", "delete"]],
+  [31, ["object", "delete"]],
+  [32, ["flowtable", "delete"]],
+]);
+
+/** The attributes that name the table and the object. */
+const NAMES: Readonly<Record<ObjectKind, readonly [table: number, name: number]>> = {
+  table: [1, 1],
+  chain: [1, 3],
+  rule: [1, 2],
+  set: [1, 2],
+  object: [1, 2],
+  flowtable: [1, 2],
+};
+
+const ELEMENTS_TABLE = 1;
+const ELEMENTS_SET = 2;
+const ELEMENTS_LIST = 3;
+
+const GENERATION_ID = 1;
+const GENERATION_PID = 2;
+const GENERATION_PROGRAM = 3;
+
+/**
+ * Reads netlink messages from the bytes that a socket received, wherever these are cut. Whatever the bytes are, it does not
+ * fail, and keeps no more than one message. A message with a length that cannot be is the last one: what is behind it
+ * cannot be found.
+ */
+export class MessageReader {
+  readonly #endianness: Endianness;
+  /** The incomplete message at the end of what was read, at the beginning of a buffer that grows as needed. */
+  #pending = Buffer.alloc(0);
+  #length = 0;
+  #isBroken = false;
+
+  constructor(endianness: Endianness) {
+    this.#endianness = endianness;
+  }
+
+  /** Whether a length was found that cannot be: nothing is read any more. */
+  get isBroken(): boolean {
+    return this.#isBroken;
+  }
+
+  /** The messages that are complete with these bytes, in their order. */
+  read(chunk: Uint8Array): NetlinkMessage[] {
+    const messages: NetlinkMessage[] = [];
+    if (this.#isBroken) return messages;
+    const bytes = this.#withPending(chunk);
+    const view = new AttributeView(bytes, this.#endianness);
+    let at = 0;
+    while (bytes.length - at >= 4) {
+      const length = view.host32(at);
+      if (length < HEADER || length > LONGEST) {
+        messages.push({ kind: "malformed", reason: `message of ${length} bytes` });
+        this.#isBroken = true;
+        at = bytes.length;
+        break;
+      }
+      if (at + padded(length) > bytes.length) break;
+      messages.push(readMessage(view, at, at + length));
+      at += padded(length);
+    }
+    if (at === 0 && this.#length > 0) this.#length = bytes.length;
+    else this.#keep(bytes.subarray(at));
+    return messages;
+  }
+
+  #withPending(chunk: Uint8Array): Buffer {
+    if (this.#length === 0) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const length = this.#length + chunk.length;
+    if (length > this.#pending.length) {
+      const larger = Buffer.alloc(2 * length);
+      larger.set(this.#pending.subarray(0, this.#length));
+      this.#pending = larger;
+    }
+    this.#pending.set(chunk, this.#length);
+    return this.#pending.subarray(0, length);
+  }
+
+  #keep(rest: Buffer): void {
+    if (rest.length > this.#pending.length) this.#pending = Buffer.from(rest);
+    else if (rest.length > 0) this.#pending.set(rest);
+    this.#length = rest.length;
+  }
+}
+
+function readMessage(view: AttributeView, at: number, end: number): NetlinkMessage {
+  try {
+    const type = view.host16(at + 4);
+    if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
+    if (type >> 8 !== NFTABLES) return { kind: "other" };
+    const [kind, op] = TYPES.get(type & 0xff) ?? [];
+    if (kind === undefined || op === undefined) return { kind: "other" };
+    if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
+    const from = at + HEADER + NETFILTER_HEADER;
+    const portId = view.host32(at + 12);
+    if (kind === "generation") return { kind, portId, ...readGeneration(view, from, end) };
+    const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
+    if (kind === "elements") return { kind, op, portId, family, ...readElements(view, from, end) };
+    return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
+  } catch (error) {
+    if (!(error instanceof MalformedMessage)) throw error;
+    return { kind: "malformed", reason: error.message };
+  }
+}
+
+/** The end of a dump tells an error, too: before Linux 5.19 only there. */
+function readEnd(view: AttributeView, at: number, end: number, type: number): NetlinkMessage {
+  const hasNumber = end - at >= HEADER + 4;
+  if (type === ERROR && !hasNumber) throw new MalformedMessage("error cut off");
+  const errno = hasNumber ? Math.abs(view.host32(at + HEADER) | 0) : 0;
+  return type === DONE && errno === 0 ? { kind: "done" } : { kind: "error", errno };
+}
+
+function readNames(
+  view: AttributeView,
+  from: number,
+  limit: number,
+  [tableType, nameType]: readonly [number, number],
+): { readonly table: string; readonly name: string } {
+  let table: string | undefined;
+  let name: string | undefined;
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === tableType) table = view.text(at, end);
+    if (type === nameType) name = view.text(at, end);
+    at += padded(end - at);
+  }
+  if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");
+  return { table, name };
+}
+
+function readElements(
+  view: AttributeView,
+  from: number,
+  limit: number,
+): { readonly table: string; readonly set: string; readonly elements: readonly RawElement[] } {
+  let table: string | undefined;
+  let set: string | undefined;
+  let elements: readonly RawElement[] = [];
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === ELEMENTS_TABLE) table = view.text(at, end);
+    else if (type === ELEMENTS_SET) set = view.text(at, end);
+    else if (type === ELEMENTS_LIST) elements = readRawElements(view, view.content(at), end);
+    at += padded(end - at);
+  }
+  if (table === undefined || set === undefined) throw new MalformedMessage("elements of a set without a name");
+  return { table, set, elements };
+}
+
+function readGeneration(
+  view: AttributeView,
+  from: number,
+  limit: number,
+): { readonly generation: number; readonly pid: number; readonly program: string } {
+  let generation: number | undefined;
+  let pid = 0;
+  let program = "";
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === GENERATION_ID) generation = view.number32(at, end);
+    else if (type === GENERATION_PID) pid = view.number32(at, end);
+    else if (type === GENERATION_PROGRAM) program = view.text(at, end);
+    at += padded(end - at);
+  }
+  if (generation === undefined) throw new MalformedMessage("generation without a number");
+  return { generation, pid, program };
+}

@@ -1,0 +1,187 @@
+import { type AttributeView, MalformedMessage, padded } from "./attributes.ts";
+
+/** An element of a set as the kernel has it. */
+export interface RawElement {
+  /** The key's bytes, one character (latin1) for each; "" of a catch-all element. */
+  readonly key: string;
+  /** The last key of an interval of concatenated keys. */
+  readonly keyEnd?: string | undefined;
+  /** Of a set of intervals of one field: its key is the first one behind an interval. */
+  readonly isEnd: boolean;
+  /** The element for all keys that the set lacks. */
+  readonly isCatchAll: boolean;
+  /** The data's bytes as those of the key, a verdict as our text (`goto balance-2`, `drop`), "" in a set. */
+  readonly value: string;
+  /** Milliseconds that it lives, and has left. */
+  readonly timeoutMs?: number | undefined;
+  readonly expiresMs?: number | undefined;
+  /** Its first counter. */
+  readonly packets?: number | undefined;
+  readonly bytes?: number | undefined;
+}
+
+// Numbers of linux/netfilter/nf_tables.h. Those that are missing here are ignored: newer kernels have more.
+const ELEM_KEY = 1;
+const ELEM_DATA = 2;
+const ELEM_FLAGS = 3;
+const ELEM_TIMEOUT = 4;
+const ELEM_EXPIRATION = 5;
+const ELEM_EXPR = 7;
+const ELEM_KEY_END = 10;
+const ELEM_EXPRESSIONS = 11;
+
+const INTERVAL_END = 1;
+const CATCH_ALL = 2;
+
+const DATA_VALUE = 1;
+const DATA_VERDICT = 2;
+const VERDICT_CODE = 1;
+const VERDICT_CHAIN = 2;
+
+const EXPR_NAME = 1;
+const EXPR_DATA = 2;
+const COUNTER_BYTES = 1;
+const COUNTER_PACKETS = 2;
+
+const JUMP = "jump";
+const GOTO = "goto";
+const VERDICTS: ReadonlyMap<number, string> = new Map([
+  [0, "drop"],
+  [1, "accept"],
+  [-1, "continue"],
+  [-2, "break"],
+  [-3, JUMP],
+  [-4, GOTO],
+  [-5, "return"],
+]);
+
+/** Reads the elements in a list of them, from an offset to another. @throws MalformedMessage */
+export function readRawElements(view: AttributeView, from: number, limit: number): RawElement[] {
+  const elements: RawElement[] = [];
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    elements.push(readElement(view, view.content(at), end));
+    at += padded(end - at);
+  }
+  return elements;
+}
+
+function readElement(view: AttributeView, from: number, limit: number): RawElement {
+  let key: string | undefined;
+  let keyEnd: string | undefined;
+  let value = "";
+  let flags = 0;
+  let timeoutMs: number | undefined;
+  let expiresMs: number | undefined;
+  let counter: Counter | undefined;
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    switch (view.type(at)) {
+      case ELEM_KEY:
+        key = readData(view, view.content(at), end);
+        break;
+      case ELEM_DATA:
+        value = readData(view, view.content(at), end);
+        break;
+      case ELEM_FLAGS:
+        flags = view.number32(at, end);
+        break;
+      case ELEM_TIMEOUT:
+        timeoutMs = view.number64(at, end);
+        break;
+      case ELEM_EXPIRATION:
+        expiresMs = view.number64(at, end);
+        break;
+      case ELEM_KEY_END:
+        keyEnd = readData(view, view.content(at), end);
+        break;
+      case ELEM_EXPR:
+        counter ??= readExpression(view, view.content(at), end);
+        break;
+      case ELEM_EXPRESSIONS:
+        counter ??= firstCounter(view, view.content(at), end);
+    }
+    at += padded(end - at);
+  }
+  const isCatchAll = (flags & CATCH_ALL) !== 0;
+  if (key === undefined && !isCatchAll) throw new MalformedMessage("element without a key");
+  return {
+    key: key ?? "",
+    keyEnd,
+    isEnd: (flags & INTERVAL_END) !== 0,
+    isCatchAll,
+    value,
+    timeoutMs,
+    expiresMs,
+    packets: counter?.packets,
+    bytes: counter?.bytes,
+  };
+}
+
+function readData(view: AttributeView, from: number, limit: number): string {
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === DATA_VALUE) return view.latin1(at, end);
+    if (type === DATA_VERDICT) return readVerdict(view, view.content(at), end);
+    at += padded(end - at);
+  }
+  throw new MalformedMessage("data without a value");
+}
+
+function readVerdict(view: AttributeView, from: number, limit: number): string {
+  let code: number | undefined;
+  let chain = "";
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === VERDICT_CODE) code = view.number32(at, end) | 0;
+    else if (type === VERDICT_CHAIN) chain = view.text(at, end);
+    at += padded(end - at);
+  }
+  if (code === undefined) throw new MalformedMessage("verdict without a code");
+  const verdict = VERDICTS.get(code) ?? `verdict ${code}`;
+  return verdict === JUMP || verdict === GOTO ? `${verdict} ${chain}` : verdict;
+}
+
+interface Counter {
+  readonly packets: number;
+  readonly bytes: number;
+}
+
+function firstCounter(view: AttributeView, from: number, limit: number): Counter | undefined {
+  let counter: Counter | undefined;
+  for (let at = from; at < limit && counter === undefined; ) {
+    const end = view.end(at, limit);
+    counter = readExpression(view, view.content(at), end);
+    at += padded(end - at);
+  }
+  return counter;
+}
+
+function readExpression(view: AttributeView, from: number, limit: number): Counter | undefined {
+  let isCounter = false;
+  let counter: Counter | undefined;
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    // The kernel writes the name first.
+    if (type === EXPR_NAME) isCounter = view.text(at, end) === "counter";
+    else if (type === EXPR_DATA && isCounter) counter = readCounter(view, view.content(at), end);
+    at += padded(end - at);
+  }
+  return counter;
+}
+
+function readCounter(view: AttributeView, from: number, limit: number): Counter {
+  let packets = 0;
+  let bytes = 0;
+  for (let at = from; at < limit; ) {
+    const end = view.end(at, limit);
+    const type = view.type(at);
+    if (type === COUNTER_PACKETS) packets = view.number64(at, end);
+    else if (type === COUNTER_BYTES) bytes = view.number64(at, end);
+    at += padded(end - at);
+  }
+  return { packets, bytes };
+}

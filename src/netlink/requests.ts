@@ -1,0 +1,113 @@
+import type { Family } from "../base/family.ts";
+import { type Endianness, padded } from "./attributes.ts";
+import type { RawElement } from "./raw-element.ts";
+
+// Types and flags of messages (linux/netlink.h, linux/netfilter/nfnetlink.h, linux/netfilter/nf_tables.h).
+const GET_ELEMENTS = (10 << 8) | 13;
+const GET_GENERATION = (10 << 8) | 16;
+const REQUEST = 1;
+const ACKNOWLEDGE = 4;
+const DUMP = 0x300;
+
+const FAMILY_NUMBERS: Readonly<Record<Family, number>> = { ip: 2, ip6: 10 };
+
+const NESTED = 0x8000;
+const ELEMENTS_TABLE = 1;
+const ELEMENTS_SET = 2;
+const ELEMENTS_LIST = 3;
+const LIST_ITEM = 1;
+const ELEM_KEY = 1;
+const ELEM_FLAGS = 3;
+const ELEM_KEY_END = 10;
+const DATA_VALUE = 1;
+
+/** The most keys of one {@link getRequest}: an attribute's length, of 16 bits, has to hold them all. */
+export const MOST_KEYS = 256;
+
+/** The set that a request is about. */
+export interface SetPlace {
+  readonly family: Family;
+  readonly table: string;
+  readonly set: string;
+}
+
+/**
+ * A request for all elements of a set. The answer is `elements` messages and `done`, or an `error` (2, ENOENT, when there is no
+ * such set). Elements that come or go meanwhile may be there or not, or twice.
+ */
+export function dumpRequest({ family, table, set }: SetPlace, endianness: Endianness): Buffer {
+  const body = [textAttribute(ELEMENTS_TABLE, table, endianness), textAttribute(ELEMENTS_SET, set, endianness)];
+  return message(GET_ELEMENTS, REQUEST | DUMP, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/**
+ * A request for the elements with some keys, up to {@link MOST_KEYS}. The answer is an `elements` message for each, in their
+ * order, until one is missing, and an `error` with 0 when all are there, 2 (ENOENT) when one is missing.
+ */
+export function getRequest(
+  { family, table, set }: SetPlace,
+  keys: readonly Pick<RawElement, "key" | "keyEnd" | "isEnd">[],
+  endianness: Endianness,
+): Buffer {
+  const body = [
+    textAttribute(ELEMENTS_TABLE, table, endianness),
+    textAttribute(ELEMENTS_SET, set, endianness),
+    attribute(
+      ELEMENTS_LIST | NESTED,
+      keys.map((key) => keyAttribute(key, endianness)),
+      endianness,
+    ),
+  ];
+  return message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/** A request for the generation of the rules: the answer, a `generation` message, shows that the socket works. */
+export function generationRequest(endianness: Endianness): Buffer {
+  return message(GET_GENERATION, REQUEST, 0, [], endianness);
+}
+
+function keyAttribute(
+  { key, keyEnd, isEnd }: Pick<RawElement, "key" | "keyEnd" | "isEnd">,
+  endianness: Endianness,
+): Buffer {
+  const parts = [dataAttribute(ELEM_KEY, key, endianness)];
+  if (keyEnd !== undefined) parts.push(dataAttribute(ELEM_KEY_END, keyEnd, endianness));
+  if (isEnd) parts.push(attribute(ELEM_FLAGS, [Buffer.from([0, 0, 0, 1])], endianness));
+  return attribute(LIST_ITEM | NESTED, parts, endianness);
+}
+
+function dataAttribute(type: number, bytes: string, endianness: Endianness): Buffer {
+  const value = attribute(DATA_VALUE, [Buffer.from(bytes, "latin1")], endianness);
+  return attribute(type | NESTED, [value], endianness);
+}
+
+function textAttribute(type: number, text: string, endianness: Endianness): Buffer {
+  return attribute(type, [Buffer.from(`${text}\0`)], endianness);
+}
+
+function attribute(type: number, content: readonly Buffer[], endianness: Endianness): Buffer {
+  const length = content.reduce((sum, part) => sum + part.length, 4);
+  const header = Buffer.alloc(4);
+  write16(header, length, 0, endianness);
+  write16(header, type, 2, endianness);
+  return Buffer.concat([header, ...content], padded(length));
+}
+
+function message(type: number, flags: number, family: number, body: readonly Buffer[], endianness: Endianness): Buffer {
+  const bytes = Buffer.concat([Buffer.alloc(20), ...body]);
+  write32(bytes, bytes.length, 0, endianness);
+  write16(bytes, type, 4, endianness);
+  write16(bytes, flags, 6, endianness);
+  bytes.writeUInt8(family, 16);
+  return bytes;
+}
+
+function write16(bytes: Buffer, number: number, at: number, endianness: Endianness): void {
+  if (endianness === "LE") bytes.writeUInt16LE(number, at);
+  else bytes.writeUInt16BE(number, at);
+}
+
+function write32(bytes: Buffer, number: number, at: number, endianness: Endianness): void {
+  if (endianness === "LE") bytes.writeUInt32LE(number, at);
+  else bytes.writeUInt32BE(number, at);
+}

@@ -1,0 +1,106 @@
+import { endianness } from "node:os";
+import { execa } from "execa";
+import { expect } from "vitest";
+import {
+  decodedElement,
+  decodedIntervals,
+  type EncodedElement,
+  encodedSet,
+  hasEndElements,
+} from "../../src/netlink/element-bytes.ts";
+import { MessageReader, type NetlinkMessage } from "../../src/netlink/message.ts";
+import type { RawElement } from "../../src/netlink/raw-element.ts";
+import { dumpRequest } from "../../src/netlink/requests.ts";
+import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
+
+/** The notifications of nftables (NFNLGRP_NFTABLES is group 7). */
+const CHANGES = 0x40;
+
+/** A netlink socket of this network namespace; socat holds it. */
+export class NetlinkSocket {
+  readonly #socat;
+  readonly #reader = new MessageReader(endianness());
+  readonly #received: NetlinkMessage[] = [];
+  readonly #ended: Promise<never>;
+  #wake: () => void = () => undefined;
+
+  /** @param hears whether the socket gets the notifications of each change */
+  constructor({ hears = false }: { readonly hears?: boolean } = {}) {
+    const groups = Buffer.alloc(4);
+    if (endianness() === "LE") groups.writeUInt32LE(hears ? CHANGES : 0);
+    else groups.writeUInt32BE(hears ? CHANGES : 0);
+    // struct sockaddr_nl behind its family: padding, port id, groups. The other side is the kernel, of port id 0.
+    const own = `x000000000000${groups.toString("hex")}`;
+    const address = `SOCKET-DATAGRAM:16:3:12:x00000000000000000000,bind=${own},rcvbuf=8388608`;
+    this.#socat = execa("socat", ["-b", "1048576", "STDIO", address], {
+      encoding: "buffer",
+      buffer: { stdout: false },
+      reject: false,
+    });
+    this.#ended = this.#socat.then(({ stderr }) => {
+      throw new Error(`socat ended: ${Buffer.from(stderr).toString()}`);
+    });
+    this.#ended.catch(() => undefined);
+    this.#socat.stdout.on("data", (chunk: Buffer) => {
+      this.#received.push(...this.#reader.read(chunk));
+      this.#wake();
+    });
+  }
+
+  /** Sends a request. */
+  send(request: Uint8Array): void {
+    this.#socat.stdin.write(request);
+  }
+
+  /** The messages up to the first that is the last one, which is the last of them. @throws Error when socat ended */
+  async until(isLast: (message: NetlinkMessage) => boolean): Promise<readonly NetlinkMessage[]> {
+    for (;;) {
+      const at = this.#received.findIndex(isLast);
+      if (at >= 0) return this.#received.splice(0, at + 1);
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      await Promise.race([woken, this.#ended]);
+    }
+  }
+
+  /** Sends a request, and has its answer up to `done` or `error`. */
+  async ask(request: Uint8Array): Promise<readonly NetlinkMessage[]> {
+    this.send(request);
+    return await this.until(({ kind }) => kind === "done" || kind === "error");
+  }
+
+  /** Closes the socket. */
+  async close(): Promise<void> {
+    this.#socat.kill();
+    await this.#socat;
+  }
+}
+
+/** The elements in messages, in their order. */
+export function elementsOf(messages: readonly NetlinkMessage[]): RawElement[] {
+  return messages.flatMap((message) => (message.kind === "elements" ? message.elements : []));
+}
+
+/** What elements are, without timeouts and counters; in an order of their own. */
+export function identities(elements: Iterable<EncodedElement>): string[] {
+  return [...elements].map(({ key, keyEnd, isEnd, value }) => JSON.stringify([key, keyEnd, isEnd, value])).sort();
+}
+
+/** Expects in the kernel the bytes that a ruleset's elements are encoded to, and the ruleset's elements from these bytes. */
+export async function expectElements(socket: NetlinkSocket, ruleset: Ruleset): Promise<void> {
+  const host = endianness();
+  for (const { family, name: table, sets } of Object.values(ruleset)) {
+    for (const set of sets.values()) {
+      if (set.spec.dynamic) continue;
+      const answer = await socket.ask(dumpRequest({ family, table, set: set.spec.name }, host));
+      const raws = elementsOf(answer);
+      expect(answer.at(-1), set.spec.name).toEqual({ kind: "done" });
+      expect(identities(raws), set.spec.name).toEqual(identities(encodedSet(set, host)));
+      const decoded = hasEndElements(set.spec)
+        ? decodedIntervals(set.spec, raws)?.map((key) => ({ key, value: "" }))
+        : raws.map((raw) => decodedElement(set.spec, raw, host));
+      expect(new Map(decoded?.map((element) => [element?.key, element?.value])), set.spec.name).toEqual(set.elements);
+    }
+  }
+}
