@@ -73,6 +73,9 @@ const LARGE_INPUT = 1_000_000;
 /** What a transaction may take, for each begun megabyte: 20 times what nft needs on a machine with other work. Milliseconds. */
 const TIMEOUT_PER_MEGABYTE = 10_000;
 
+/** How many process ids are kept: those of some seconds at the highest rate, 20 transactions a second. */
+const OWN_PIDS = 256;
+
 const APPLY: readonly string[] = ["-j", "-f", "-"];
 
 /** What nft says of a table, set, map or element that is not there. */
@@ -98,6 +101,7 @@ export class Nft {
   readonly #spare: SpareProcess | undefined;
   #commits = 0;
   #applying = 0;
+  readonly #ownPids = new Set<number>();
   /** False once this nft could not read a transaction for the listing at its end alone. */
   #canNarrow = true;
 
@@ -131,6 +135,15 @@ export class Nft {
     return this.#applying > 0;
   }
 
+  /**
+   * The process ids of the last nft processes that were given a transaction, each from before it can commit. A process
+   * commits once at most, and also one that was killed may have. The kernel names it in what it tells about the commit: the
+   * port id of nft's netlink socket is nft's process id in its own namespace of them, unless another socket has that already.
+   */
+  get ownPids(): ReadonlySet<number> {
+    return this.#ownPids;
+  }
+
   /** Ends what waits for later calls; nothing is to be called after this. */
   close(): void {
     this.#spare?.stop();
@@ -144,7 +157,8 @@ export class Nft {
   async apply(transaction: Transaction): Promise<AppliedTransaction> {
     this.#applying++;
     try {
-      const applied = await this.#send(transaction, APPLY, this.#limits);
+      const onStart = (pid: number) => this.#addOwnPid(pid);
+      const applied = await this.#send(transaction, APPLY, { ...this.#limits, onStart });
       this.#commits++;
       return applied;
     } finally {
@@ -304,6 +318,14 @@ export class Nft {
     }
     if (result.exitCode !== 0) throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: input.length, durationMs: result.durationMs };
+  }
+
+  #addOwnPid(pid: number): void {
+    // Its number may have been another's before.
+    this.#ownPids.delete(pid);
+    this.#ownPids.add(pid);
+    const [oldest] = this.#ownPids;
+    if (this.#ownPids.size > OWN_PIDS && oldest !== undefined) this.#ownPids.delete(oldest);
   }
 
   /** The program that starts nft, and all of its arguments. */

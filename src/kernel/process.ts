@@ -31,6 +31,8 @@ export interface ProcessLimits {
   readonly maxOutputBytes: number;
   /** Kills it. What may be killed ends with this process also when a signal ends that, other than SIGKILL. */
   readonly signal?: AbortSignal;
+  /** Called with its process id before it gets its input. */
+  readonly onStart?: (pid: number) => void;
 }
 
 /** Runs a program to its end with `input` on its standard input. Never throws for what the program does. */
@@ -74,7 +76,7 @@ function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
 }
 
 /** {@link RunProcess} by execa. */
-export const runProcess: RunProcess = async (path, args, input, { timeoutMs, maxOutputBytes, signal }) => {
+export const runProcess: RunProcess = async (path, args, input, { timeoutMs, maxOutputBytes, signal, onStart }) => {
   const child = execa(path, args, {
     ...PROGRAM_OPTIONS,
     input,
@@ -84,11 +86,14 @@ export const runProcess: RunProcess = async (path, args, input, { timeoutMs, max
   });
   endOnExit(child);
   samplePeak(child);
+  if (child.pid !== undefined) onStart?.(child.pid);
   return processResult(await child);
 };
 
 /** A program that was started and waits for its input. */
 export interface StartedProcess {
+  /** Undefined when it could not be started. */
+  readonly pid: number | undefined;
   /** It could not be started, or has ended. */
   readonly hasEnded: boolean;
   /** It ended, as far as is known by {@link finish}, before it could be given all of its input. */
@@ -119,6 +124,7 @@ export function startProcess(
   });
   if (child.pid !== undefined) for (const handle of handles) handle.unref();
   return {
+    pid: child.pid,
     get lacksInput() {
       return lacksInput || child.pid === undefined;
     },

@@ -52,6 +52,7 @@ export class SpareProcess {
     }
     const spare = this.#take();
     const anew = () => runProcess(path, args, input, limits);
+    if (spare?.pid !== undefined) limits.onStart?.(spare.pid);
     const finished = spare === undefined ? anew() : finish(spare, input, limits.timeoutMs, anew);
     this.#timer = this.#parts.clock.after(START_DELAY, () => this.#start());
     return await finished;

@@ -17,12 +17,9 @@ export type StreamLines = (path: string, args: readonly string[]) => AsyncIterab
 const LIMITS: StreamLimits = { timeoutMs: 60_000 };
 
 /** The output goes to its reader as it comes; of a program that prints more errors than this, these end. */
-const STREAM_OPTIONS = {
-  ...PROGRAM_OPTIONS,
-  stdin: "ignore",
-  buffer: { stdout: false },
-  maxBuffer: { stderr: 100_000 },
-} as const;
+const OPEN_OPTIONS = { ...PROGRAM_OPTIONS, buffer: { stdout: false }, maxBuffer: { stderr: 100_000 } } as const;
+
+const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
 
 /** A program whose output was streamed could not be started, or failed. */
 export class ProgramError extends AppError {
@@ -112,6 +109,42 @@ export const followLines: FollowLines = (path, args, onLine) => {
   };
   return { pid: child.pid, stop, ended: follow() };
 };
+
+/** A program that is given bytes and prints bytes until it is killed. */
+export interface OpenProgram {
+  /** Undefined when it could not be started. */
+  readonly pid: number | undefined;
+  /** What it prints. The program waits when its output is not taken. */
+  readonly output: AsyncIterableIterator<Uint8Array>;
+  /** Gives it bytes; it gets nothing when it has ended. */
+  write(bytes: Uint8Array): void;
+  /** It could not be started, or has ended. */
+  readonly hasEnded: boolean;
+  /** Kills it; harmless when it has ended. */
+  kill(): void;
+  /** How it ended, also when it could not be started. Never rejects. */
+  readonly ended: Promise<ProgramEnd>;
+}
+
+/**
+ * Starts a program by an argument array, without a shell. It ends with this process, too: its standard input is closed
+ * then, even by SIGKILL, and {@link endOrphans} ends one that does not care.
+ */
+export function openProgram(path: string, args: readonly string[]): OpenProgram {
+  const child = execa(path, args, { ...OPEN_OPTIONS, cleanup: true });
+  // A program that ends without reading all of its input (EPIPE) says why by its exit code.
+  child.stdin.on("error", () => {});
+  return {
+    pid: child.pid,
+    output: child.stdout[Symbol.asyncIterator](),
+    write: (bytes) => void child.stdin.write(bytes),
+    get hasEnded() {
+      return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
+    },
+    kill: () => void child.kill(),
+    ended: child.then(processResult),
+  };
+}
 
 /**
  * Ends the programs that a process started which was killed. `nft monitor`, which holds every rule of the host in memory,

@@ -30,6 +30,23 @@ function recording(refuses: (commands: readonly unknown[]) => boolean = () => fa
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
 const hasListing = (commands: readonly unknown[]) => JSON.stringify(commands.at(-1)) === JSON.stringify(LISTING);
 
+test("ownPids has the processes of the last 256 transactions, and none of a check or a listing", async () => {
+  let pid = 0;
+  const run: RunProcess = async (_path, _args, _input, { onStart }) => {
+    onStart?.(++pid);
+    const ended = { startError: undefined, signal: undefined, stdout: "", timedOut: false, tooMuchOutput: false };
+    return { ...ended, exitCode: 0, stderr: "", aborted: false, durationMs: 1 };
+  };
+  const nft = new Nft({ path: "nft", run });
+  await nft.apply(of());
+  await nft.check(of());
+  await nft.version();
+  expect([...nft.ownPids]).toEqual([1]);
+  for (let count = 0; count < 256; count++) await nft.apply(of());
+  expect(nft.ownPids.size).toBe(256);
+  expect([nft.ownPids.has(1), nft.ownPids.has(2), nft.ownPids.has(pid)]).toEqual([false, false, true]);
+});
+
 describe("a transaction", () => {
   test("of one family ends with a listing of its table, so that nft reads the sets of no other", async () => {
     const { nft, sent } = recording();

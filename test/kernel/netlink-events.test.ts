@@ -1,0 +1,212 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type NetlinkEvents, type NetlinkEventsParts, startNetlinkEvents } from "../../src/kernel/netlink-events.ts";
+import { Nft } from "../../src/kernel/nft.ts";
+import { runProcess } from "../../src/kernel/process.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
+import type { Command, Transaction } from "../../src/nft/ast/json.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import {
+  GENERATION_REQUEST,
+  HeaderReader,
+  NEW_ELEMENTS,
+  NEW_GENERATION,
+  type NetlinkHeader,
+} from "../support/netlink-headers.ts";
+
+/** What a listener was told. */
+interface Heard {
+  readonly events: NetlinkEvents;
+  readonly headers: NetlinkHeader[];
+  readonly reasons: unknown[];
+}
+
+const stops: (() => void)[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop();
+});
+
+function listen(parts: Partial<NetlinkEventsParts> = {}): Heard {
+  const reader = new HeaderReader();
+  const headers: NetlinkHeader[] = [];
+  const reasons: unknown[] = [];
+  const events = startNetlinkEvents({
+    clock: systemClock,
+    ping: GENERATION_REQUEST,
+    onBytes: (chunk) => headers.push(...reader.read(chunk)),
+    onEnd: (reason) => reasons.push(reason),
+    ...parts,
+  });
+  stops.push(() => events.stop());
+  return { events, headers, reasons };
+}
+
+async function nft(text: string): Promise<void> {
+  const { stderr } = await runProcess("nft", ["-f", "-"], text, { timeoutMs: 60_000, maxOutputBytes: 100_000 });
+  expect(stderr).toBe("");
+}
+
+/** The port ids of the commits, in their order. */
+function committers({ headers, events }: Heard): number[] {
+  return headers.flatMap(({ type, portId }) => (type === NEW_GENERATION && portId !== events.pid ? [portId] : []));
+}
+
+beforeEach(() => nft("add table ip events; add set ip events ports { type mark; }; flush set ip events ports"));
+
+function elements(count: number): string {
+  return `add element ip events ports { ${Array.from({ length: count }, (_, index) => index).join(", ")} }`;
+}
+
+describe("startNetlinkEvents", () => {
+  test("is ready before the first commit that follows, and hears it", async () => {
+    const heard = listen();
+    await heard.events.ready;
+    await nft("add element ip events ports { 1 }");
+    await expect.poll(() => committers(heard)).toHaveLength(1);
+    expect(heard.headers.map(({ type }) => type)).toContain(NEW_ELEMENTS);
+    expect(heard.reasons).toEqual([]);
+  });
+
+  test("reports nothing after it was stopped", async () => {
+    const heard = listen();
+    const { pid = 0 } = heard.events;
+    heard.events.stop();
+    await expect(heard.events.ready).rejects.toThrow("listening to nftables was stopped");
+    await expect.poll(() => isRunning(pid)).toBe(false);
+    expect([heard.headers, heard.reasons]).toEqual([[], []]);
+  });
+
+  test("ends when the kernel had to drop a notification", async () => {
+    const heard = listen({ bufferBytes: 4096 });
+    await heard.events.ready;
+    process.kill(heard.events.pid ?? 0, "SIGSTOP");
+    await nft(elements(20_000));
+    expect(heard.reasons).toEqual([]);
+    process.kill(heard.events.pid ?? 0, "SIGCONT");
+    await expect.poll(() => heard.reasons).toHaveLength(1);
+    const message = "messages of nftables were lost: the kernel's buffer was full";
+    expect(heard.reasons).toMatchObject([{ code: "HOST", message }]);
+  });
+
+  test("hears 100,000 elements of one commit, although it reads none of them meanwhile", async () => {
+    const reader = new HeaderReader();
+    const heard = listen({ onBytes: (chunk) => reader.read(chunk) });
+    await heard.events.ready;
+    process.kill(heard.events.pid ?? 0, "SIGSTOP");
+    await nft(elements(100_000));
+    process.kill(heard.events.pid ?? 0, "SIGCONT");
+    await expect.poll(() => reader.elements).toBe(100_000);
+    expect(heard.reasons).toEqual([]);
+  });
+
+  test("ends when socat is killed", async () => {
+    const heard = listen();
+    await heard.events.ready;
+    process.kill(heard.events.pid ?? 0, "SIGKILL");
+    await expect.poll(() => heard.reasons).toMatchObject([{ message: expect.stringContaining("ended by SIGKILL") }]);
+  });
+
+  test("ends when nothing answers a ping for 5 s", async () => {
+    const clock = new ManualClock();
+    const heard = listen({ clock });
+    await heard.events.ready;
+    clock.advance(9_999);
+    const answers = heard.headers.length;
+    clock.advance(1);
+    await expect.poll(() => heard.headers.length).toBe(answers + 1);
+    process.kill(heard.events.pid ?? 0, "SIGSTOP");
+    clock.advance(14_999);
+    expect(heard.reasons).toEqual([]);
+    clock.advance(1);
+    expect(heard.reasons).toMatchObject([{ message: expect.stringContaining("did not answer within 5 s") }]);
+    expect(clock.timers).toBe(0);
+    await expect.poll(() => isRunning(heard.events.pid ?? 0)).toBe(false);
+  });
+
+  test("says that socat is missing", async () => {
+    const heard = listen({ socat: "/nonexistent/socat" });
+    const error = {
+      code: "HOST",
+      message: "cannot start /nonexistent/socat (ENOENT)",
+      hint: expect.stringContaining("install the package socat"),
+    };
+    await expect(heard.events.ready).rejects.toMatchObject(error);
+    expect(heard.reasons).toMatchObject([error]);
+  });
+
+  test("listens where it may not exceed the host's limit of buffers", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "netlink-events-"));
+    const socat = join(directory, "socat");
+    writeFileSync(socat, '#!/bin/sh\nexec unshare --user --map-root-user --net socat "$@"\n');
+    chmodSync(socat, 0o755);
+    const heard = listen({ socat });
+    await heard.events.ready;
+    expect(heard.reasons).toEqual([]);
+    rmSync(directory, { recursive: true });
+  });
+
+  test("leaves no socat behind when its process is killed", async () => {
+    const script = `import { startNetlinkEvents } from "./src/kernel/netlink-events.ts";
+      import { systemClock } from "./src/kernel/system-clock.ts";
+      const ping = Buffer.from("${Buffer.from(GENERATION_REQUEST).toString("hex")}", "hex");
+      const events = startNetlinkEvents({ clock: systemClock, ping, onBytes() {}, onEnd() {} });
+      await events.ready;
+      console.log(events.pid);
+      process.kill(process.pid, "SIGKILL");`;
+    const { stdout, signal } = await execa("node", ["--import", "tsx", "--input-type=module", "-e", script], {
+      reject: false,
+    });
+    expect(signal).toBe("SIGKILL");
+    expect(Number(stdout)).toBeGreaterThan(0);
+    await expect.poll(() => isRunning(Number(stdout))).toBe(false);
+  });
+});
+
+describe("Nft.ownPids", () => {
+  const transaction = (count: number): Transaction => ({
+    nftables: [
+      { add: { table: { family: "ip", name: "nft-proxy" } } },
+      { flush: { table: { family: "ip", name: "nft-proxy" } } },
+      ...Array.from({ length: count }, (_, at) => chain(`own-${at}-${"x".repeat(60)}`)),
+    ],
+  });
+  const chain = (name: string): Command => ({ add: { chain: { family: "ip", table: "nft-proxy", name } } });
+
+  test("has the port id of a commit, and not that of another's", async () => {
+    const heard = listen();
+    await heard.events.ready;
+    const own = new Nft({ path: "nft" });
+    await own.apply(transaction(1));
+    await nft("add element ip events ports { 7 }");
+    await expect.poll(() => committers(heard)).toHaveLength(2);
+    expect(committers(heard).map((portId) => own.ownPids.has(portId))).toEqual([true, false]);
+  });
+
+  test("has that of a spare process, and of one whose memory is limited", async () => {
+    const heard = listen();
+    await heard.events.ready;
+    const clock = new ManualClock();
+    const own = new Nft({ path: "nft", spare: clock, memoryBytes: 4_000_000_000 });
+    stops.push(() => own.close());
+    await own.apply(transaction(1));
+    clock.advance(3);
+    await own.apply(transaction(2));
+    clock.advance(3);
+    // More than a megabyte: started by prlimit.
+    await own.apply(transaction(9_000));
+    await expect.poll(() => committers(heard)).toHaveLength(3);
+    expect(committers(heard)).toEqual([...own.ownPids]);
+  });
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,150 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { NetlinkRequests, type NetlinkRequestsParts } from "../../src/kernel/netlink-requests.ts";
+import { runProcess } from "../../src/kernel/process.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
+import { ManualClock } from "../support/manual-clock.ts";
+import { DONE, ERROR, elementsRequest, HeaderReader, type NetlinkHeader } from "../support/netlink-headers.ts";
+
+const SMALL = elementsRequest("requests", "small");
+const LARGE = elementsRequest("requests", "large");
+
+async function nft(text: string): Promise<void> {
+  const { stderr } = await runProcess("nft", ["-f", "-"], text, { timeoutMs: 60_000, maxOutputBytes: 100_000 });
+  expect(stderr).toBe("");
+}
+
+function range(count: number): string {
+  return Array.from({ length: count }, (_, index) => index).join(", ");
+}
+
+beforeAll(() =>
+  nft(`table ip requests {
+    set small { type mark; elements = { ${range(3)} }; }
+    set large { type mark; elements = { ${range(100_000)} }; }
+  }`),
+);
+
+/** The process ids of each socat that this process has started and whose end it has not noticed. */
+function children(): number[] {
+  // Node starts programs from its main thread, which does not run tests in every pool.
+  const tasks = readdirSync("/proc/self/task").map((task) => `/proc/self/task/${task}/children`);
+  const pids = tasks.flatMap((path) => readFileSync(path, "utf8").split(" ").filter(Boolean).map(Number));
+  return pids.filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("socat"));
+}
+
+let requests: NetlinkRequests;
+afterEach(async () => {
+  requests.close();
+  await expect.poll(children).toEqual([]);
+});
+
+function open(parts: Partial<NetlinkRequestsParts> = {}): void {
+  requests = new NetlinkRequests({ clock: systemClock, ...parts });
+}
+
+/** Asks, and counts the elements. */
+async function count(request: Uint8Array): Promise<number> {
+  const { reader, answer } = ask(request);
+  for await (const _messages of answer);
+  return reader.elements;
+}
+
+function ask(request: Uint8Array): {
+  readonly reader: HeaderReader;
+  readonly answer: AsyncGenerator<readonly NetlinkHeader[]>;
+} {
+  const reader = new HeaderReader();
+  const isLast = ({ type }: NetlinkHeader) => type === DONE || type === ERROR;
+  return { reader, answer: requests.ask(request, { read: reader.read, isLast }) };
+}
+
+describe("NetlinkRequests", () => {
+  test("yields 100,000 elements, and further answers by the same socat", async () => {
+    open();
+    expect(await count(LARGE)).toBe(100_000);
+    const socat = children();
+    expect(socat).toHaveLength(1);
+    expect(await count(SMALL)).toBe(3);
+    expect(children()).toEqual(socat);
+  });
+
+  test("asks one after another what is asked at once", async () => {
+    open();
+    expect(await Promise.all([count(LARGE), count(SMALL), count(LARGE)])).toEqual([100_000, 3, 100_000]);
+    expect(children()).toHaveLength(1);
+  });
+
+  test("ends the answer at an error", async () => {
+    open();
+    const types: number[] = [];
+    for await (const messages of ask(elementsRequest("requests", "none")).answer)
+      types.push(...messages.map(({ type }) => type));
+    expect(types).toEqual([ERROR]);
+    expect(await count(SMALL)).toBe(3);
+  });
+
+  test("has the kernel wait while its answer is not taken", async () => {
+    open();
+    const { reader, answer } = ask(LARGE);
+    await answer.next();
+    const memory = () => Number(/^ *[0-9a-f]+ +12 +\d+ +[0-9a-f]+ +(\d+)/m.exec(sockets(children()[0] ?? 0))?.[1]);
+    await expect.poll(memory).toBeGreaterThan(50_000);
+    await wait(100);
+    expect(memory()).toBeLessThan(1_000_000);
+    for await (const _messages of answer);
+    expect(reader.elements).toBe(100_000);
+  });
+
+  test("starts anew after an answer that was not taken to its end", async () => {
+    open();
+    for await (const _messages of ask(LARGE).answer) break;
+    expect(await count(SMALL)).toBe(3);
+  });
+
+  test("starts anew after socat was killed, and says so when that was during an answer", async () => {
+    open();
+    expect(await count(SMALL)).toBe(3);
+    for (const pid of children()) process.kill(pid, "SIGKILL");
+    await expect.poll(children).toEqual([]);
+    expect(await count(SMALL)).toBe(3);
+    const { answer } = ask(LARGE);
+    await answer.next();
+    for (const pid of children()) process.kill(pid, "SIGKILL");
+    const rest = async () => {
+      for await (const _messages of answer);
+    };
+    await expect(rest()).rejects.toMatchObject({ code: "HOST", message: expect.stringContaining("ended by SIGKILL") });
+    expect(await count(SMALL)).toBe(3);
+  });
+
+  test("gives up an answer that takes too long", async () => {
+    const clock = new ManualClock();
+    open({ clock, timeoutMs: 2000 });
+    await count(SMALL);
+    for (const pid of children()) process.kill(pid, "SIGSTOP");
+    const late = count(SMALL);
+    const told = expect(late).rejects.toMatchObject({ code: "HOST", message: "nftables could not be read within 2 s" });
+    await expect.poll(() => clock.timers).toBe(1);
+    clock.advance(2000);
+    await told;
+    expect(await count(SMALL)).toBe(3);
+    expect(clock.timers).toBe(0);
+  });
+
+  test("says that socat is missing", async () => {
+    open({ socat: "/nonexistent/socat" });
+    await expect(count(SMALL)).rejects.toMatchObject({
+      code: "HOST",
+      message: "cannot start /nonexistent/socat (ENOENT)",
+      hint: expect.stringContaining("install the package socat"),
+    });
+  });
+});
+
+/** The netlink sockets of the port id of a process, as the kernel lists them. */
+function sockets(pid: number): string {
+  const lines = readFileSync("/proc/net/netlink", "utf8").split("\n");
+  return lines.filter((line) => line.trim().split(/ +/)[2] === String(pid)).join("\n");
+}
